@@ -254,6 +254,9 @@ CAPACITY = 4096
 _DEADLINE = 10.0
 """Seconds for one request: waiting longer for an Event is not worthwhile."""
 
+_TIMES = orjson.OPT_OMIT_MICROSECONDS | orjson.OPT_UTC_Z
+"""The format of times: `2026-11-21T08:31:02Z`."""
+
 _DEFAULT_NAMESPACE = "default"
 """The namespace for Events of objects without one; the server requires a namespace."""
 
@@ -486,7 +489,7 @@ class EventRecorder:
                 series.stored = False  # the server deletes Events, after an hour by default
             else:
                 return False
-        path, body = _events_path(series), orjson.dumps(self._event(series))
+        path, body = _events_path(series), orjson.dumps(self._event(series), option=_TIMES)
         try:
             await self._transport.request("POST", path, body=body, deadline=_DEADLINE)
         except AlreadyExists:
@@ -499,7 +502,7 @@ class EventRecorder:
         await self._transport.request(
             "PATCH",
             f"{_events_path(series)}/{quote(series.name, safe='')}",
-            body=orjson.dumps(_changing(series)),
+            body=orjson.dumps(_changing(series), option=_TIMES),
             content_type="application/merge-patch+json",
             deadline=_DEADLINE,
         )
@@ -512,7 +515,7 @@ class EventRecorder:
             "involvedObject": series.reference.to_wire(),
             "type": series.type,
             "reason": series.reason,
-            "firstTimestamp": _time(series.first),
+            "firstTimestamp": series.first,
             **_changing(series),
             "source": {"component": self._component},
             "reportingComponent": self._component,
@@ -521,7 +524,7 @@ class EventRecorder:
 
 
 def _changing(series: Series) -> dict[str, Any]:
-    return {"count": series.count, "lastTimestamp": _time(series.last), "message": series.message}
+    return {"count": series.count, "lastTimestamp": series.last, "message": series.message}
 
 
 def _is_namespace_gone(error: KubeError) -> bool:
@@ -536,7 +539,3 @@ def _namespace(series: Series) -> str:
 
 def _events_path(series: Series) -> str:
     return f"/api/v1/namespaces/{quote(_namespace(series), safe='')}/events"
-
-
-def _time(moment: datetime) -> str:
-    return f"{moment.isoformat()[:19]}Z"

@@ -11,7 +11,7 @@ import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import hypothesis
 import pytest
@@ -147,8 +147,7 @@ def pytest_sessionstart() -> None:
     """Start the fork server for our programs, and tell asyncio that loops are set on purpose.
 
     Otherwise asyncio's policy makes a loop when pytest-asyncio asks for the first test's previous loop. That
-    loop
-    stays open, and its warning fails an unrelated test.
+    loop stays open, and its warning fails an unrelated test.
     """
     asyncio.set_event_loop(None)
     fork_our_programs()
@@ -198,17 +197,8 @@ def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
     return kind
 
 
-class StartControlPlane(Protocol):
-    """Function that starts a control plane, with CRDs on demand, and EnvtestControlPlane's options."""
-
-    def __call__(
-        self,
-        *,
-        parts: Sequence[str] = ...,
-        apiserver_flags: Sequence[str] = ...,
-        controllers_flags: Sequence[str] = ...,
-        crds: bool = ...,
-    ) -> ControlPlane: ...
+StartControlPlane = Callable[..., ControlPlane]
+"""Function that starts a control plane, with CRDs if `crds` is true; it has EnvtestControlPlane's options."""
 
 
 @pytest.fixture(scope="session")
@@ -246,87 +236,59 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
         control_plane.api.delete(f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture(scope="module")
-def bare_control_plane(
+def _start_control_plane(
     control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ControlPlane]:
+) -> Iterator[StartControlPlane]:
+    """Return a function that starts control planes, for one module's tests or for one test alone."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*, crds: bool = False, **options: Sequence[str]) -> ControlPlane:
+            folder = tmp_path_factory.mktemp("control-plane")
+            plane = stack.enter_context(control_plane_kind.create(folder, **options))
+            if crds:
+                install_crds(plane)
+            return plane
+
+        yield start
+
+
+own_control_plane = pytest.fixture(_start_control_plane)
+module_control_plane = pytest.fixture(_start_control_plane, scope="module")
+
+
+@pytest.fixture(scope="module")
+def bare_control_plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """Start an API server and its database for the tests of one module, where every write is a manager's.
 
     A test may kill its parts if it restarts them, and each test has its own namespaces. The CRDs may be
-    installed
-    already, by an earlier test.
+    installed already, by an earlier test.
     """
-    with control_plane_kind.create(tmp_path_factory.mktemp("bare"), parts=BARE) as plane:
-        yield plane
+    return module_control_plane(parts=BARE)
+
+
+RunManager = Callable[..., ManagerProcess]
+"""Function that starts a manager with a kubeconfig, flags and ManagerProcess's options, and does not wait."""
 
 
 @pytest.fixture
-def own_control_plane(control_plane_kind: ControlPlaneKind, tmp_path: Path) -> Iterator[StartControlPlane]:
-    """Return a function that starts control planes for this test alone, to break or configure them."""
-    with contextlib.ExitStack() as stack:
-        yield _starter(stack, control_plane_kind, tmp_path)
-
-
-@pytest.fixture(scope="module")
-def module_control_plane(
-    control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StartControlPlane]:
-    """Return a function that starts control planes for the tests of one module."""
-    with contextlib.ExitStack() as stack:
-        yield _starter(stack, control_plane_kind, tmp_path_factory.mktemp("module"))
-
-
-class RunManager(Protocol):
-    """Function that starts a manager against a kubeconfig, without waiting for its readiness."""
-
-    def __call__(
-        self,
-        kubeconfig: Path,
-        *flags: str,
-        environ: Mapping[str, str] | None = ...,
-        program: Sequence[str | Path] = ...,
-    ) -> ManagerProcess: ...
-
-
-@pytest.fixture
-def run_manager(tmp_path: Path) -> Iterator[RunManager]:
+def run_manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunManager]:
     """Return a function that starts managers as real processes; the end of the test kills them."""
     with contextlib.ExitStack() as stack:
-        count = 0
 
         def run(kubeconfig: Path, *flags: str, **options: Any) -> ManagerProcess:
-            nonlocal count
-            count += 1
-            folder = tmp_path / f"manager-{count}"
+            folder = tmp_path_factory.mktemp("manager")
             return stack.enter_context(ManagerProcess(kubeconfig, *flags, folder=folder, **options))
 
         yield run
 
 
 @pytest.fixture
-def fault_proxy(tmp_path: Path) -> Iterator[Callable[[Path], FaultProxy]]:
+def fault_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], FaultProxy]]:
     """Return a function that puts a fault proxy before an API server; use the proxy's own kubeconfig."""
     with contextlib.ExitStack() as stack:
-        count = 0
 
         def start(kubeconfig: Path) -> FaultProxy:
-            nonlocal count
-            count += 1
-            folder = tmp_path / f"proxy-{count}"
-            return stack.enter_context(FaultProxy(Credentials.read(kubeconfig), folder=folder))
+            credentials, folder = Credentials.read(kubeconfig), tmp_path_factory.mktemp("proxy")
+            return stack.enter_context(FaultProxy(credentials, folder=folder))
 
         yield start
-
-
-def _starter(stack: contextlib.ExitStack, kind: ControlPlaneKind, folder: Path) -> StartControlPlane:
-    count = 0
-
-    def start(*, crds: bool = False, **options: Sequence[str]) -> ControlPlane:
-        nonlocal count
-        count += 1
-        plane = stack.enter_context(kind.create(folder / f"control-plane-{count}", **options))
-        if crds:
-            install_crds(plane)
-        return plane
-
-    return start

@@ -26,15 +26,18 @@ import copy
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
 import orjson
 
 from manager.api import Resource
+from manager.cache.record import Change
 from manager.client.errors import FieldConflict
 from manager.client.write import merge_diff
-from manager.kube.decoding import json_object, not_a
+from manager.kube.decoding import MALFORMED, json_object, not_a
 
 Path = tuple[str, ...]
 """The steps to a field in FieldsV1 notation: `("f:spec", "f:replicas")`."""
@@ -52,34 +55,43 @@ class Ownership:
     """The managedFields of an object from the view of one field manager, without subresources.
 
     Attributes:
-        live, metadata, uid, version: the object's JSON, and parts of it.
-        applied, created: the FieldsV1 records of our apply and of our create; None for a missing entry.
+        live, metadata, uid, version: the object's JSON, and parts of it. A cached object lacks managedFields.
         created_by: the manager name of the create.
         former: whether a former field manager has an entry to take over.
     """
 
-    def __init__(self, live: dict[str, Any], field_manager: str, former: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        live: dict[str, Any],
+        field_manager: str,
+        former: Sequence[str] = (),
+        *,
+        entries: Sequence[Fields] | None = None,
+    ) -> None:
+        """Read the managedFields of `live`, or `entries` instead: see `own_entries`."""
         self.live = live
         self.metadata: dict[str, Any] = live["metadata"]
         self.uid: str = self.metadata.get("uid", "")
         self.version = self.metadata.get("resourceVersion")
-        self.applied: Fields | None = None
-        self.created: Fields | None = None
+        self._applied: Any = None
+        self._created: Any = None
         self.created_by = ""
         self.former = False
-        self._entries: Sequence[Fields] = self.metadata.get("managedFields", ())
+        self._entries: Sequence[Fields] = (
+            self.metadata.get("managedFields", ()) if entries is None else entries
+        )
         self._name, self._former_names = field_manager, former
         ours = []
         for place, entry in enumerate(self._entries):
             manager, operation = entry.get("manager"), entry.get("operation")
-            fields = entry.get("fieldsV1")
+            fields = entry.get("fieldsV1") or _NO_FIELDS
             if entry.get("subresource") or not isinstance(manager, str):
                 continue
             if operation == "Apply" and manager == field_manager:
-                self.applied = fields if isinstance(fields, dict) else {}
+                self._applied = fields
                 ours.append((0, place))
             elif operation == "Update" and manager.startswith(field_manager + "+"):
-                self.created, self.created_by = fields if isinstance(fields, dict) else {}, manager
+                self._created, self.created_by = fields, manager
                 ours.append((1, place))
             elif manager.partition("+")[0] in former:
                 self.former = True
@@ -87,16 +99,44 @@ class Ownership:
         # The indexes of our entries; the others are merged into the first: our apply, if it exists.
         self._ours = [place for _, place in sorted(ours)]
 
-    def content(self) -> bytes:
-        """Return the JSON of all fields that an apply can change, for comparison as a whole."""
+    @cached_property
+    def applied(self) -> Fields | None:
+        """Return the record of our apply; None without one."""
+        return None if self._applied is None else _fields(self._applied)
+
+    @cached_property
+    def created(self) -> Fields | None:
+        """Return the record of our create; None without one."""
+        return None if self._created is None else _fields(self._created)
+
+    def change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> Change | None:
+        """Return the step to `after`, if only wanted fields have changed; otherwise None."""
+        before, now = (
+            each.live | {"metadata": {**each.metadata, **dict.fromkeys(_SET_BY_EACH_WRITE)}}
+            for each in (self, after)
+        )
+        versions = [str(each.version) for each in (self, after)]
+        if not all(map(str.isdecimal, versions)) or not _changed_only(wanted, before, now):
+            return None
+        return Change(self.uid, *map(int, versions))
+
+    def content(self) -> dict[str, Any]:
+        """Return all fields that an apply can change."""
         fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
         fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
-        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        return fields
+
+    def has_content_of(self, other: Ownership) -> bool:
+        """Return whether both objects have the same values in all fields that an apply can change."""
+        ours, theirs = self.content(), other.content()
+        return ours == theirs and _equal(ours, theirs)
 
     def state(self) -> int:
         """Return a hash of the content and of our ownership."""
         # Python's own hashes have a random key in each process, so no client can construct collisions.
-        return hash((self.content(), orjson.dumps((self.created or self.applied, self.created_by))))
+        owned = self._applied if self._created is None else self._created
+        record = bytes(owned) if isinstance(owned, msgspec.Raw) else orjson.dumps(owned)
+        return hash((orjson.dumps(self.content()), record, self.created_by))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or a field below one."""
@@ -168,6 +208,35 @@ class Ownership:
         ]
 
 
+_NO_FIELDS: Fields = {}
+
+
+class _Entry(TypedDict, total=False):
+    manager: str
+    operation: str
+    subresource: str
+    fieldsV1: msgspec.Raw
+
+
+_decode_entries = msgspec.json.Decoder(list[_Entry]).decode
+
+
+def own_entries(managed: bytes) -> Sequence[Fields]:
+    """Return the entries in `Record.managed`; the fields of well-formed entries stay undecoded."""
+    if not managed:
+        return ()
+    try:
+        return _decode_entries(managed)
+    except MALFORMED:
+        return [each for each in orjson.loads(managed) if isinstance(each, dict)]
+
+
+def _fields(value: Any) -> Fields:
+    """Return a FieldsV1 record; empty if it has an unknown format."""
+    fields = orjson.loads(memoryview(value)) if isinstance(value, msgspec.Raw) else value
+    return fields if isinstance(fields, dict) else {}
+
+
 def _joined(entries: Iterable[Fields], released: Sequence[Path]) -> dict[str, Any]:
     """Return the fields of all entries in one record, except the `released` fields."""
     fields: dict[str, Any] = {}
@@ -219,6 +288,27 @@ def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
         if not isinstance(entries, list | tuple) or not {*map(type, entries)} <= {dict}:
             raise not_a(what)
     return live
+
+
+def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
+    """Return whether every difference between two JSON values is a wanted value."""
+    if before == after:
+        return True
+    if isinstance(before, dict) and isinstance(after, dict):
+        asked = wanted if isinstance(wanted, dict) else {}
+        return before.keys() <= after.keys() and all(
+            _changed_only(asked.get(name, _UNWANTED), before.get(name, _MISSING), value)
+            for name, value in after.items()
+        )
+    if isinstance(before, list) and isinstance(after, list) and isinstance(wanted, list):
+        return len(wanted) == len(before) == len(after) and all(map(_changed_only, wanted, before, after))
+    return _equal(wanted, after)
+
+
+_UNWANTED = object()
+"""Stands for a field that is not wanted: no value equals it."""
+
+_SET_BY_EACH_WRITE = ("resourceVersion", "generation", "managedFields")
 
 
 def owned_fields(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -346,7 +436,6 @@ the server checks the keys at the creation, too."""
 
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_texts_in = re.compile(_TEXT).findall
 _longer_lists = re.compile(rb'\[(?=(%b(?:,%b)++\])|%b,|[^][{}"]*,)' % (_TEXT, _TEXT, _TEXT)).finditer
 """Finds lists of several plain values; for lists of strings, the group contains the items."""
 
@@ -359,8 +448,8 @@ def may_repeat_keys(encoded: bytes) -> bool:
     """
     # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
     # inside a string costs at most a needless check.
-    if b"},{" not in encoded and b"],[" not in encoded:
-        longer = [found[1] and _texts_in(found[1]) for found in _longer_lists(encoded)]
+    if encoded.find(b"},{") < 0 and encoded.find(b"],[") < 0:  # `in` is slow for bytes in bytes
+        longer = [found[1] and orjson.loads(b"[" + found[1]) for found in _longer_lists(encoded)]
         if all(texts and len({*texts}) == len(texts) for texts in longer):
             return False
     return _has_repeats(orjson.loads(encoded))

@@ -51,7 +51,7 @@ class Headers(Mapping[str, str]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a header, or the default."""
-        there = name.lower().encode() in self._head.lower()
+        there = self._head.lower().find(name.lower().encode()) >= 0  # `in` is slow for bytes in bytes
         return self._parsed().get(name, default) if there else default
 
     def __getitem__(self, name: str) -> str:
@@ -316,7 +316,8 @@ class Connection(asyncio.Protocol):
                 answer.transport.pause_reading()
         elif answer.whole:
             return
-        answer.wake()
+        if answer.waiter is not None:
+            answer.wake()
 
     def on_message_complete(self) -> None:
         """Finish the response, unless it is informational (1xx) and the final one follows."""

@@ -197,22 +197,22 @@ async def lines(chunks: AsyncIterator[bytes], *, limit: int = LINE_LIMIT) -> Asy
     begun: list[bytes] = []
     size = 0
     async for chunk in chunks:
-        first, *rest = chunk.split(b"\n")
-        size += len(first)
-        if size > limit:
-            raise ProtocolError(f"a watch event is longer than {limit} bytes")
-        begun.append(first)
-        if not rest:
-            continue
-        line = b"".join(begun)
-        last = rest.pop()
-        if line:
-            yield line
-        for line in rest:
+        start = 0
+        while start < len(chunk):
+            end = chunk.find(b"\n", start)  # several times as fast as `split`
+            part = chunk[start:] if end < 0 else chunk[start:end]
+            size += len(part)
+            if size > limit:
+                raise ProtocolError(f"a watch event is longer than {limit} bytes")
+            begun.append(part)
+            if end < 0:
+                break
+            line = b"".join(begun)
+            begun.clear()
+            size = 0
             if line:
                 yield line
-        begun = [last]
-        size = len(last)
+            start = end + 1
 
 
 decode_event = Decoder(WatchEvent, "a watch event", around=1)

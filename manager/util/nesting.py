@@ -6,7 +6,6 @@ interpreter's stack.
 
 from __future__ import annotations
 
-import re
 from itertools import accumulate
 
 import msgspec
@@ -19,17 +18,12 @@ TOO_DEEP = "it is nested too deeply"
 _STEPS = bytes.maketrans(b"{[}]", bytes((1, 1, 0xFF, 0xFF)))
 _OTHERS = bytes(set(range(256)) - set(b"{[}]"))
 
-_list_in_list = re.compile(rb"\[(?<=[\s,[]\[)").search
-"""Looks behind each bracket, so that the search skips everything between two brackets."""
-
 
 def is_too_deep(raw: bytes | bytearray | memoryview | msgspec.Raw, levels: int = MOST_LEVELS) -> bool:
     """Return whether JSON has too many nested levels; for invalid JSON, its valid beginning counts."""
     content = raw if isinstance(raw, bytes | bytearray) else bytes(raw)
-    text = content.decode("latin-1")  # counting in text takes half as long as in bytes
-    objects = text.count("{")
-    # Lists add at most as many levels as objects plus one, unless a list is directly in another.
-    if (2 * objects < levels and not _list_in_list(content)) or objects + text.count("[") <= levels:
+    # Replacing at most so many brackets costs a third of counting all of them.
+    if content.replace(b"[", b"{").replace(b"{", b" ", levels).find(b"{") < 0:
         return False
     if b"\\" in content:
         content = content.replace(b"\\\\", b"").replace(b'\\"', b"")

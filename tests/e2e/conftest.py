@@ -27,22 +27,12 @@ from tests.e2e.cluster import (
     say,
     why_not,
 )
+from tests.support.api_objects import manifest
 
 _CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 # Kinds that come and go in any cluster.
 _PASSING = (
-    "events",
-    "events.events.k8s.io",
-    "componentstatuses",
+    *("events", "events.events.k8s.io", "componentstatuses"),
     "certificatesigningrequests.certificates.k8s.io",
 )
 
@@ -112,12 +102,9 @@ def client_pod() -> dict[str, Any]:
         "command": ["sleep", "infinity"],
         "securityContext": security,
     }
-    pod = {
-        "terminationGracePeriodSeconds": 1,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": CLIENT}, "spec": pod}
+    confined = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec = {"terminationGracePeriodSeconds": 1, "securityContext": confined, "containers": [container]}
+    return manifest("v1", "Pod", CLIENT, **spec)
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +118,9 @@ def chromium(*flags: str) -> Iterator[Page]:
     """Open a page of a Chromium with its own profile."""
     assert _CHROMIUM, "there is no chromium on this machine"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=[*_FLAGS, *flags])
+        browser = playwright.chromium.launch(
+            executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-gpu", *flags]
+        )
         try:
             yield browser.new_page(viewport={"width": 1280, "height": 900})
         finally:

@@ -141,7 +141,7 @@ def pods_of(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_status_reports_a_wrong_image_until_it_is_corrected(asked: tuple[str, ...]):
+def test_memcached_status_reports_a_wrong_image_until_it_is_corrected(asked: tuple[str, ...]):
     words = ("ImagePullBackOff", "ErrImagePull")
     with applied(memcached("image", 2, image="registry.invalid/memcached:nope")) as began:
         wait_until_told("memcached", "image", *words, began=began)
@@ -171,7 +171,7 @@ def _console_shows(resource: str, name: str, *words: str) -> None:
     say("the console's page says it, too: build/e2e/console.png")
 
 
-def test_status_reports_a_container_that_exits_at_once(asked: tuple[str, ...]):
+def test_memcached_status_reports_a_container_that_exits_at_once(asked: tuple[str, ...]):
     # The manager's own image is on the node, and has no memcached.
     with applied(memcached("crash", 1, image=IMG)) as began:
         wait_until_told("memcached", "crash", "CrashLoopBackOff", "RunContainerError", began=began)
@@ -206,7 +206,7 @@ def _run_out_of_memory(pod: dict[str, Any]) -> None:
             kubectl("exec", name, "--", "dd", "if=/dev/zero", *flags, namespace=FAULTS, within=30)
 
 
-def test_status_reports_insufficient_node_resources_until_the_pod_fits(asked: tuple[str, ...]):
+def test_memcached_status_reports_insufficient_node_memory_until_the_pod_fits(asked: tuple[str, ...]):
     fillers = [_filler(node) for node in nodes()]
     with applied(*fillers):
         for each in fillers:
@@ -236,19 +236,13 @@ def _filler(node: dict[str, Any]) -> dict[str, Any]:
         "command": ["sleep", "infinity"],
         "resources": {"requests": {"memory": memory}, "limits": {"memory": memory}},
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"filler-{name}"[:63], "labels": {"filler": ""}},
-        "spec": {
-            "nodeSelector": {"kubernetes.io/hostname": name},
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container],
-        },
-    }
+    place = {"nodeSelector": {"kubernetes.io/hostname": name}, "terminationGracePeriodSeconds": 1}
+    pod = manifest("v1", "Pod", f"filler-{name}"[:63], containers=[container], **place)
+    pod["metadata"]["labels"] = {"filler": ""}
+    return pod
 
 
-def test_status_ignores_evicted_pods():
+def test_memcached_status_ignores_evicted_pods():
     with applied(memcached("evicted", 2)):
         wait_until_well("evicted")
         by_kubelet, by_person = (pod["metadata"]["name"] for pod in pods_of("evicted"))

@@ -116,13 +116,8 @@ def _killed(pod: Mapping[str, Any]) -> float:
         "command": ["python", "-c", KILLER, pod["metadata"]["uid"]],
         "securityContext": {"runAsUser": 0},
     }
-    spec = {
-        "hostPID": True,
-        "nodeName": pod["spec"]["nodeName"],
-        "restartPolicy": "Never",
-        "containers": [container],
-    }
-    apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "killer"}, "spec": spec}, namespace=FAULTS)
+    spec = {"hostPID": True, "nodeName": pod["spec"]["nodeName"], "restartPolicy": "Never"}
+    apply(manifest("v1", "Pod", "killer", **spec, containers=[container]), namespace=FAULTS)
     eventually(lambda: "killed" in kubectl("logs", "killer", namespace=FAULTS), every=0.2)
     moment = time.monotonic()
     kubectl("delete", "pod", "killer", "--grace-period=1", namespace=FAULTS)

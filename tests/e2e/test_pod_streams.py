@@ -104,7 +104,7 @@ async def test_port_forward_transfers_bytes_in_both_directions(streams: PodStrea
             await connection.read()
 
 
-async def test_api_of_kubernetes_asyncio_runs_a_command(client: Client):
+async def test_core_v1_api_of_kubernetes_asyncio_runs_a_command_in_a_pod(client: Client):
     core = CoreV1Api(client.kubernetes_client())
     said = await core.connect_get_namespaced_pod_exec(
         CLIENT, NAMESPACE, command=["echo", "a b"], stdout=True, stderr=True

@@ -17,7 +17,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import TestCase
 
-import jsonpatch
 import orjson
 import yaml
 from aiohttp import web
@@ -33,7 +32,6 @@ from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.rotation import Rotation
 from manager.certificates.store import Material
 from manager.client.ownership import Ownership, holds
-from manager.client.write import merge_diff
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -49,7 +47,7 @@ from manager.tls.certificate import new_authority
 from manager.tls.key_pair import CertificateUnusable
 from manager.util.address import BindAddress, parse_address
 from manager.util.duration import parse_duration
-from manager.webhook.admission import AdmissionEndpoint, json_patch
+from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import BadReview
 from manager.webhook.registration import Admission, Conversion
@@ -431,16 +429,6 @@ def conversion_reviews(body: bytes) -> None:
         assert orjson.loads(asyncio.run(endpoint.answer(body)))["response"]["uid"]
     panics = "controller_runtime_conversion_webhook_panics_total"
     assert not metrics.registry.get_sample_value(panics), "a function failed in a way that it did not foresee"
-
-
-@target(
-    before=inputs.odd([originals.pod, *SPECS.values()]), after=inputs.odd([originals.pod, *SPECS.values()])
-)
-def patches(before: Any, after: Any) -> None:
-    wanted = orjson.dumps(after, option=orjson.OPT_SORT_KEYS)
-    made = jsonpatch.apply_patch(before, json_patch(before, after))
-    assert orjson.dumps(made, option=orjson.OPT_SORT_KEYS) == wanted
-    merge_diff(before, after)
 
 
 # Objects for `explain` and the console's pages.

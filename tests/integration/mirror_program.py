@@ -8,23 +8,16 @@ from __future__ import annotations
 import os
 import sys
 
-from pydantic import Field
-
 from apis.tutorial.v1.foo import Foo
-from manager import ObjectKey, Operator, Result, webhook
-from manager.api import ObjectMeta, Resource
+from manager import Context, Operator, webhook
+from manager.api import ObjectMeta
 from manager.cli import main
 from manager.webhook import AdmissionRequest, JsonObject
+from manager_kinds.core_v1 import ConfigMap
 
 __all__ = ["VARIABLE"]
 
 VARIABLE = "MIRROR"
-
-
-class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
-    """Some texts by their names."""
-
-    data: dict[str, str] = Field(default_factory=dict)
 
 
 class MirrorOperator(Operator[Foo]):
@@ -34,16 +27,12 @@ class MirrorOperator(Operator[Foo]):
     owns = (ConfigMap,)
     admission = webhook.AdmissionOptions(failure_policy="Ignore")
 
-    async def reconcile_key(self, key: ObjectKey) -> Result | None:
-        """Note one Foo."""
-        foo = await self.client.find(Foo, key)
-        if foo is not None:
-            metadata = ObjectMeta(name=foo.metadata.name, namespace=foo.metadata.namespace)
-            # Both programs write this object, each to its own field.
-            data = {self.manager.program.name: foo.spec.name}
-            await self.client.apply(ConfigMap(metadata=metadata, data=data))
-            self.manager.events.event(foo, "Normal", "Mirrored", "Noted it")
-        return None
+    async def reconcile(self, foo: Foo, ctx: Context) -> None:
+        """Write the field of this program in the object that both programs share."""
+        metadata = ObjectMeta(name=foo.metadata.name, namespace=foo.metadata.namespace)
+        data = {self.manager.program.name: foo.spec.name}
+        await self.client.apply(ConfigMap(metadata=metadata, data=data))
+        self.manager.events.event(foo, "Normal", "Mirrored", "Noted it")
 
     @webhook.default
     async def note(self, foo: JsonObject, request: AdmissionRequest) -> None:

@@ -49,7 +49,7 @@ def test_webhook_normalises_pet_before_it_is_stored(person: Person):
     assert person.reads(BETA, "tron")["spec"] == beta("tron", name="Tron", species="cat")["spec"]
 
 
-def test_apply_is_idempotent_for_unnormalised_input(person: Person):
+def test_pet_generation_stays_the_same_when_an_unnormalised_pet_is_applied_again(person: Person):
     for _ in range(2):
         person.can("apply", given=beta("thor", name=" Thor ", species="DOG"))
     assert person.reads(BETA, "thor")["metadata"]["generation"] == 1
@@ -88,7 +88,7 @@ def test_apply_is_idempotent_for_unnormalised_input(person: Person):
     ],
     ids=lambda value: value["apiVersion"][-7:] if isinstance(value, dict) else value,
 )
-def test_schema_refuses_pet_whose_values_the_cel_rules_cannot_parse(
+def test_pet_schema_refuses_an_invalid_value_and_names_the_field(
     person: Person, pet: dict[str, Any], said: str
 ):
     resource = ALPHA if pet["apiVersion"].endswith("v1alpha1") else BETA

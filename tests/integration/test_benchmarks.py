@@ -9,7 +9,6 @@ from benchmarks.peers import lacks_of
 from benchmarks.peers.bare import PEERS as BARE
 from benchmarks.peers.ours import PEERS as OURS
 from benchmarks.progress import Budget, Progress
-from benchmarks.report.tables import table_of
 from benchmarks.results import Results
 from benchmarks.shards.__main__ import FEWEST
 from benchmarks.shards.__main__ import run as run_shards
@@ -36,8 +35,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.skipif(bool(why_not()), reaso
 PEERS = (*OURS, *BARE)
 
 
-def run_suite(*parts: str) -> Results:
-    """Run one round of these parts."""
+def test_benchmark_suite_measures_steady_state_changes_and_ten_controllers():
+    parts = ("steady", "change", "ten")
     lacks = {peer.name: dict(peer.lacks) for peer in PEERS}
     run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())
     results = Results.begin(run, parts)
@@ -46,22 +45,6 @@ def run_suite(*parts: str) -> Results:
     suite = Suite(taking, parts, results, rounds=1, sizes=SIZES, save=lambda: None, budget=budget)
     suite.run(Progress())
     assert [each.failed for samples in results.samples.values() for each in samples if each.failed] == []
-    return results
-
-
-@pytest.mark.whole
-def test_benchmark_suite_measures_startup_memory_cold_start_and_latency():
-    results = run_suite("startup", "memory", "cold", "latency")
-    for sample in results.samples["cold"]:
-        assert (sample.figures["writes"], sample.figures["conflicts"]) == (2, 0)
-        assert sample.requests["POST deployments 201"] == 30
-    for part, figure in (("latency", "at_50.p99_ms"), ("memory", "pods.mb"), ("startup", "ready_s")):
-        assert results.samples[part][0].figures[figure] > 0
-    assert table_of(results, "startup").rows[0][0] == "operator-manager"
-
-
-def test_benchmark_suite_measures_steady_state_changes_and_ten_controllers():
-    results = run_suite("steady", "change", "ten")
     assert results.samples["steady"][0].figures["requests"] == 0
     change = results.samples["change"][0]
     for group in ("few", "many"):

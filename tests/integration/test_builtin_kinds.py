@@ -8,21 +8,11 @@ from typing import Any
 
 import pytest
 
-from manager.api import ObjectMeta, Resource
+from manager.api import Resource
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.autoscaling_v2 import HorizontalPodAutoscaler
 from manager_kinds.batch_v1 import CronJob
-from manager_kinds.core_v1 import (
-    ConfigMap,
-    Container,
-    ContainerPort,
-    EnvVar,
-    PodSpec,
-    PodTemplateSpec,
-    Secret,
-    Service,
-    ServiceAccount,
-)
+from manager_kinds.core_v1 import ConfigMap, PodTemplateSpec, Secret, Service, ServiceAccount
 from manager_kinds.meta_v1 import LabelSelector
 from manager_kinds.networking_v1 import Ingress, NetworkPolicy
 from manager_kinds.policy_v1 import PodDisruptionBudget
@@ -34,23 +24,15 @@ from tests.support.control_plane_kinds import ControlPlaneKind
 pytestmark = pytest.mark.contract
 
 LABELS = {"app": "web"}
-TEMPLATE = PodTemplateSpec(
-    metadata=ObjectMeta(labels=LABELS),
-    spec=PodSpec(
-        containers=[
-            Container(
-                name="web",
-                image="nginx",
-                env=[EnvVar(name="A", value="b")],
-                ports=[ContainerPort(container_port=80)],
-            )
-        ],
-        restart_policy="Always",
-    ),
-)
-TEMPLATE_OF_A_JOB = PodTemplateSpec(
-    spec=PodSpec(containers=[Container(name="job", image="busybox")], restart_policy="Never")
-)
+CONTAINER = {"name": "web", "image": "nginx", "ports": [{"containerPort": 80}]}
+CONTAINER |= {"env": [{"name": "A", "value": "b"}]}
+TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [CONTAINER], "restartPolicy": "Always"}}
+JOB = {"spec": {"containers": [{"name": "job", "image": "busybox"}], "restartPolicy": "Never"}}
+
+
+def pods(template: dict[str, Any]) -> dict[str, Any]:
+    """Return the template after a round trip through its model."""
+    return PodTemplateSpec.model_validate(template).to_wire()
 
 
 def builtin_kinds() -> list[type[Resource]]:
@@ -92,10 +74,10 @@ CHILDREN: list[Resource] = [
         spec={
             "replicas": 2,
             "selector": LabelSelector(match_labels=LABELS).to_wire(),
-            "template": TEMPLATE.to_wire(),
+            "template": pods(TEMPLATE),
         }
     ),
-    CronJob(spec={"schedule": "@daily", "jobTemplate": {"spec": {"template": TEMPLATE_OF_A_JOB.to_wire()}}}),
+    CronJob(spec={"schedule": "@daily", "jobTemplate": {"spec": {"template": pods(JOB)}}}),
     Service(spec={"selector": LABELS, "ports": [{"port": 80, "targetPort": "http"}]}),
     Ingress(spec={"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}),
     NetworkPolicy(

@@ -27,6 +27,7 @@ from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager_kinds import core_v1
 from manager_kinds.apps_v1 import Deployment
+from manager_kinds.batch_v1 import Job
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually_async
 
@@ -37,12 +38,6 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
     """Some text."""
 
     data: dict[str, str] = Field(default_factory=dict)
-
-
-class Secret(Resource, group="", version="v1", plural="secrets"):
-    """Model of a kind that only some tests watch."""
-
-    type: str = "Opaque"
 
 
 class Bench:
@@ -109,7 +104,7 @@ async def bench(crds: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
         yield ready
 
 
-async def test_client_reads_its_own_writes(bench: Bench):
+async def test_client_reads_return_the_result_of_the_last_write_of_the_client(bench: Bench):
     client = bench.client
     for number in range(50):
         created = await client.create(bench.config_map(f"c-{number}", value="1"))
@@ -123,12 +118,6 @@ async def test_client_reads_its_own_writes(bench: Bench):
         assert await client.find(ConfigMap, created.key) is None
         again = await client.create(bench.config_map(f"c-{number}", value="3"))
         assert (await client.get(ConfigMap, created.key)).metadata.uid == again.metadata.uid
-
-
-class Job(Resource, group="batch", version="v1", plural="jobs"):
-    """A kind whose dependents stay by default."""
-
-    spec: dict[str, Any] = Field(default_factory=dict)
 
 
 @pytest.mark.parametrize("propagation", [None, "Foreground", "Orphan"])
@@ -159,15 +148,6 @@ async def test_client_delete_of_job_deletes_its_pods_unless_propagation_is_orpha
     await eventually_async(has_ended, within=40)
 
 
-async def test_informer_error_names_field_that_does_not_support_field_selectors(bench: Bench):
-    informer = bench.cache.informer(ConfigMap, field_selector="data.colour=red")
-
-    async def has_problem() -> bool:
-        return (informer.problem or "").startswith('configmaps: "data.colour" is not a known field selector')
-
-    await eventually_async(has_problem, within=20)
-
-
 async def test_client_raises_a_typed_error_for_each_error_status(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
@@ -184,7 +164,7 @@ async def test_client_raises_a_typed_error_for_each_error_status(bench: Bench):
     with pytest.raises(NotFound):
         await client.uncached.get(ConfigMap, bench.key("none"))
     with pytest.raises(NotCached, match="Secret is not cached"):
-        await client.find(Secret, bench.key("any"))
+        await client.find(core_v1.Secret, bench.key("any"))
 
 
 async def test_client_patch_sends_only_changed_fields(bench: Bench):
@@ -222,27 +202,20 @@ async def test_client_patch_with_optimistic_lock_conflicts_when_resource_version
 
 async def test_client_patch_of_replaced_object_raises_conflict(bench: Bench):
     client = bench.client
-    stale = await client.create(bench.config_map("one"))
+    stale = await client.create(bench.memcached("m"))
     await client.delete(stale)
-    again = await client.create(bench.config_map("one", value="1"))
-    stale.data["value"] = "2"
-    for locked in (False, True):
+    again = await client.create(bench.memcached("m"))
+    stale.spec.size, stale.status.nodes = 2, ["of-the-old-one"]
+    for write in (
+        client.patch(stale),
+        client.patch(stale, optimistic_lock=True),
+        client.status.patch(stale),
+        client.delete(stale),
+    ):
         with pytest.raises(Conflict):
-            await client.patch(stale, optimistic_lock=locked)
-    assert (await client.uncached.get(ConfigMap, again.key)).data == {"value": "1"}
-
-
-async def test_client_delete_and_status_patch_of_replaced_object_raise_conflict(bench: Bench):
-    client = bench.client
-    old = await client.create(bench.memcached("m"))
-    await client.delete(old)
-    new = await client.create(bench.memcached("m"))
-    with pytest.raises(Conflict):
-        await client.delete(old)
-    old.status.nodes = ["of-the-old-one"]
-    with pytest.raises(Conflict):
-        await client.status.patch(old)
-    assert (await client.uncached.get(Memcached, new.key)).status.nodes == []
+            await write
+    live = await client.uncached.get(Memcached, again.key)
+    assert (live.spec.size, live.status.nodes) == (1, [])
 
 
 def condition(kind: str, message: str = "") -> Condition:
@@ -311,11 +284,18 @@ async def test_client_reads_and_patches_scale_subresource(bench: Bench):
     assert (await bench.client.uncached.get(Memcached, memcached.key)).spec.size == 4
 
 
-async def test_apply_reports_created_then_unchanged_then_changed_and_removes_dropped_fields(bench: Bench):
+async def test_apply_outcome_is_created_then_unchanged_then_updated_and_dropped_fields_are_removed(
+    bench: Bench,
+):
     client = bench.client
     owner = await client.create(bench.memcached("owner"))
-    wanted = bench.deployment("d", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
-    assert (await client.apply(wanted, owner=owner)).outcome is Outcome.CREATED
+    env = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    wanted = bench.deployment("d", env=env, resources={"requests": {"cpu": "0.5", "memory": "1024Mi"}})
+    created = await client.apply(wanted, owner=owner)
+    assert created.outcome is Outcome.CREATED
+    [container] = created.object.spec["template"]["spec"]["containers"]
+    # The server writes such values in another way, and that is no change.
+    assert container["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
 
     before = bench.writes()
     for _ in range(3):
@@ -387,7 +367,7 @@ ORDERED: list[tuple[str, str, list[Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("path", "key", "names", "rest"), ORDERED, ids=[each[0] for each in ORDERED])
-async def test_apply_restores_list_order_and_then_writes_no_more(
+async def test_apply_restores_the_order_of_a_list_that_another_client_has_changed(
     bench: Bench, path: str, key: str, names: list[Any], rest: dict[str, Any]
 ):
     def items(deployment: Deployment) -> list[dict[str, Any]]:
@@ -496,7 +476,7 @@ async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_
         await bench.client.apply(bench.deployment("taken", **container))
 
 
-async def test_creating_apply_keeps_an_object_that_another_client_created_first(bench: Bench):
+async def test_apply_raises_already_exists_when_another_client_created_the_object_first(bench: Bench):
     """Use two mounts of one volume: an apply creates an object that might have a key twice."""
 
     def wanted(name: str) -> Deployment:
@@ -633,25 +613,10 @@ async def test_apply_sets_initial_fields_once_and_keeps_later_changes_of_other_c
         [container] = applied.object.spec["template"]["spec"]["containers"]
         assert (applied.object.spec["replicas"], container["image"]) == (replicas, image)
         assert container["resources"] == {"requests": {"cpu": str(replicas)}}
-    with pytest.raises(ValueError, match=r"spec\.\.replicas"):
-        await client.apply(wanted(), initial=("spec..replicas",))
     await client.delete(wanted())
     for typo in (".spec.replica", ".spec.replicas "):
         with pytest.raises(ValueError, match=r"is created without its initial \.spec\.replica"):
             await client.apply(wanted(), initial=(typo,))
-
-
-async def test_apply_writes_no_change_when_the_server_only_normalised_a_value(bench: Bench):
-    client = bench.client
-    wanted = bench.deployment("d", resources={"requests": {"cpu": "0.5", "memory": "1024Mi"}})
-    created = await client.apply(wanted)
-    [container] = created.object.spec["template"]["spec"]["containers"]
-    assert container["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
-    assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
-    before = bench.writes()
-    for _ in range(3):
-        assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
-    assert bench.writes() == before
 
 
 async def test_client_reads_and_writes_a_discovered_kind_without_a_model(bench: Bench):

@@ -111,22 +111,15 @@ def test_widget_spec_survives_a_round_trip_through_the_api_server(plane: Control
     ("spec", "message"),
     [
         ({"mode": "sideways"}, 'spec.mode: Unsupported value: "sideways"'),
-        ({"unit": "foot"}, "spec.unit: Unsupported value"),
         ({"colour": "Red"}, "spec.colour in body should match"),
         ({"ratio": 0}, "spec.ratio in body should be greater than 0"),
-        ({"ratio": 1}, "spec.ratio in body should be less than 1"),
-        ({"step": 3}, "spec.step in body should be a multiple of 5"),
         ({"limits": {"low": 9}}, "low must not be above high"),
-        ({"spareLimits": {"low": 9}}, "low must not be above high"),
         ({"since": "2026-01-01T00:00:00Z"}, "only slow widgets have a past"),
         ({"since": "yesterday"}, "spec.since in body must be of type date-time"),
-        ({"serial": "1"}, "spec.serial in body must be of type uuid"),
         ({"ports": [{"name": "a"}]}, "spec.ports[0].number: Required value"),
-        ({"ports": [{"name": "a", "number": 0}]}, "spec.ports[0].number in body should be greater"),
         ({"ports": [{"name": "a", "number": 1}, {"name": "a", "number": 2}]}, "Duplicate value"),
         ({"ports": [{"name": "a", "number": 1, "target": True}]}, "spec.ports[0].target"),
         ({"tags": ["a", "a"]}, "Duplicate value"),
-        ({"tags": [None]}, "spec.tags[0]"),
         ({"groups": {"g": [{"name": "", "number": 1}]}}, "should be at least 1 chars long"),
     ],
 )
@@ -193,7 +186,6 @@ def test_server_serves_short_names_labels_and_selectable_fields_of_a_kind(
     [
         ({"containers": None}, ".containers: Required value"),
         ({"containers": [{}]}, ".containers[0].name: Required value"),
-        ({"containers": [{"name": 3}]}, '.containers[0].name: Invalid value: "integer"'),
         ({"containers": [{"name": "a"}, {"name": "a"}]}, '.containers[1]: Duplicate value: {"name":"a"}'),
         ({"containers": [{"name": "a", "ports": [{"containerPort": "80"}]}]}, ".ports[0].containerPort: Inv"),
         (
@@ -207,9 +199,6 @@ def test_server_serves_short_names_labels_and_selectable_fields_of_a_kind(
             ".env[0].valueFrom.fieldRef.fieldPath: Required value",
         ),
         ({"tolerations": [{"tolerationSeconds": "9"}]}, ".tolerations[0].tolerationSeconds: Invalid value"),
-        ({"terminationGracePeriodSeconds": 1.5}, ".terminationGracePeriodSeconds: Invalid value"),
-        ({"volumes": [{"emptyDir": {}}]}, ".volumes[0].name: Required value"),
-        ({"nodeSelector": {"a": 1}}, '.nodeSelector.a: Invalid value: "integer"'),
     ],
 )
 def test_server_refuses_an_invalid_pod_template_field(
@@ -219,25 +208,6 @@ def test_server_refuses_an_invalid_pod_template_field(
     refusal = plane.api.refusal(path, tick(**pod))
     assert "spec.jobTemplate.spec.template.spec" in refusal
     assert message in refusal.replace('\\"', '"')
-
-
-def test_transition_rule_refuses_a_change_of_an_immutable_field(plane: ControlPlane, widgets: str):
-    plane.api.create(widgets, widget(colour="blue"))
-    with pytest.raises(ApiFailure, match="the colour is immutable"):
-        plane.api.patch(f"{widgets}/sample", {"spec": {"colour": "green"}})
-
-
-def test_server_serves_each_version_and_warns_about_the_deprecated_version(plane: ControlPlane):
-    old = {
-        "apiVersion": "test.example.com/v1beta1",
-        "kind": "Gadget",
-        "metadata": {"name": "old"},
-        "spec": {},
-    }
-    warned = plane.kubectl("create", "-f", "-", stdin=json.dumps(old))
-    assert "Warning: use test.example.com/v1" in warned.stderr
-    gadget = plane.api.get("/apis/test.example.com/v1/gadgets/old")
-    assert (gadget["apiVersion"], gadget["spec"]) == ("test.example.com/v1", {"size": 1})
 
 
 @pytest.mark.oldest
@@ -307,7 +277,7 @@ BOUNDARY = "boundary value must be of type integer"
         ({"type": "string", "pattern": r"[\d-z]"}, ""),
     ],
 )
-def test_server_refuses_crd_schemas_that_the_generator_refuses_and_accepts_their_neighbours(
+def test_server_refuses_a_crd_schema_exactly_when_the_generator_refuses_it(
     plane: ControlPlane, schema: dict[str, Any], why: str
 ):
     """Check what no recorded answer of a real server checks (tests/recordings/cases/custom)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,7 +18,6 @@ from tests.support.certificates import trusting
 from tests.support.control_plane import KUBECTL, ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
-from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
 from tests.support.metrics import Samples, get
@@ -71,16 +71,6 @@ def make(plane: ControlPlane, *arguments: str) -> str:
     return done.stdout
 
 
-def manager_account() -> str:
-    """Return the service account of the manager's pods."""
-    return str(pod_of(the("Deployment", MANAGER))["serviceAccountName"])
-
-
-def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
-    credentials = plane.credentials_of(SYSTEM, manager_account())
-    return credentials.write(folder / "account.kubeconfig", namespace=SYSTEM)
-
-
 def prometheus(plane: ControlPlane) -> str:
     """Return the token of an account that may read the metrics, made as docs/deploy.md says."""
     plane.kubectl(f"--namespace={SYSTEM}", "create", "serviceaccount", "prometheus")
@@ -99,20 +89,6 @@ def scrape(address: str, token: str) -> tuple[int, str]:
     return get(f"https://{address}/metrics", token=token, context=trusting(None))
 
 
-@pytest.fixture
-def webhook_port() -> Iterator[int]:
-    """Return the port on which the manager serves its webhooks to the API server."""
-    with PortBlock(1) as ports:
-        yield ports[0]
-
-
-def take_the_place_of_the_pods(plane: ControlPlane, webhook_port: int) -> None:
-    """Route the pods' Service to the test's process, because no program runs in the pods."""
-    path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}"
-    plane.api.patch(path, {"spec": {"replicas": 0}})
-    lead_to_this_machine(plane, SYSTEM, WEBHOOKS, webhook_port)
-
-
 def is_trusted_everywhere(plane: ControlPlane) -> None:
     """Assert that the API server trusts the webhooks' authority in every client configuration."""
     configs = client_configs(plane)
@@ -121,7 +97,7 @@ def is_trusted_everywhere(plane: ControlPlane) -> None:
     assert len({each["caBundle"] for each in configs}) == 1
 
 
-def answers_webhooks(plane: ControlPlane, namespace: str = SAMPLES) -> None:
+def answers_webhooks(plane: ControlPlane, namespace: str) -> None:
     """Assert that the manager's webhooks refuse, change and convert objects."""
     body = pet("rex", name=" Rex ", species="Dog", birthday="2999-01-01")
     pets = pet_path(namespace)
@@ -135,20 +111,11 @@ def answers_webhooks(plane: ControlPlane, namespace: str = SAMPLES) -> None:
     assert (old["type"], old["birthday"]) == ("dog", "2021-04-01T00:00:00Z")
 
 
-@pytest.fixture
-def petstore(tmp_path: Path) -> Iterator[PetStoreProcess]:
-    with PetStoreProcess(tmp_path / "petstore", "--memory") as store:
-        yield store
-
-
-def samples() -> list[dict[str, Any]]:
-    """Return the samples of our kinds; the core group's Secret has no status."""
-    return [each for each in manifests("samples") if each["apiVersion"] != "v1"]
-
-
-def are_taken_up(plane: ControlPlane, namespace: str = SAMPLES) -> None:
-    """Assert that every sample object has a status."""
-    for sample in samples():
+def samples_have_a_status(plane: ControlPlane, namespace: str) -> None:
+    """Assert that every sample object of our kinds has a status; the core group's Secret has none."""
+    for sample in manifests("samples"):
+        if sample["apiVersion"] == "v1":
+            continue
         metadata = {**sample["metadata"], "namespace": namespace}
         path = plane.api.path_of({**sample, "metadata": metadata})
         assert plane.api.get(path).get("status"), path
@@ -158,23 +125,6 @@ def is_rolled_out(plane: ControlPlane, name: str) -> None:
     path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{name}"
     status = plane.api.get(path)["status"]
     assert status.get("readyReplicas") == 1, status
-
-
-def is_refused_what_is_not_its_own(plane: ControlPlane, kubeconfig: Path, scratch: Path) -> None:
-    access = ApiAccess(Credentials.read(kubeconfig), scratch=scratch)
-    try:
-        for method, path, body in (
-            ("GET", "/api/v1/nodes", None),
-            ("GET", f"/api/v1/namespaces/{SYSTEM}/serviceaccounts", None),
-            ("DELETE", f"/api/v1/namespaces/{SAMPLES}", None),
-            ("DELETE", f"{CLUSTER_ROLES}/cluster-admin", None),
-            ("POST", f"/api/v1/namespaces/{SAMPLES}/pods", {"metadata": {"name": "own"}, "spec": {}}),
-        ):
-            with pytest.raises(ApiFailure) as refused:
-                access.request(method, path, body=body)
-            assert refused.value.status == 403, path
-    finally:
-        access.close()
 
 
 def leftovers(plane: ControlPlane) -> list[str]:
@@ -188,102 +138,107 @@ def leftovers(plane: ControlPlane) -> list[str]:
     return [name for name in there if name in ours or name.startswith("operator-manager")]
 
 
+class Deployed(NamedTuple):
+    """A manager that runs as its Deployment says, and API access with its account."""
+
+    manager: ManagerProcess
+    account: ApiAccess
+
+    def is_forbidden(self, method: str, path: str, body: Any = None) -> None:
+        with pytest.raises(ApiFailure) as refused:
+            self.account.request(method, path, body=body)
+        assert refused.value.status == 403, path
+
+
+@pytest.fixture
+def run_as_deployed(
+    plane: ControlPlane, run_manager: RunManager, tmp_path: Path
+) -> Iterator[Callable[[str], Deployed]]:
+    """Return a function that runs the manager in place of its pods until the samples are reconciled.
+
+    The manager has the Deployment's flags, environment and account, but addresses of this machine. A flag
+    makes it store the webhooks' certificate in a Secret, as it does by itself only in a pod.
+    """
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(PetStoreProcess(tmp_path / "petstore", "--memory"))
+        ports = stack.enter_context(PortBlock(1))
+
+        def run(namespace: str) -> Deployed:
+            path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}"
+            deployment = plane.api.get(path)
+            # No program runs in the pods, so their Service leads to this test's process.
+            plane.api.patch(path, {"spec": {"replicas": 0}})
+            lead_to_this_machine(plane, SYSTEM, WEBHOOKS, ports[0])
+            credentials = plane.credentials_of(SYSTEM, pod_of(deployment)["serviceAccountName"])
+            access = ApiAccess(credentials, scratch=tmp_path / "scratch")
+            stack.callback(access.close)
+            kubeconfig = credentials.write(tmp_path / "account.kubeconfig", namespace=SYSTEM)
+            flags = [flag for flag in flags_of(deployment) if not flag.startswith(ADDRESSES)]
+            environ = {each["name"]: each["value"] for each in container_of(deployment)["env"]}
+            environ["PETSTORE_ADDRESS"] = store.address
+            webhooks = (f"--webhook-bind-address=:{ports[0]}", "--webhook-certificates=secret")
+            manager = run_manager(kubeconfig, *flags, *webhooks, environ=environ).wait_ready()
+            wait_served(plane)
+            eventually(lambda: is_trusted_everywhere(plane))
+            plane.kubectl(f"--namespace={namespace}", "apply", "--kustomize", ROOT / "config" / "samples")
+            eventually(lambda: samples_have_a_status(plane, namespace))
+            answers_webhooks(plane, namespace)
+            return Deployed(manager, access)
+
+        yield run
+
+
 @pytest.mark.contract
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
 def test_make_deploy_reconciles_all_samples_and_undeploy_removes_every_object(
-    plane: ControlPlane,
-    run_manager: RunManager,
-    petstore: PetStoreProcess,
-    webhook_port: int,
-    tmp_path: Path,
+    plane: ControlPlane, run_as_deployed: Callable[[str], Deployed]
 ):
     make(plane, "install", "deploy")
-    # Its pods are admitted: the namespace enforces the restricted level where the control plane knows levels.
+    # The pods are admitted: the namespace enforces the restricted level where the control plane knows levels.
     eventually(lambda: is_rolled_out(plane, MANAGER))
     eventually(lambda: is_rolled_out(plane, PETSTORE))
-
-    kubeconfig = account_kubeconfig(plane, tmp_path)
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": SAMPLES}})
-    take_the_place_of_the_pods(plane, webhook_port)
-    manager = as_deployed(run_manager, kubeconfig, petstore, webhook_port)
-    wait_served(plane)
-    eventually(lambda: is_trusted_everywhere(plane))
-    plane.kubectl(f"--namespace={SAMPLES}", "apply", "--kustomize", ROOT / "config" / "samples")
-    eventually(lambda: are_taken_up(plane))
-    answers_webhooks(plane)
+    deployed = run_as_deployed(SAMPLES)
     lease = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/operator-manager")
     assert lease["spec"]["holderIdentity"]
 
-    metrics, reader = manager.metrics_address, prometheus(plane)
+    metrics, reader = deployed.manager.metrics_address, prometheus(plane)
     eventually(lambda: scrape(metrics, reader)[0] == 200)
     assert Samples(scrape(metrics, reader)[1]).value("rest_client_requests_total", code="403") == 0
-    assert scrape(metrics, plane.token_of(SYSTEM, manager_account()))[0] == 403
+    account = pod_of(the("Deployment", MANAGER))["serviceAccountName"]
+    assert scrape(metrics, plane.token_of(SYSTEM, account))[0] == 403
     assert scrape(metrics, "nobody")[0] == 401
-    is_refused_what_is_not_its_own(plane, kubeconfig, tmp_path / "scratch")
+    deployed.is_forbidden("GET", "/api/v1/nodes")
+    deployed.is_forbidden("GET", f"/api/v1/namespaces/{SYSTEM}/serviceaccounts")
+    deployed.is_forbidden("DELETE", f"/api/v1/namespaces/{SAMPLES}")
+    deployed.is_forbidden("DELETE", f"{CLUSTER_ROLES}/cluster-admin")
+    pod = {"metadata": {"name": "own"}, "spec": {}}
+    deployed.is_forbidden("POST", f"/api/v1/namespaces/{SAMPLES}/pods", pod)
 
     # The manager is still there, so that objects with finalizers can go.
     plane.kubectl("delete", "clusterrolebinding", "operator-manager-prometheus")
     make(plane, "undeploy", "uninstall")
-    manager.stop()
+    deployed.manager.stop()
     eventually(lambda: leftovers(plane) == [])
-
-
-def as_deployed(
-    run_manager: RunManager,
-    kubeconfig: Path,
-    petstore: PetStoreProcess,
-    webhook_port: int,
-    deployment: dict[str, Any] | None = None,
-) -> ManagerProcess:
-    """Start a manager with the Deployment's flags and environment, but with addresses of this machine.
-
-    A flag makes it store the webhooks' certificate in a Secret, as it does by itself only in a pod.
-    """
-    deployment = deployment or the("Deployment", MANAGER)
-    flags = [flag for flag in flags_of(deployment) if not flag.startswith(ADDRESSES)]
-    environ = {each["name"]: each["value"] for each in container_of(deployment)["env"]}
-    environ["PETSTORE_ADDRESS"] = petstore.address
-    webhooks = (f"--webhook-bind-address=:{webhook_port}", "--webhook-certificates=secret")
-    return run_manager(kubeconfig, *flags, *webhooks, environ=environ).wait_ready()
 
 
 @pytest.mark.whole
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
 def test_namespaced_manager_has_rights_only_in_its_namespaces(
-    plane: ControlPlane,
-    run_manager: RunManager,
-    petstore: PetStoreProcess,
-    webhook_port: int,
-    tmp_path: Path,
+    plane: ControlPlane, run_as_deployed: Callable[[str], Deployed]
 ):
     for name in ("team-a", "team-b", "others"):
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     # Two equivalent ways, tested in sequence: an edited overlay, and names passed to make.
     make(plane, "deploy", "OVERLAY=namespaced")
-    deployment = plane.api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}")
-    kubeconfig = account_kubeconfig(plane, tmp_path)
-    take_the_place_of_the_pods(plane, webhook_port)
-    manager = as_deployed(run_manager, kubeconfig, petstore, webhook_port, deployment)
-    eventually(lambda: is_trusted_everywhere(plane))
-    for name in ("team-a", "others"):
-        plane.kubectl(f"--namespace={name}", "apply", "--kustomize", ROOT / "config" / "samples")
-    eventually(lambda: are_taken_up(plane, "team-a"))
-    answers_webhooks(plane, "team-a")
-
-    access = ApiAccess(Credentials.read(kubeconfig), scratch=tmp_path / "scratch")
-    try:
-        for path in ("/api/v1/pods", "/api/v1/namespaces/others/pods"):
-            with pytest.raises(ApiFailure) as refused:
-                access.get(path)
-            assert refused.value.status == 403
-    finally:
-        access.close()
-    assert not [line for line in manager.logs() if line.get("level") == "error"]
-    plane.kubectl("--namespace=others", "delete", "--kustomize", ROOT / "config" / "samples")
+    deployed = run_as_deployed("team-a")
+    deployed.is_forbidden("GET", "/api/v1/pods")
+    deployed.is_forbidden("GET", "/api/v1/namespaces/others/pods")
+    assert deployed.manager.logs(level="error") == []
     # In the order of kubebuilder's documentation.
     make(plane, "uninstall")
     make(plane, "undeploy", "NAMESPACES=team-a,team-b")
-    manager.stop()
+    deployed.manager.stop()
     eventually(lambda: leftovers(plane) == [])

@@ -6,13 +6,12 @@ The simulation tests many faults, one at a time and together (`tests/unit/manage
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import json
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
@@ -25,7 +24,7 @@ from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.manager_process import ManagerProcess
-from tests.support.memcacheds import memcached, memcached_path
+from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
 MEMCACHED_KIND = "memcacheds.cache.example.com"
 DEPLOYMENT_KIND = "deployments.apps"
@@ -37,31 +36,16 @@ CONNECTIONS_KEPT = 16
 """How many more connections than at its start a manager may hold at the end: watches, and idle ones."""
 
 MOST_TASKS = 40
-"""A controller of eight workers, and all that is there once, come to some thirty."""
+"""A controller of eight workers and the manager's other tasks are about thirty."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Resources:
-    """Resources of a process that it can leak, measured from outside."""
+class Scene(NamedTuple):
+    """A manager behind a proxy, and the Memcacheds of a namespace, which a test changes past the proxy."""
 
-    tasks: float
-    files: int
-    threads: int
-
-
-class Scene:
-    """Actions and observations of a test from outside, past the proxy; the manager is behind the proxy.
-
-    Keyword arguments are sizes of Memcacheds by name. `assert_settled` does the work of a garbage collector.
-    """
-
-    def __init__(
-        self, plane: ControlPlane, namespace: str, proxy: FaultProxy, manager: ManagerProcess
-    ) -> None:
-        self.plane = plane
-        self.namespace = namespace
-        self.proxy = proxy
-        self.manager = manager
+    plane: ControlPlane
+    namespace: str
+    proxy: FaultProxy
+    manager: ManagerProcess
 
     def create(self, **sizes: int) -> None:
         bodies = [memcached(name, size) for name, size in sizes.items()]
@@ -70,89 +54,56 @@ class Scene:
     def scale(self, name: str, size: int) -> None:
         self.plane.api.patch(memcached_path(self.namespace, name), {"spec": {"size": size}})
 
-    def delete(self, name: str) -> None:
-        """Delete a Memcached, but not its Deployment."""
-        self.plane.api.delete(memcached_path(self.namespace, name))
+    def settle(self, **sizes: int) -> None:
+        """Wait until children, statuses and the manager's cache match exactly these Memcacheds."""
 
-    def listed(self, path: str) -> dict[str, dict[str, Any]]:
-        return {each["metadata"]["name"]: each for each in self.plane.api.get(path)["items"]}
+        def settled() -> None:
+            self._collect_garbage()
+            for name, size in sizes.items():
+                assert_converged(self.plane, self.namespace, [name], size=size)
+            metrics = self.manager.metrics()
+            for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
+                assert metrics.value("operator_manager_cache_objects", kind=kind) == len(sizes), kind
+            assert self.manager.is_ready(), self.manager.probe("/readyz?verbose")
 
-    def settle(self, *, within: float = SETTLED_WITHIN, **sizes: int) -> None:
-        """Wait until exactly these Memcacheds exist, and children and caches match their specs."""
-        eventually(lambda: self.assert_settled(**sizes), within=within)
-        eventually(lambda: self._assert_no_ghosts(len(sizes)), within=within)
+        eventually(settled, within=SETTLED_WITHIN)
 
-    def assert_settled(self, **sizes: int) -> None:
-        """Assert that exactly these Memcacheds exist, and that everything matches their specs."""
-        memcacheds = self.listed(memcached_path(self.namespace))
-        self._collect_garbage(memcacheds)
-        deployments = self.listed(deployment_path(self.namespace))
-        assert memcacheds.keys() == sizes.keys()
-        assert deployments.keys() == sizes.keys()
-        for name, size in sizes.items():
-            metadata, status = memcacheds[name]["metadata"], memcacheds[name].get("status", {})
-            deployment = deployments[name]
-            assert status.get("observedGeneration") == metadata["generation"], f"{name}: {status}"
-            assert deployment["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"], name
-            assert deployment["spec"]["replicas"] == size, name
+    def _collect_garbage(self) -> None:
+        """Delete the Deployments of deleted Memcacheds, because no controller does it here."""
+        owners = self.plane.api.get(memcached_path(self.namespace))["items"]
+        living = {each["metadata"]["uid"] for each in owners}
+        for each in self.plane.api.get(deployment_path(self.namespace))["items"]:
+            if living.isdisjoint(owner["uid"] for owner in each["metadata"]["ownerReferences"]):
+                self.plane.api.delete(deployment_path(self.namespace, each["metadata"]["name"]))
 
-    def _assert_no_ghosts(self, count: int) -> None:
-        metrics = self.manager.metrics()
-        for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
-            assert metrics.value("operator_manager_cache_objects", kind=kind) == count, kind
-        assert self.manager.is_ready(), self.manager.probe("/readyz?verbose")
-
-    def _collect_garbage(self, memcacheds: dict[str, dict[str, Any]]) -> None:
-        living = {each["metadata"]["uid"] for each in memcacheds.values()}
-        for name, deployment in self.listed(deployment_path(self.namespace)).items():
-            owners = {owner["uid"] for owner in deployment["metadata"].get("ownerReferences", ())}
-            if owners and not owners & living:
-                self.plane.api.delete(deployment_path(self.namespace, name))
-
-    def resources(self) -> Resources:
-        """Return the resources that the manager's process holds now."""
-        process = Path("/proc", str(self.manager.process.pid))
-        return Resources(
-            tasks=self.manager.metrics().value("operator_manager_event_loop_tasks"),
-            files=sum(1 for _ in (process / "fd").iterdir()),
-            threads=sum(1 for _ in (process / "task").iterdir()),
-        )
-
-    def assert_unspoilt(self, before: Resources) -> None:
-        """Assert that the manager holds no excess resources, stops cleanly, and logs no forgotten task."""
-
-        def no_more() -> None:
-            now = self.resources()
-            assert now.tasks <= MOST_TASKS
-            assert now.files <= before.files + CONNECTIONS_KEPT
-            assert now.threads <= before.threads + 1
-
-        eventually(no_more, within=SETTLED_WITHIN)
-        assert self.manager.stop() == 0
-        odd = [line for line in self.manager.logs() if "text" in line or line.get("logger") == "asyncio"]
-        assert not odd
-        assert not [line for line in self.manager.logs() if "Traceback" in str(line)]
+    def open_files(self) -> int:
+        return sum(1 for _ in Path(f"/proc/{self.manager.process.pid}/fd").iterdir())
 
 
 @contextlib.contextmanager
 def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
-    """Create a scene in a new namespace; stop the manager at the end, unless the test failed."""
+    """Create a scene; at the end, check that the manager holds no excess resources and stops cleanly."""
     name = f"scene-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    flags = (f"--namespaces={name}", "--controllers=memcached")
     with (
         FaultProxy(plane.credentials, folder=folder / "proxy") as proxy,
-        ManagerProcess(
-            proxy.kubeconfig,
-            f"--namespaces={name}",
-            "--controllers=memcached",
-            folder=folder / "manager",
-        ) as manager,
+        ManagerProcess(proxy.kubeconfig, *flags, folder=folder / "manager") as manager,
     ):
         manager.wait_ready(SETTLED_WITHIN)
         scene = Scene(plane, name, proxy, manager)
-        before = scene.resources()
+        before = scene.open_files()
         yield scene
-        scene.assert_unspoilt(before)
+
+        def no_more() -> None:
+            assert manager.metrics().value("operator_manager_event_loop_tasks") <= MOST_TASKS
+            assert scene.open_files() <= before + CONNECTIONS_KEPT
+
+        eventually(no_more, within=SETTLED_WITHIN)
+        assert manager.stop() == 0
+        odd = [line for line in manager.logs() if "text" in line or line.get("logger") == "asyncio"]
+        assert odd == []
+        assert "Traceback" not in manager.process.output()
 
 
 @pytest.fixture(scope="module")
@@ -161,29 +112,22 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
     return bare_control_plane
 
 
-@pytest.fixture
-def scene(plane: ControlPlane, tmp_path: Path) -> Iterator[Scene]:
-    with on_stage(plane, tmp_path) as scene:
-        yield scene
+@contextlib.contextmanager
+def outage(scene: Scene) -> Iterator[None]:
+    """Make every kind of change that a manager can miss while its connections are refused, and then others.
 
-
-def prepare(scene: Scene) -> None:
-    """Create the objects that `change` changes."""
+    The `with` block is the rest of the outage.
+    """
     scene.create(gone=1, remade=1, scaled=1, emptied=1)
     scene.settle(gone=1, remade=1, scaled=1, emptied=1)
-
-
-def change(scene: Scene) -> None:
-    """Make every kind of change that a manager can miss."""
-    scene.delete("gone")
-    scene.delete("remade")
+    scene.proxy.refuse()
+    for name in ("gone", "remade"):
+        scene.plane.api.delete(memcached_path(scene.namespace, name))
     scene.create(remade=2, added=1)
     scene.scale("scaled", 3)
     scene.plane.api.delete(deployment_path(scene.namespace, "emptied"))
-
-
-def settle(scene: Scene) -> None:
-    """Wait until the manager has handled all changes of `change`."""
+    yield
+    scene.proxy.accept()
     scene.settle(remade=2, scaled=3, emptied=1, added=1)
     scene.create(gone=2)
     scene.scale("remade", 0)
@@ -191,15 +135,13 @@ def settle(scene: Scene) -> None:
 
 
 @pytest.mark.contract
-def test_manager_catches_up_after_the_api_server_restarts_without_watch_history(scene: Scene):
-    scene.plane.require(Feature.PROCESSES)
-    prepare(scene)
-    scene.proxy.refuse()
-    change(scene)
-    scene.plane.kill("apiserver")
-    scene.plane.restart("apiserver")
-    scene.proxy.accept()
-    settle(scene)
+def test_manager_catches_up_after_the_api_server_restarts_without_watch_history(
+    plane: ControlPlane, tmp_path: Path
+):
+    plane.require(Feature.PROCESSES)
+    with on_stage(plane, tmp_path) as scene, outage(scene):
+        plane.kill("apiserver")
+        plane.restart("apiserver")
 
 
 @pytest.mark.contract
@@ -211,21 +153,17 @@ def test_manager_catches_up_after_etcd_history_was_compacted(
     ).require(Feature.SERVER_FLAGS)
     install_crds(plane)
     with on_stage(plane, tmp_path) as scene:
-        prepare(scene)
-        seen = plane.api.get(memcached_path(scene.namespace))["metadata"]["resourceVersion"]
-        scene.proxy.refuse()
-        change(scene)
-        numbers = itertools.count()
+        with outage(scene):
+            seen = plane.api.get(memcached_path(scene.namespace))["metadata"]["resourceVersion"]
+            numbers = itertools.count()
 
-        def history_is_gone() -> bool:
-            # Compaction removes only versions, and every version needs a write.
-            news = {"metadata": {"name": f"news-{next(numbers)}"}}
-            plane.api.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", news)
-            return has_expired(plane, memcached_path(scene.namespace), seen)
+            def history_is_gone() -> bool:
+                # Compaction removes only versions, and every version needs a write.
+                news = {"metadata": {"name": f"news-{next(numbers)}"}}
+                plane.api.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", news)
+                return has_expired(plane, memcached_path(scene.namespace), seen)
 
-        eventually(history_is_gone, every=0.5)
-        scene.proxy.accept()
-        settle(scene)
+            eventually(history_is_gone, every=0.5)
         for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
             # Where the newest objects have changed, the check lists before a watch can expire.
             ends = scene.manager.metrics().select("operator_manager_watch_restarts_total", kind=kind)

@@ -103,8 +103,7 @@ class ImageTree:
         """Return the command that starts the image's entry point, or `entry`; arguments may follow.
 
         It runs as uid 65532 on a tree that is read-only except for /tmp. The program can read the folders
-        `visible`
-        under their paths on this machine.
+        `visible` under their paths on this machine.
         """
         root = self.build(name)
         (start,) = self._dockerfile.stages[name].of("ENTRYPOINT")
@@ -253,7 +252,7 @@ def managed(
             assert manager.stop() == 0
 
 
-def test_manager_image_becomes_ready_as_nobody_on_a_read_only_root_and_sends_traces(
+def test_manager_image_becomes_ready_as_unprivileged_user_on_a_read_only_root_and_sends_traces(
     tree: ImageTree, tmp_path: Path
 ):
     version = run(tree, "manager", "version")
@@ -276,7 +275,7 @@ def test_image_of_a_new_project_becomes_ready_with_its_bundled_library(image_fol
         pass
 
 
-def test_petstore_image_serves_as_nobody_on_a_read_only_root(tree: ImageTree, tmp_path: Path):
+def test_petstore_image_serves_as_unprivileged_user_on_a_read_only_root(tree: ImageTree, tmp_path: Path):
     with PetStoreProcess(tmp_path, "--memory", program=tree.program("petstore")) as store:
         assert_keeps_a_pet(store)
 

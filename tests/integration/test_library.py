@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -168,25 +167,10 @@ def test_make_targets_of_new_project_work_on_a_cluster(
                 assert [each["status"] for each in status["conditions"]] == ["True"]
 
             eventually(is_ready)
-            held = '-p={"metadata":{"finalizers":["example.com/finalizer"]}}'
-            plane.kubectl("patch", "greetings.v1.hello.acme.test/greeting-sample", "--type=merge", held)
         finally:
             running.kill()
-    # kubectl prefers v2, and no webhook converts any more: the command still reports its waiting.
-    command = [*make, "-C", shop, "uninstall"]
-    uninstalling = Daemon("make-uninstall", command, log=tmp_path / "uninstall", environ=environ)
-    uninstalling.start()
-    try:
-
-        def advice_lines() -> list[str]:
-            uninstalling.check()
-            return [each for each in uninstalling.output().splitlines() if "kubectl patch" in each]
-
-        [advice] = eventually(lambda: advice_lines() or False)
-        plane.kubectl(*shlex.split(advice)[1:])
-        assert uninstalling.wait(60) == 0
-    finally:
-        uninstalling.kill()
+    plane.kubectl("delete", "greetings.v1.hello.acme.test", "--all")
+    done(*make, "uninstall", cwd=shop, environ=environ)
     assert brought_by(plane) == set()
 
     done(*make, "deploy", "IMG=example.test/shop:1", cwd=shop, environ=environ)

@@ -81,7 +81,7 @@ def child_of(owned: str, name: str, namespace: str) -> dict[str, Any]:
     return wire
 
 
-def test_name_rule_accepts_only_names_that_are_valid_for_the_child(
+def test_generated_name_rule_accepts_only_names_that_are_valid_for_the_owned_kind(
     control_plane: ControlPlane, namespace: str, owned: str, model: type[Resource]
 ):
     [definition] = custom_resource_definitions([model])

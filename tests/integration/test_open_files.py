@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import resource
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -33,14 +35,33 @@ def test_manager_exits_with_one_line_when_open_files_limit_is_too_low(
     assert "ulimit -n" in message
 
 
-def test_manager_keeps_descriptors_for_probes_during_a_connection_flood(
+@pytest.fixture
+def start_limited(
     crds: ControlPlane, namespace: str, run_manager: RunManager
+) -> Iterator[Callable[..., ManagerProcess]]:
+    """Return a function that starts a manager with few open files; check at the end that they sufficed.
+
+    The soft limit is too low to start with, and the manager raises it. Objects of other tests would be work,
+    and all at once need more connections than the reserve.
+    """
+    started: list[ManagerProcess] = []
+
+    def start(*flags: str) -> ManagerProcess:
+        quiet = ("--enable-webhooks=false", f"--namespaces={namespace}", *flags)
+        program = limited(PROGRAM, soft=28, hard=LEAST)
+        started.append(run_manager(crds.kubeconfig, *quiet, program=program).wait_ready())
+        return started[0]
+
+    yield start
+    assert started[0].stop() == 0
+    assert "Too many open files" not in started[0].process.output()
+    assert limit_lines(started[0]) == []
+
+
+def test_manager_keeps_descriptors_for_probes_during_a_connection_flood(
+    start_limited: Callable[..., ManagerProcess],
 ):
-    # Objects of other tests are work, and all at once need more connections than the reserve.
-    quiet = ("--enable-webhooks=false", f"--namespaces={namespace}")
-    # The soft limit is too low to start with, and is raised.
-    manager = run_manager(crds.kubeconfig, *quiet, program=limited(PROGRAM, soft=28, hard=LEAST))
-    manager.wait_ready()
+    manager = start_limited()
     host, _, port = manager.metrics_address.partition(":")
     with ExitStack() as stack:
         for _ in range(2 * LEAST):
@@ -48,37 +69,27 @@ def test_manager_keeps_descriptors_for_probes_during_a_connection_flood(
         for _ in range(10):
             assert manager.probe("/healthz")[0] == 200
         assert manager.metrics().value("process_open_fds") < LEAST
-    assert manager.stop() == 0
-    assert "Too many open files" not in manager.process.output()
-    assert limit_lines(manager) == []
 
 
 @pytest.mark.long
 def test_manager_keeps_descriptors_for_probes_during_unfinished_handshakes(
-    crds: ControlPlane, namespace: str, run_manager: RunManager
+    start_limited: Callable[..., ManagerProcess],
 ):
-    quiet = ("--enable-webhooks=false", f"--namespaces={namespace}", "--metrics-secure")
-    manager = run_manager(crds.kubeconfig, *quiet, program=limited(PROGRAM, soft=28, hard=LEAST))
-    manager.wait_ready()
+    manager = start_limited("--metrics-secure")
     ports = [int(each.rpartition(":")[2]) for each in (manager.metrics_address, manager.health_address)]
     most, descriptors = 0, Path(f"/proc/{manager.process.pid}/fd")
-    for half in (b"\x16\x03\x01", b"GET /healthz HT"):
-        for _ in range(5):
-            with ExitStack() as stack:
-                for number in range(LEAST):
-                    for port in ports:
-                        source = (f"127.0.1.{number + 1}", 0)
-                        client = socket.create_connection(("127.0.0.1", port), source_address=source)
-                        stack.enter_context(client).sendall(half)
-                assert manager.probe("/healthz")[0] == 200
-                most = max(most, sum(1 for _ in descriptors.iterdir()))
+    for half in [b"\x16\x03\x01", b"GET /healthz HT"] * 5:
+        with ExitStack() as stack:
+            for number, port in itertools.product(range(LEAST), ports):
+                source = (f"127.0.1.{number + 1}", 0)
+                client = socket.create_connection(("127.0.0.1", port), source_address=source)
+                stack.enter_context(client).sendall(half)
+            assert manager.probe("/healthz")[0] == 200
+            most = max(most, sum(1 for _ in descriptors.iterdir()))
     assert most < LEAST * 7 // 8
-    assert manager.stop() == 0
-    assert "Too many open files" not in manager.process.output()
-    assert limit_lines(manager) == []
 
 
-def test_manager_logs_exhausted_descriptors_once_and_recovers(
+def test_manager_logs_once_that_all_descriptors_are_in_use_and_recovers(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     # Nothing to do, and no gRPC, which writes tracebacks of its own.

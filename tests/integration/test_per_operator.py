@@ -10,6 +10,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from tests.conftest import RunManager, StartControlPlane
+from tests.integration.test_deploy import samples_have_a_status
 from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import object_path, storage_classes
@@ -49,7 +50,7 @@ def account(plane: ControlPlane, name: str) -> Credentials:
 @pytest.mark.contract
 @pytest.mark.long
 def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
-    plane: ControlPlane, namespace_of_samples: str, run_manager: RunManager, tmp_path: Path
+    plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     managers = {}
     with PetStoreProcess(tmp_path / "petstore", "--memory") as store, PortBlock(1) as ports:
@@ -70,53 +71,16 @@ def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
             flags.append("--metrics-secure=false")
             managers[name] = run_manager(kubeconfig, *flags, environ=environ).wait_ready()
 
-        def samples_are_applied():
-            plane.kubectl(f"--namespace={namespace_of_samples}", "apply", "--kustomize", SAMPLES)
-
-        eventually(samples_are_applied)
-        for sample in manifests("samples"):
-            if sample["apiVersion"] != "v1":
-                eventually(lambda sample=sample: has_status(plane, namespace_of_samples, sample))
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": "samples"}})
+        eventually(lambda: plane.kubectl("--namespace=samples", "apply", "--kustomize", SAMPLES))
+        eventually(lambda: samples_have_a_status(plane, "samples"))
         leases = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
         assert {each["metadata"]["name"] for each in leases} == {f"operator-manager-{name}" for name in NAMES}
         for name, manager in managers.items():
             assert manager.metrics().value("rest_client_requests_total", code="403") == 0, name
-        plane.kubectl(f"--namespace={namespace_of_samples}", "delete", "pets", "--all")
+        plane.kubectl("--namespace=samples", "delete", "pets", "--all")
         for manager in managers.values():
             assert manager.stop() == 0
-
-
-@pytest.fixture
-def namespace_of_samples(plane: ControlPlane) -> str:
-    plane.api.create("/api/v1/namespaces", {"metadata": {"name": "samples"}})
-    return "samples"
-
-
-def has_status(plane: ControlPlane, namespace: str, sample: dict[str, Any]) -> bool:
-    plurals = {"Memcached": "memcacheds", "Wordpress": "wordpresses"}
-    plural = plurals.get(sample["kind"], f"{sample['kind'].lower()}s")
-    name = sample["metadata"]["name"]
-    return bool(plane.api.get(object_path(sample["apiVersion"], namespace, plural, name)).get("status"))
-
-
-@pytest.mark.contract
-def test_policy_limits_the_account_of_a_single_operator(plane: ControlPlane, tmp_path: Path):
-    plane.require(Feature.ADMISSION_POLICIES)
-    access = ApiAccess(account(plane, "wordpress"), scratch=tmp_path)
-    annotations = {"kubernetes.io/service-account.name": "default"}
-    token = {
-        "metadata": {"name": "token", "annotations": annotations},
-        "type": "kubernetes.io/service-account-token",
-    }
-
-    path = object_path("v1", "kube-system", "secrets")
-    try:
-        # A policy takes the server a moment to learn of.
-        eventually(lambda: not is_allowed(access, "POST", path, token))
-        with pytest.raises(ApiFailure, match="ValidatingAdmissionPolicy"):
-            access.request("POST", path, query={"dryRun": "All"}, body=token)
-    finally:
-        access.close()
 
 
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:

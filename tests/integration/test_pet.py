@@ -17,18 +17,10 @@ from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.pets import API, assert_in_step, pet, pet_path, records
 from tests.support.petstore_process import PetStoreProcess, petstore
-from tests.support.walk import Walk
+from tests.support.walk import Walk, walking
 
 SAMPLE = "config/samples/petstore_v1beta1_pet.yaml"
 FINALIZER = "pet.petstore.example.com/finalizer"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[PetStoreProcess]:
-    folder = tmp_path / "store"
-    folder.mkdir()
-    with PetStoreProcess(folder) as running:
-        yield running
 
 
 class PetWalk(Walk):
@@ -47,30 +39,18 @@ class PetWalk(Walk):
 
 
 @pytest.fixture
-def walk(
-    crds: ControlPlane, namespace: str, run_manager: RunManager, store: PetStoreProcess
-) -> Iterator[PetWalk]:
-    manager = run_manager(
-        crds.kubeconfig,
-        f"--namespaces={namespace}",
-        "--controllers=pet",
-        f"--petstore-address={store.address}",
-        "--petstore-check-interval=1s",
-    ).wait_ready()
-    walk = PetWalk(crds, namespace, manager)
-    walk.store = store
-    yield walk
-    assert not walk.errors()
-    # No finalizer blocks the deletion of the namespace.
-    for each in crds.api.get(pet_path(namespace))["items"]:
-        path = pet_path(namespace, each["metadata"]["name"])
-        crds.api.patch(path, {"metadata": {"finalizers": None}})
-        crds.api.delete(path)
+def walk(crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path) -> Iterator[PetWalk]:
+    flags = (f"--namespaces={namespace}", "--controllers=pet", "--petstore-check-interval=1s")
+    with PetStoreProcess(tmp_path / "store") as store:
+        manager = run_manager(crds.kubeconfig, *flags, f"--petstore-address={store.address}")
+        with walking(PetWalk, crds, namespace, manager) as walk:
+            walk.store = store
+            yield walk
 
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_pet_sample_works_end_to_end(walk: PetWalk):
+def test_pet_operator_adds_changes_and_deletes_the_records_of_the_samples(walk: PetWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)
     assert {each["name"] for each in records(walk.store.address)} == {"Thor", "Tron"}

@@ -61,20 +61,14 @@ class Cluster:
         path.write_text(json.dumps({"kind": "List", "items": named}))
         return f"--filename={path}"
 
-    def versions(self) -> dict[str, str]:
+    def versions(self) -> str:
         """Return the resource versions of all objects in the namespace, Events as well."""
-        found = {}
-        for path in (
-            f"/api/v1/namespaces/{self.namespace}/events",
-            f"/api/v1/namespaces/{self.namespace}/secrets",
-            f"/api/v1/namespaces/{self.namespace}/services",
-            f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims",
-            deployment_path(self.namespace),
-            *(each(self.namespace) for each in (foo_path, memcached_path, pet_path, wordpress_path)),
-        ):
-            for each in self.plane.api.get(path)["items"]:
-                found[f"{path}/{each['metadata']['name']}"] = each["metadata"]["resourceVersion"]
-        return found
+        kinds = "events,secrets,services,persistentvolumeclaims,deployments,foos,memcacheds,pets,wordpresses"
+        shown = (
+            '-o=jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{"\\n"}{end}'
+        )
+        versions: str = self.plane.kubectl("get", kinds, f"--namespace={self.namespace}", shown).stdout
+        return versions
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,6 @@ from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract
 
-RBAC = "rbac.authorization.k8s.io"
-
 
 @pytest.fixture
 def pending(control_plane: ControlPlane, namespace: str) -> ObjectKey:
@@ -72,18 +70,9 @@ async def test_pod_streams_raise_the_servers_message_for_unscheduled_and_missing
 
 async def test_exec_by_websocket_needs_get_and_create_rights(control_plane: ControlPlane, pending: ObjectKey):
     user = f"user-{secrets.token_hex(3)}"
-    rules = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get"]}]
-    role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": user}, "rules": rules}
-    binding = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": user},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
-    }
-    within = f"/apis/{RBAC}/v1/namespaces/{pending.namespace}"
-    control_plane.api.create(f"{within}/roles", role)
-    control_plane.api.create(f"{within}/rolebindings", binding)
+    here = f"--namespace={pending.namespace}"
+    control_plane.kubectl(here, "create", "role", user, "--verb=get", "--resource=pods/exec")
+    control_plane.kubectl(here, "create", "rolebinding", user, f"--role={user}", f"--user={user}")
 
     async def until(streams: PodStreams, kind: type[ApiError], said: str) -> None:
         """Wait for the server to know the role."""
@@ -97,6 +86,6 @@ async def test_exec_by_websocket_needs_get_and_create_rights(control_plane: Cont
     async with connect("test", kubeconfig=str(control_plane.user_kubeconfig(user))) as client:
         advice = 'add rbac(groups="", resources="pods/exec", verbs="create") to the operator'
         await until(client.pod_streams, Forbidden, advice)
-        rules[0]["verbs"] = ["get", "create"]
-        control_plane.api.patch(f"{within}/roles/{user}", {"rules": rules})
+        added = '[{"op": "add", "path": "/rules/0/verbs/-", "value": "create"}]'
+        control_plane.kubectl(here, "patch", "role", user, "--type=json", f"--patch={added}")
         await until(client.pod_streams, BadRequest, "host assigned")

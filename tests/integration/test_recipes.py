@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import RunManager
-from tests.support.api_objects import condition
+from tests.support.api_objects import condition, manifest, object_path
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import DEFINITIONS, untyped_definition
 from tests.support.eventually import eventually
@@ -18,6 +18,7 @@ from tests.support.markdown import code_of
 
 pytestmark = pytest.mark.contract
 
+API = "recipes.example.com/v1"
 NEEDED = "importing,storing,scaling,exposing,configured,spacious,sharing"
 
 
@@ -28,34 +29,31 @@ class Recipes:
         self.plane = plane
         self.namespace = namespace
 
-    def path(self, api: str, plural: str, name: str = "") -> str:
-        base = f"/apis/{api}" if "/" in api else f"/api/{api}"
-        return f"{base}/namespaces/{self.namespace}/{plural}{name and f'/{name}'}"
-
     def get(self, api: str, plural: str, name: str) -> Any:
-        return self.plane.api.find(self.path(api, plural, name))
+        return self.plane.api.find(object_path(api, self.namespace, plural, name))
+
+    def app(self, name: str = "") -> str:
+        """Return the path of an App, or of all."""
+        return object_path(API, self.namespace, "apps", name)
 
     def create(self, recipe: str, name: str = "", **spec: Any) -> None:
-        body = {
-            "apiVersion": "recipes.example.com/v1",
-            "kind": "App",
-            "metadata": {"name": name or recipe, "labels": {"recipe": recipe}},
-            "spec": spec,
-        }
-        self.plane.api.create(self.path("recipes.example.com/v1", "apps"), body)
+        metadata = {"name": name or recipe, "labels": {"recipe": recipe}}
+        self.plane.api.create(self.app(), {**manifest(API, "App", "", **spec), "metadata": metadata})
 
     def change(self, name: str, **spec: Any) -> None:
-        self.plane.api.patch(self.path("recipes.example.com/v1", "apps", name), {"spec": spec})
+        self.plane.api.patch(self.app(name), {"spec": spec})
 
     def delete(self, name: str) -> None:
-        self.plane.api.delete(self.path("recipes.example.com/v1", "apps", name))
-
-    def ready(self, name: str) -> tuple[str, str]:
-        found = condition(self.get("recipes.example.com/v1", "apps", name), "Ready")
-        return found["status"], found["reason"]
+        """Delete an App, and wait until it is gone."""
+        self.plane.api.delete(self.app(name))
+        eventually(lambda: self.plane.api.find(self.app(name)) is None)
 
     def until_ready(self, name: str, status: str, reason: str) -> None:
-        eventually(lambda: self.ready(name) == (status, reason))
+        def ready() -> bool:
+            found = condition(self.plane.api.get(self.app(name)), "Ready")
+            return (found["status"], found["reason"]) == (status, reason)
+
+        eventually(ready)
 
 
 def test_recipe_operators_work_as_the_recipes_page_says(
@@ -118,26 +116,24 @@ def follow(recipes: Recipes) -> None:
     eventually(lambda: recipes.get("apps/v1", "deployments", "config")["metadata"]["generation"] > before)
     assert recipes.get("v1", "configmaps", "config")["data"] == {"settings": "louder"}
 
-    jobs = recipes.path("batch/v1", "jobs")
+    def jobs() -> list[str]:
+        return [each["metadata"]["name"] for each in recipes.get("batch/v1", "jobs", "")["items"]]
+
     recipes.until_ready("job", "True", "Imported")
-    [first] = [each["metadata"]["name"] for each in recipes.plane.api.get(jobs)["items"]]
+    [first] = jobs()
     recipes.change("job", text="two")
-    eventually(
-        lambda: first not in {each["metadata"]["name"] for each in recipes.plane.api.get(jobs)["items"]}
-    )
+    eventually(lambda: first not in jobs())
     assert recipes.get("batch/v1", "cronjobs", "job-nightly") is not None
 
     recipes.until_ready("namespace", "True", "NamespaceMade")
     space = f"/api/v1/namespaces/{recipes.namespace}-namespace"
     assert recipes.plane.api.find(space) is not None
     recipes.delete("namespace")
-    eventually(lambda: recipes.get("recipes.example.com/v1", "apps", "namespace") is None)
     assert recipes.plane.api.find(space) is None
 
     recipes.until_ready("one", "True", "Shared")
     recipes.until_ready("two", "True", "Shared")
     recipes.delete("one")
-    eventually(lambda: recipes.get("recipes.example.com/v1", "apps", "one") is None)
     assert recipes.get("v1", "configmaps", "shared") is not None
     recipes.delete("two")
     eventually(lambda: recipes.get("v1", "configmaps", "shared") is None)

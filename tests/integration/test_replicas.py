@@ -6,7 +6,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.eventually import consistently, eventually
 from tests.support.fault_proxy import Exchange, FaultProxy, Match
+from tests.support.load import Load
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
@@ -63,8 +64,7 @@ class Replica:
         """Freeze the replica while no write is under way; call this when it has no new work.
 
         No process can read the clock and make a system call in one step. A replica frozen between the two
-        sends one
-        more write when it continues: `LeaderElector` cannot prevent that, and this test excludes it.
+        sends one more write when it continues. `LeaderElector` cannot prevent that; this test excludes it.
         """
         eventually(self._is_quiet, every=QUIET / 10)
         self.manager.process.freeze()
@@ -159,22 +159,6 @@ def pair(plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Pa
     return Pair(plane, namespace, start)
 
 
-@pytest.fixture
-def busy(pair: Pair) -> Iterator[None]:
-    """Create Memcacheds during the block, so that an active replica always has something to write."""
-    enough = threading.Event()
-
-    def create() -> None:
-        while not enough.wait(0.05):
-            pair.create(1)
-
-    creating = threading.Thread(target=create, name="creating")
-    creating.start()
-    yield
-    enough.set()
-    creating.join()
-
-
 @pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.oldest)])
 def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
     pair.create(5)
@@ -206,19 +190,22 @@ def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
 
 
 @pytest.mark.long
-def test_suspended_leader_writes_nothing_when_it_resumes_after_lease_expiry(pair: Pair, busy: None):
-    eventually(lambda: len(pair.leader.object_writes()) > 10)
-    with pair.nothing_new:
-        eventually(pair.converged)
-        pair.leader.freeze_between_writes()
-    eventually(pair.standby.works)
-    pair.leader.manager.process.thaw()
-    assert pair.leader.manager.wait() == 1
-    pair.never_both_at_work()
-    # The lease has expired: the first of the loop, the watchdog's thread and faulthandler says so.
-    said = pair.leader.manager.process.output()
-    assert re.search('no longer the leader: lease |"ended by force: |^Timeout ', said, re.MULTILINE)
-    consistently(pair.standby.leads, during=2 * RETRY)
+def test_suspended_leader_writes_nothing_when_it_resumes_after_lease_expiry(pair: Pair):
+    # New Memcacheds all the time, so that an active replica always has something to write.
+    with Load(lambda: pair.create(1), callers=1, every=0.05) as load:
+        eventually(lambda: len(pair.leader.object_writes()) > 10)
+        with pair.nothing_new:
+            eventually(pair.converged)
+            pair.leader.freeze_between_writes()
+        eventually(pair.standby.works)
+        pair.leader.manager.process.thaw()
+        assert pair.leader.manager.wait() == 1
+        pair.never_both_at_work()
+        # The lease has expired: the first of the loop, the watchdog's thread and faulthandler says so.
+        said = pair.leader.manager.process.output()
+        assert re.search('no longer the leader: lease |"ended by force: |^Timeout ', said, re.MULTILINE)
+        consistently(pair.standby.leads, during=2 * RETRY)
+    assert load.failures == {}
 
 
 def is_lease(exchange: Exchange) -> bool:

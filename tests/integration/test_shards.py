@@ -28,6 +28,7 @@ from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.memcacheds import memcached_path
 
 SHARDS = 8
+SELECTORS = "--feature-gates=ShardedListAndWatch=true"
 
 
 class Replicas(Memcacheds):
@@ -37,12 +38,12 @@ class Replicas(Memcacheds):
         super().__init__(plane, namespace)
         self._begin = begin
         self.all: list[Replica] = []
-        self.here: list[Replica] = []
+        self.running: list[Replica] = []
 
     def start(self, count: int) -> list[Replica]:
         started = [self._begin() for _ in range(count)]
         self.all += started
-        self.here += started
+        self.running += started
         return started
 
     def shards(self, replica: Replica) -> ShardSet:
@@ -53,24 +54,26 @@ class Replicas(Memcacheds):
             SHARDS, [each for each in range(SHARDS) if lease_of_shard("operator-manager", each) in held]
         )
 
-    def are_shared_out(self) -> None:
+    def have_equally_many_shards(self) -> None:
         """Assert that each shard has one owner, and each replica equally many shards."""
-        held = [sorted(self.shards(each).numbers) for each in self.here]
+        held = [sorted(self.shards(each).numbers) for each in self.running]
         assert sorted(chain.from_iterable(held)) == list(range(SHARDS)), held
         shares = [len(each) for each in held]
         assert max(shares) - min(shares) <= 1, shares
-        wanted = [int(each.manager.metrics().value("operator_manager_ranges_wanted")) for each in self.here]
+        wanted = [
+            int(each.manager.metrics().value("operator_manager_ranges_wanted")) for each in self.running
+        ]
         assert wanted == shares
 
-    def hold_their_shares(self) -> None:
+    def cache_only_their_shards(self) -> None:
         """Assert that each replica's cache has exactly the objects in its shards, and their children."""
-        for each in self.here:
-            share = self.share(each)
+        for each in self.running:
+            share = self.count_objects(each)
             for kind in ("memcacheds.cache.example.com", "deployments.apps"):
                 held = each.manager.metrics().value("operator_manager_cache_objects", kind=kind)
                 assert held == share, (kind, sorted(self.shards(each).numbers))
 
-    def share(self, replica: Replica) -> int:
+    def count_objects(self, replica: Replica) -> int:
         """Return the number of objects in the replica's shards; it may be 0 if there are few objects."""
         made = self.plane.api.get(memcached_path(self.namespace))["items"]
         assert len(made) == len(self.names)
@@ -129,24 +132,36 @@ def test_replica_keeps_its_shards_when_each_lease_request_takes_a_second(
 
 @pytest.mark.long
 @pytest.mark.contract
-def test_each_object_has_one_writer_while_replicas_start_and_stop(replicas: Replicas):
+@pytest.mark.parametrize(
+    "replicas",
+    [pytest.param((), id="whole watch"), pytest.param((SELECTORS,), id="watch by shard selector")],
+    indirect=True,
+)
+def test_each_object_has_one_writer_while_replicas_start_and_stop(
+    replicas: Replicas, request: pytest.FixtureRequest
+):
     killed, stopped, _ = replicas.start(3)
-    eventually(replicas.are_shared_out)
+    eventually(replicas.have_equally_many_shards)
     replicas.create(30)
     eventually(replicas.converged)
-    eventually(replicas.hold_their_shares)
-    assert all(each.works() for each in replicas.here if replicas.share(each)), "each has its share of them"
+    eventually(replicas.cache_only_their_shards)
+    if request.node.callspec.params["replicas"]:
+        selector = urlencode({"shardSelector": ShardSet.of(2, {0}).selector})
+        selected = replicas.plane.api.get(f"{memcached_path(replicas.namespace)}?{selector}")["items"]
+        assert 0 < len(selected) < len(replicas.names), "the server ignores the selector"
+    writing = [each.works() for each in replicas.running if replicas.count_objects(each)]
+    assert all(writing)
     killed.manager.kill()
-    replicas.here.remove(killed)
+    replicas.running.remove(killed)
     replicas.create(20)
     eventually(replicas.converged)
-    eventually(replicas.are_shared_out)
+    eventually(replicas.have_equally_many_shards)
     assert stopped.manager.stop() == 0
-    replicas.here.remove(stopped)
+    replicas.running.remove(stopped)
     replicas.create(20)
     eventually(replicas.converged)
     (late,) = replicas.start(1)
-    eventually(replicas.are_shared_out)
+    eventually(replicas.have_equally_many_shards)
     replicas.create(30)
     eventually(replicas.converged)
     assert late.works()
@@ -154,27 +169,6 @@ def test_each_object_has_one_writer_while_replicas_start_and_stop(replicas: Repl
     taken = seen.value("operator_manager_lease_handovers_total", direction="taken")
     assert taken == seen.value("operator_manager_lease_unowned_seconds_count") == SHARDS // 2
     assert seen.value("operator_manager_moved_keys_total", controller="memcached", direction="taken")
-    eventually(replicas.hold_their_shares)
+    eventually(replicas.cache_only_their_shards)
     again = {name: wrote for name in replicas.names if len(wrote := replicas.writers(name)) > len(set(wrote))}
-    assert not again, f"written by two in turns: {again}"
-
-
-@pytest.mark.contract
-@pytest.mark.parametrize("replicas", [("--feature-gates=ShardedListAndWatch=true",)], indirect=True)
-def test_replicas_split_objects_when_the_server_supports_shard_selectors(replicas: Replicas):
-    stopped, _ = replicas.start(2)
-    eventually(replicas.are_shared_out)
-    replicas.create(20)
-    eventually(replicas.converged)
-    eventually(replicas.hold_their_shares)
-    path, half = memcached_path(replicas.namespace), ShardSet.of(2, {0}).selector
-    there = replicas.plane.api.get(f"{path}?{urlencode({'shardSelector': half})}")["items"]
-    assert 0 < len(there) < len(replicas.names), "the server heeds it"
-    replicas.start(1)
-    eventually(replicas.are_shared_out)
-    eventually(replicas.hold_their_shares)
-    assert stopped.manager.stop() == 0
-    replicas.here.remove(stopped)
-    replicas.create(10)
-    eventually(replicas.converged)
-    eventually(replicas.hold_their_shares)
+    assert again == {}, "a replica wrote an object again after another replica"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.api_objects import manifest
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import DEFINITIONS, untyped_definition
 from tests.support.eventually import eventually
@@ -43,13 +43,9 @@ class Old:
             "web.example.com/visits": "7",
             "example.com/note": "of a person",
         }
-        body = {
-            "apiVersion": "example.com/v1",
-            "kind": "Web",
-            "metadata": {"name": name, "finalizers": [self.finalizer], "annotations": annotations},
-            "spec": {"image": "image:1"},
-            "status": {"kopf": {"progress": {}}, "create_fn": {"done": True}},
-        }
+        body = manifest("example.com/v1", "Web", name, image="image:1")
+        body["metadata"] |= {"finalizers": [self.finalizer], "annotations": annotations}
+        body["status"] = {"kopf": {"progress": {}}, "create_fn": {"done": True}}
         made: dict[str, Any] = self.plane.api.create(self.webs, body)
         return made
 
@@ -57,24 +53,14 @@ class Old:
         """Create the Deployment of an object, with a field that the new operator does not want."""
         name = web["metadata"]["name"]
         labels = labels or {"web": name}
-        owner = {
-            "apiVersion": "example.com/v1",
-            "kind": "Web",
-            "name": name,
-            "uid": web["metadata"]["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        owner = {"apiVersion": "example.com/v1", "kind": "Web", "name": name, "uid": web["metadata"]["uid"]}
+        owner |= {"controller": True, "blockOwnerDeletion": True}
         container = {"name": "web", "image": "image:1", "env": [{"name": "OLD", "value": "1"}]}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-        body = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "ownerReferences": [owner] if owned else []},
-            "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": template},
-        }
-        path = f"{self.deployments}?fieldManager={self.manager}"
-        self.plane.api.create(path, body)
+        spec = {"replicas": 3, "selector": {"matchLabels": labels}, "template": template}
+        body = manifest("apps/v1", "Deployment", name, **spec)
+        body["metadata"]["ownerReferences"] = [owner] if owned else []
+        self.plane.api.create(f"{self.deployments}?fieldManager={self.manager}", body)
 
     def get(self, path: str, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.plane.api.get(f"{path}/{name}")
@@ -86,35 +72,23 @@ class Old:
         return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> Callable[[str, str], Path]:
-    """Return a function that writes the page's operator to a file, with an old operator's names."""
-
-    def write(finalizer: str, managers: str) -> Path:
-        [text] = [each.text for each in Page(Path("docs/taking-over.md")).blocks() if "# web.py" in each.text]
-        path = tmp_path / "web.py"
-        path.write_text(text.replace(KOPF, finalizer).replace(MANAGERS, managers))
-        return path
-
-    return write
-
-
 @pytest.mark.parametrize(
     ("finalizer", "managers", "manager"),
     [(KOPF, MANAGERS, "OpenAPI-Generator"), (GO, '"manager",', "manager")],
     ids=["kopf", "controller-runtime"],
 )
-def test_new_operator_takes_over_objects_as_the_migration_page_says(
+def test_new_operator_takes_over_objects_of_kopf_or_controller_runtime(
     control_plane: ControlPlane,
     namespace: str,
     tmp_path: Path,
-    written: Callable[[str, str], Path],
     finalizer: str,
     managers: str,
     manager: str,
 ):
     control_plane.require(Feature.READY_PODS)
-    program = (sys.executable, str(written(finalizer, managers)))
+    [text] = [each.text for each in Page(Path("docs/taking-over.md")).blocks() if "# web.py" in each.text]
+    (tmp_path / "web.py").write_text(text.replace(KOPF, finalizer).replace(MANAGERS, managers))
+    program = (sys.executable, str(tmp_path / "web.py"))
     flags = (f"--kubeconfig={control_plane.kubeconfig}", f"--namespaces={namespace}")
 
     def web(*arguments: str) -> subprocess.CompletedProcess[str]:

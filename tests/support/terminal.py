@@ -228,17 +228,17 @@ WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
 
 ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
-        "tests/integration/test_documentation.py::test_operator_of_the_writing_page_runs"
+        "tests/integration/test_documentation.py::test_operator_of_the_page_writing_an_operator_runs"
     ),
     "docs/webhooks.md": (
-        "tests/integration/test_documentation.py::test_webhooks_of_the_webhooks_page_answer"
+        "tests/integration/test_documentation.py::test_webhooks_of_the_page_webhooks_answer_reviews"
     ),
     "docs/operations.md": (
         "tests/integration/test_documentation.py::"
         "test_petstore_starts_from_the_backup_that_the_operations_page_makes"
     ),
     "examples/workloads/README.md": (
-        "tests/integration/test_workloads.py::test_workloads_example_runs_from_start_to_end"
+        "tests/integration/test_workloads.py::test_workloads_example_deploys_follows_logs_and_cleans_up_after_sigint"
     ),
 }
 """Other pages with consoles, and the test that follows each of them."""

@@ -16,7 +16,6 @@ from devcluster.storage import Change, Key
 from manager import events
 from manager.api import ObjectMeta, Resource
 from manager.events import Correlator, EventRecorder, ObjectReference
-from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.util import clock
@@ -145,28 +144,28 @@ def name_of(name: str, names: Correlator | None = None) -> str:
     return names.new_name(ObjectReference("v1", "ClusterRole", "", name), clock.now())
 
 
-def test_event_name_is_the_name_of_the_object_and_the_time():
-    base, _, time = name_of("my.object").rpartition(".")
-    assert base == "my.object"
-    assert int(time, 16) > 1_700_000_000 * 10**9
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("my.object", "my.object."),
+        *((invalid, "clusterrole.") for invalid in ("system:node", "Capital", "", "a_b", "...")),
+        ("x" * 253, "x" * 200),
+        ("x" * 200 + "." * 5 + "y" * 48, "clusterrole."),
+        ("a" * 235 + "-." + "b" * 16, "a" * 200),
+    ],
+)
+def test_event_name_is_valid_and_has_the_object_name_or_kind_and_the_time(name: str, begin: str):
+    given = name_of(name)
+    assert given.startswith(begin)
+    assert len(given) <= 253
+    assert SUBDOMAIN.fullmatch(given)
+    assert int(given.rpartition(".")[2], 16) > 1_700_000_000 * 10**9
 
 
 def test_event_names_are_unique_within_the_resolution_of_the_clock():
     names = Correlator(random.Random(1))
     given = [name_of("x", names) for _ in range(5000)]
     assert len(set(given)) == len(given)
-
-
-@pytest.mark.parametrize("name", ["x" * 253, "x" * 200 + "." * 5 + "y" * 48, "a" * 235 + "-." + "b" * 16])
-def test_event_name_is_at_most_253_characters_long(name: str):
-    given = name_of(name)
-    assert len(given) <= 253
-    assert SUBDOMAIN.fullmatch(given)
-
-
-@pytest.mark.parametrize("name", ["system:node", "Capital", "", "a_b", "..."])
-def test_event_name_begins_with_the_kind_if_the_name_of_the_object_is_invalid(name: str):
-    assert name_of(name).startswith("clusterrole.")
 
 
 async def test_correlator_forgets_the_least_recently_used_series(monkeypatch: pytest.MonkeyPatch):
@@ -208,45 +207,33 @@ async def test_event_is_stored_with_the_fields_that_describe_shows(bench: Bench)
         "reportingInstance": "host_1",
     }
     assert bench.outcome("created") == 1
-
-
-async def test_events_about_a_reference_without_a_namespace_are_kept_in_default(bench: Bench):
     role = ObjectReference("rbac.authorization.k8s.io/v1", "ClusterRole", "", "reader")
     bench.recorder.event(role, "Normal", "Created", "x")
-    (event,) = await bench.settled()
+    (_, event) = await bench.settled()
     assert event["metadata"]["namespace"] == "default"
     assert event["involvedObject"] == {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "name": "reader",
     }
-    assert bench.wire.requests[0].path == "/api/v1/namespaces/default/events"
 
 
-async def test_recorder_increments_the_count_of_a_repeated_event(bench: Bench):
+async def test_recorder_increments_the_count_of_a_repeated_event_with_one_request(bench: Bench):
     bench.recorder.event(widget(), "Warning", "Failed", "no")
     await asyncio.sleep(10)
-    bench.recorder.event(widget(version="6"), "Warning", "Failed", "no")
+    for _ in range(20):
+        bench.recorder.event(widget(version="6"), "Warning", "Failed", "no")
     (event,) = await bench.settled()
-    assert event["count"] == 2
+    assert event["count"] == 21
     assert event["firstTimestamp"] == "2027-01-15T08:00:00Z"
     assert event["lastTimestamp"] == "2027-01-15T08:00:10Z"
     assert [sent.method for sent in bench.wire.requests] == ["POST", "PATCH"]
     assert bench.wire.requests[1].json() == {
-        "count": 2,
+        "count": 21,
         "lastTimestamp": "2027-01-15T08:00:10Z",
         "message": "no",
     }
-    assert (bench.outcome("created"), bench.outcome("updated")) == (1, 1)
-
-
-async def test_recorder_merges_repeats_into_an_event_that_waits(bench: Bench):
-    for _ in range(20):
-        bench.recorder.event(widget(), "Warning", "Failed", "no")
-    (event,) = await bench.settled()
-    assert event["count"] == 20
-    assert len(bench.wire.requests) == 1
-    assert bench.outcome("merged") == 19
+    assert [bench.outcome(each) for each in ("created", "updated", "merged")] == [1, 1, 19]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +255,10 @@ async def test_events_that_differ_are_kept_apart(bench: Bench, other: tuple[Any,
 async def test_recorder_combines_similar_events_from_the_tenth_on_until_ten_quiet_minutes(bench: Bench):
     for number in range(15):
         bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
+        bench.recorder.event(widget("long"), "Warning", "Failed", f"{number} " + "x" * 1022)
     events = await bench.settled()
+    assert all(len(event["message"].encode()) <= 1024 for event in events)
+    events = [event for event in events if event["involvedObject"]["name"] == "w"]
     assert [event["message"] for event in events[:9]] == [f"attempt {number}" for number in range(9)]
     assert len(events) == 10
     assert events[9]["message"] == "(combined from similar events): attempt 14"
@@ -304,12 +294,6 @@ async def test_texts_are_cut_and_mended_to_what_the_server_takes(bench: Bench, m
     assert event["message"] == sent
     assert len(event["message"].encode()) <= 1024
     assert len(event["reason"].encode()) <= 128
-
-
-async def test_combined_message_stays_within_the_length_limit(bench: Bench):
-    for number in range(10):
-        bench.recorder.event(widget(), "Warning", "Failed", f"{number} " + "x" * 1022)
-    assert all(len(event["message"].encode()) <= 1024 for event in await bench.settled())
 
 
 async def test_recorder_counts_invalid_events_and_raises_nothing(bench: Bench):
@@ -372,15 +356,18 @@ async def test_recorder_sends_one_event_at_a_time(bench: Bench):
     assert len(bench.server.listed) == 10
 
 
-async def test_events_are_sent_at_a_bounded_rate(server: EventServer, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make recorders that send ten Events at once, and then five in a second."""
     monkeypatch.setattr(events, "SENT_RATE", 5.0)
     monkeypatch.setattr(events, "SENT_BURST", 10)
-    bench = Bench(server)
-    bench.start()
+
+
+@pytest.mark.usefixtures("slow")
+async def test_events_are_sent_at_a_bounded_rate(bench: Bench):
     bench.record(100)
     await asyncio.sleep(10)
     assert 55 <= len(bench.server.listed) <= 61
-    await bench.stop()
 
 
 @pytest.fixture
@@ -390,25 +377,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-async def test_recorder_drops_the_oldest_events_when_it_is_full(server: EventServer):
-    bench = Bench(server)
+async def test_recorder_drops_the_oldest_events_when_it_is_full(bench: Bench):
     bench.record(25)
-    bench.start()
     names = [event["involvedObject"]["name"] for event in await bench.settled()]
     assert names == [f"w{number}" for number in range(15, 25)]
     assert bench.outcome("overflow") == 15
     bench.recorder.event(widget("w0"), "Normal", "Created", "x")
     assert (await bench.settled())[-1]["count"] == 2, "what was dropped still counts"
-    await bench.stop()
 
 
 @pytest.mark.usefixtures("small")
-async def test_recorder_is_fair_to_other_namespaces_when_one_has_very_many_events(
-    server: EventServer,
-):
-    bench = Bench(server)
+async def test_recorder_is_fair_to_other_namespaces_when_one_has_very_many_events(bench: Bench):
     bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as slow as Events with huge contents
-    bench.start()
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
     bench.record(100)
     bench.recorder.event(widget("late", namespace="other"), "Normal", "Created", "x")
@@ -416,7 +396,6 @@ async def test_recorder_is_fair_to_other_namespaces_when_one_has_very_many_event
     names = [event["involvedObject"]["name"] for event in bench.server.listed]
     assert names == ["w", "w92", "late"]
     assert bench.outcome("overflow") == 92
-    await bench.stop()
 
 
 @pytest.mark.parametrize("fault", [Unreached(), LostBefore(), Reply.status(500), Reply.status(503)])
@@ -470,21 +449,6 @@ async def test_recorder_logs_few_lines_about_failures_and_counts_every_one(bench
     assert lines[0]["times"] == 1
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Reply.status(403, "Forbidden", details={"causes": [{"reason": "NamespaceTerminating"}]}),
-        Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"}),
-    ],
-)
-async def test_event_in_a_deleted_namespace_is_dropped_without_a_log_line(bench: Bench, answer: Reply):
-    bench.wire.on("POST", EVENTS, answer)
-    with capture_logs() as lines:
-        bench.recorder.event(widget(), "Normal", "Created", "x")
-        await bench.settled()
-    assert (lines, bench.outcome("refused")) == ([], 1)
-
-
 async def test_expired_event_is_created_again(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "x")
     await bench.settled()
@@ -533,20 +497,23 @@ async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: B
     assert not loop.timers
 
 
-async def test_failing_write_of_others_does_not_block_events(bench: Bench):
-    bench.wire.on("POST", WRITES, LostBefore())
-    with pytest.raises(KubeError):
-        await bench.transport.request("POST", WRITES)
-    bench.recorder.event(widget(), "Normal", "Created", "x")
-    assert len(await bench.settled()) == 1
-
-
-async def test_recorder_drops_events_of_a_missing_namespace_and_delays_no_others(bench: Bench):
-    gone = Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"})
-    bench.wire.on("POST", EVENTS, gone)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Reply.status(403, "Forbidden", details={"causes": [{"reason": "NamespaceTerminating"}]}),
+        Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"}),
+    ],
+    ids=["terminating", "missing"],
+)
+async def test_recorder_drops_events_of_a_deleted_namespace_without_a_log_line_and_delays_no_others(
+    bench: Bench, answer: Reply
+):
+    bench.wire.on("POST", EVENTS, answer)
     bench.record(1000)
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
-    await asyncio.sleep(1)
+    with capture_logs() as lines:
+        await asyncio.sleep(1)
+    assert lines == []
     assert [each["metadata"]["namespace"] for each in bench.server.listed] == ["other"]
     assert len(bench.wire.sent("POST", EVENTS)) == 1
     assert bench.outcome("refused") == 1000
@@ -643,10 +610,8 @@ class TestEventRecorderFailingServer:
         assert (self.attempts(failing), failing.outcome("refused")) == (2, 2)
 
     @pytest.mark.usefixtures("small")
-    async def test_failing_event_is_dropped_first_when_the_recorder_is_full(self, server: EventServer):
-        bench = Bench(server)
+    async def test_failing_event_is_dropped_first_when_the_recorder_is_full(self, bench: Bench):
         bench.wire.on("POST", "/api/v1/namespaces/odd/events", Reply.status(500, "InternalError"))
-        bench.start()
         for number in range(10):
             bench.recorder.event(widget(f"w{number}", namespace="odd"), "Normal", "Created", "x")
         await asyncio.sleep(0.5)

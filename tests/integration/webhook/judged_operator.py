@@ -1,4 +1,4 @@
-"""A program with one operator, whose webhooks decide as each object's spec requests.
+"""A program with one operator, whose webhooks decide about its own kind, Pods and Deployments.
 
 python -m tests.integration.webhook.judged_operator run ...
 """
@@ -12,17 +12,15 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from manager import Operator, webhook
-from manager.api import ApiModel, Resource, crd
+from manager.api import ApiModel, Resource, Unstructured, crd
 from manager.cli import main
-from manager.webhook import (
-    AdmissionRequest,
-    JsonObject,
-    Refused,
-    forbidden,
-    invalid,
-)
+from manager.webhook import AdmissionRequest, JsonObject, Refused, forbidden, invalid, required
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 
 __all__ = ["Judged", "JudgedOperator"]
+
+GUARDED = {"matchLabels": {"guarded": "yes"}}
 
 
 class JudgedSpec(ApiModel):
@@ -44,6 +42,19 @@ class JudgedOperator(Operator[Judged]):
     """Operator whose webhooks decide as the object's spec requests; it reconciles nothing."""
 
     admission = webhook.AdmissionOptions(timeout_seconds=2)
+    pods = webhook.Admission(
+        Pod,
+        namespaces=GUARDED,
+        objects={"matchExpressions": [{"key": "free", "operator": "DoesNotExist"}]},
+        match_conditions={"by-no-robot": "!request.userInfo.username.startsWith('robot')"},
+        failure_policy="Fail",
+        default_on=("CREATE",),
+    )
+    parts = webhook.Admission(
+        Pod, subresources=("exec", "eviction"), failure_policy="Fail", namespaces=GUARDED
+    )
+    scales = webhook.Admission(Deployment, subresources=("scale",), failure_policy="Fail", namespaces=GUARDED)
+    states = webhook.Admission(Pod, subresources=("status",), failure_policy="Fail", namespaces=GUARDED)
 
     @webhook.default
     async def note(self, judged: JsonObject, request: AdmissionRequest) -> None:
@@ -78,6 +89,45 @@ class JudgedOperator(Operator[Judged]):
     @webhook.validate_delete
     async def judge_end(self, judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
         return [f"{judged.metadata.name} is gone for good"]
+
+    @pods.default
+    async def note_creator(self, pod: JsonObject, request: AdmissionRequest) -> None:
+        """Note the creator of the pod in an annotation."""
+        pod["metadata"]["annotations"] = {"made-by": request.user.name}
+
+    @pods.validate_create
+    async def check(self, pod: Pod, request: AdmissionRequest) -> None:
+        """Require a team."""
+        if "team" not in pod.metadata.labels:
+            raise Refused(required("metadata.labels[team]"))
+
+    @pods.validate_delete
+    async def keep(self, pod: Pod, request: AdmissionRequest) -> list[str]:
+        """Warn."""
+        return [f"{pod.metadata.name} was {pod.metadata.labels['team']}'s"]
+
+    @parts.validate_connect
+    async def enter(self, options: Unstructured, request: AdmissionRequest) -> None:
+        """Refuse to run a shell."""
+        if options.content.get("command") == ["sh"]:
+            raise Refused(f"no shell in {request.name}")
+
+    @parts.validate_create
+    async def evict(self, eviction: Unstructured, request: AdmissionRequest) -> None:
+        """Refuse every eviction."""
+        raise Refused(f"{eviction.gvk.kind} of {eviction.metadata.name}: not now")
+
+    @scales.validate_update
+    async def scale(self, old: Unstructured, new: Unstructured, request: AdmissionRequest) -> None:
+        """Refuse more than three replicas."""
+        if new.content["spec"].get("replicas", 0) > 3:
+            raise Refused(forbidden("spec.replicas", f"{old.content['spec'].get('replicas', 0)} are enough"))
+
+    @states.validate_update
+    async def judge_state(self, old: Pod, new: Pod, request: AdmissionRequest) -> None:
+        """Refuse the phase Failed in a status."""
+        if request.object is not None and request.object["status"].get("phase") == "Failed":
+            raise Refused(forbidden("status.phase", "is not to fail"))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
-"""Webhooks with certificates from files, from the API server's call to the user's message."""
+"""Webhooks of a custom kind, Pods and Deployments, from the API server's call to the user's message.
+
+The manager has its certificates from files.
+"""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import json
+import secrets
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,12 +24,14 @@ from manager_tools.codegen import custom_resource_definitions
 from tests.conftest import StartControlPlane
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator
 from tests.support import ROOT
-from tests.support.api_access import ApiFailure
+from tests.support.api_access import MERGE_PATCH, ApiAccess, ApiFailure
+from tests.support.api_objects import manifest
 from tests.support.certificates import Authority
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import wait_served
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
+from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.ports import PortBlock
 
@@ -51,12 +58,7 @@ class Served(NamedTuple):
 
 
 def judged(name: str, ask: str = "") -> dict[str, Any]:
-    return {
-        "apiVersion": "test.example.com/v1",
-        "kind": "Judged",
-        "metadata": {"name": name},
-        "spec": {"ask": ask},
-    }
+    return manifest("test.example.com/v1", "Judged", name, ask=ask)
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,10 @@ def _is_asked(served: Served) -> None:
     assert stored["spec"]["notes"]
     with pytest.raises(ApiFailure):
         served.judged("first", "refuse", dryRun="All")
+    pods = f"{namespace(served.plane, guarded='yes')}/pods"
+    query = {"dryRun": "All"}
+    assert "made-by" in served.plane.api.request("POST", pods, query=query, body=pod("asked", team="x"))
+    assert "Required value" in refusal(served.plane, f"{pods}?dryRun=All", pod("teamless"))
 
 
 def test_defaulting_webhook_runs_before_schema_validation(served: Served):
@@ -106,7 +112,7 @@ def test_defaulting_webhook_runs_before_schema_validation(served: Served):
     assert text.endswith(" to CREATE")
 
 
-def test_validating_webhook_refusal_has_the_format_of_an_api_server_refusal(served: Served):
+def test_webhook_refusal_has_the_format_of_an_api_server_refusal(served: Served):
     done = served.plane.kubectl(
         "create", "-f", "-", stdin=json.dumps(judged("refused", "refuse")), check=False
     )
@@ -123,7 +129,7 @@ def test_validating_webhook_refusal_has_the_format_of_an_api_server_refusal(serv
     assert line["uid"]
 
 
-def test_validating_webhook_reviews_updates_and_deletions_and_sends_warnings(served: Served):
+def test_webhook_reviews_updates_and_deletions_and_sends_warnings(served: Served):
     done = served.plane.kubectl("create", "-f", "-", stdin=json.dumps(judged("warned", "warn")))
     assert "Warning: careful with warned" in done.stderr
     with pytest.raises(ApiFailure, match=r"spec\.ask: Forbidden: may not change"):
@@ -156,10 +162,101 @@ def test_failing_webhook_function_triggers_the_failure_policy(served: Served, as
 
 
 def _set_policy(served: Served, policy: str) -> None:
-    [webhook] = served.plane.api.get(VALIDATING)["webhooks"]
-    served.plane.api.patch(VALIDATING, {"webhooks": [{**webhook, "failurePolicy": policy}]})
+    webhooks = served.plane.api.get(VALIDATING)["webhooks"]
+    served.plane.api.patch(VALIDATING, {"webhooks": [{**each, "failurePolicy": policy} for each in webhooks]})
 
 
 def _refuses(served: Served, ask: str) -> None:
     with pytest.raises(ApiFailure):
         served.judged(f"{ask}-refused", ask, dryRun="All")
+
+
+def namespace(plane: ControlPlane, **labels: str) -> str:
+    """Create a namespace that accepts pods; return its path."""
+    name = f"test-{secrets.token_hex(4)}"
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    plane.api.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
+    return f"/api/v1/namespaces/{name}"
+
+
+def pod(name: str, **labels: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": "web", "image": "nginx"}], "automountServiceAccountToken": False}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def refusal(plane: ControlPlane, path: str, body: dict[str, Any] | None = None, method: str = "POST") -> str:
+    """Return the server's message for a request that it refuses."""
+    with pytest.raises(ApiFailure) as caught:
+        plane.api.request(
+            method, path, body=body, content_type=MERGE_PATCH if method == "PATCH" else "application/json"
+        )
+    return str(json.loads(caught.value.body)["message"])
+
+
+@pytest.fixture
+def here(served: Served) -> str:
+    """Create a namespace whose objects the webhooks select; return its path."""
+    return namespace(served.plane, guarded="yes")
+
+
+def test_webhooks_mutate_validate_and_warn_about_foreign_pods(served: Served, here: str):
+    assert refusal(served.plane, f"{here}/pods", pod("nobodys")).endswith(
+        'Pod "nobodys" is invalid: metadata.labels[team]: Required value'
+    )
+    stored = served.plane.api.create(f"{here}/pods", pod("ours", team="blue"))
+    assert "made-by" in stored["metadata"]["annotations"]
+    served.plane.api.request("DELETE", f"{here}/pods/ours")
+    assert served.plane.api.warnings == ['299 - "ours was blue\'s"']
+
+
+def test_webhook_is_called_only_for_objects_that_match_its_selectors(served: Served, here: str):
+    elsewhere = namespace(served.plane)
+    assert "annotations" not in served.plane.api.create(f"{elsewhere}/pods", pod("a"))["metadata"]
+    assert "annotations" not in served.plane.api.create(f"{here}/pods", pod("a", free="yes"))["metadata"]
+    robot = Credentials.read(served.plane.user_kubeconfig("robot-1", "system:masters"))
+    with contextlib.closing(ApiAccess(robot, scratch=served.plane.folder)) as api:
+        assert "annotations" not in api.create(f"{here}/pods", pod("b"))["metadata"]
+    # The webhook also sees an update after which its selector no longer matches the object.
+    served.plane.api.create(f"{here}/pods", pod("c", team="blue"))
+    assert "annotations" in served.plane.api.get(f"{here}/pods/c")["metadata"]
+
+
+def test_webhooks_skip_system_namespaces_even_when_the_labels_match(served: Served):
+    for name in ("kube-system", "of-the-program"):
+        labels = {"guarded": "yes"} | (
+            {"app.kubernetes.io/name": PROGRAM.name} if name != "kube-system" else {}
+        )
+        found = served.plane.api.find(f"/api/v1/namespaces/{name}")
+        if found is None:
+            served.plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        served.plane.api.patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})
+        path = f"/api/v1/namespaces/{name}"
+        if served.plane.api.find(f"{path}/serviceaccounts/default") is None:
+            served.plane.api.create(f"{path}/serviceaccounts", {"metadata": {"name": "default"}})
+        assert "annotations" not in served.plane.api.create(f"{path}/pods", pod("free"))["metadata"]
+
+
+def test_webhook_reviews_exec_eviction_and_status_of_a_pod(served: Served, here: str):
+    served.plane.api.create(f"{here}/pods", pod("ours", team="blue"))
+    for method in ("GET", "POST"):
+        assert "no shell in ours" in refusal(served.plane, f"{here}/pods/ours/exec?command=sh", method=method)
+        assert "no shell" not in refusal(served.plane, f"{here}/pods/ours/exec?command=ls", method=method)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "ours"}}
+    assert "Eviction of ours: not now" in refusal(served.plane, f"{here}/pods/ours/eviction", eviction)
+    state = {"status": {"phase": "Failed"}}
+    assert "status.phase: Forbidden: is not to fail" in refusal(
+        served.plane, f"{here}/pods/ours/status", state, "PATCH"
+    )
+    served.plane.api.patch(f"{here}/pods/ours/status", {"status": {"phase": "Running"}})
+
+
+def test_webhook_reviews_the_scale_subresource_but_no_other_change_of_a_deployment(served: Served, here: str):
+    deployments = here.replace("/api/v1", "/apis/apps/v1") + "/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
+    spec = {"replicas": 9, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    served.plane.api.create(deployments, {"metadata": {"name": "d"}, "spec": spec})
+    served.plane.api.patch(f"{deployments}/d", {"spec": {"replicas": 8}})
+    scale = f"{deployments}/d/scale"
+    served.plane.api.patch(scale, {"spec": {"replicas": 2}})
+    said = refusal(served.plane, scale, {"spec": {"replicas": 4}}, "PATCH")
+    assert 'Scale.autoscaling "d" is invalid: spec.replicas: Forbidden: 2 are enough' in said

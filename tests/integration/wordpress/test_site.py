@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.conftest import RunManager
 from tests.support.api_objects import object_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
-from tests.support.wordpresses import (
-    CHILDREN,
-    COLLECTED,
-    WordpressWalk,
-    owners,
-)
+from tests.support.walk import walking
+from tests.support.wordpresses import CHILDREN, COLLECTED, WordpressWalk, owners
 
 SAMPLES = (
     "--filename=config/samples/example_v1_wordpress.yaml",
@@ -21,9 +20,18 @@ SAMPLES = (
 INLINE, BY_REFERENCE = "wordpress-sample", "wordpress-blog"
 
 
+@pytest.fixture
+def walk(
+    crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager
+) -> Iterator[WordpressWalk]:
+    flags = (f"--namespaces={namespace}", "--controllers=wordpress", "--log-level=debug")
+    with walking(WordpressWalk, crds, namespace, run_manager(crds.kubeconfig, *flags)) as walk:
+        yield walk
+
+
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_wordpress_samples_work_end_to_end(walk: WordpressWalk):
+def test_wordpress_operator_runs_exposes_and_deletes_its_samples(walk: WordpressWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.kubectl("apply", *SAMPLES)
     for name in (INLINE, BY_REFERENCE):

@@ -7,13 +7,34 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectKey
-from manager.cache.reflector import State
+from manager.cache.reflector import (
+    HistoryDoubted,
+    HistoryRestored,
+    NotStreaming,
+    Pause,
+    State,
+    WatchClosed,
+    WatchTimedOut,
+    rule_for,
+)
+from manager.kube import errors
 from manager.kube.errors import Forbidden
 from tests.support.effort import turns_of_others
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall, Step, Stream, Unreached
+from tests.support.scripted_wire import (
+    Cut,
+    Delayed,
+    LostBefore,
+    Reply,
+    ScriptedWire,
+    Sent,
+    Stall,
+    Step,
+    Stream,
+    Unreached,
+)
 from tests.unit.cache.conftest import Make, Scene
 from tests.unit.cache.objects import Pod, encoded, moments, pod
-from tests.unit.cache.server import Listed, PodServer, bookmark, expired, page
+from tests.unit.cache.server import DISCOVERY, Listed, PodServer, bookmark, expired, page
 
 pytestmark = pytest.mark.virtual_time
 
@@ -23,10 +44,25 @@ TOO_LARGE = Reply.status(504, "Timeout", "Too large resource version: 50, curren
 
 
 class TestReflectorStreamingList:
-    async def test_streaming_list_continues_as_the_watch(self, scene: Scene):
-        async with scene.following(10, ("a", 3), ("b", 7)) as stream:
-            assert [event.initial for event in scene.told.events] == [True, True]
-            assert scene.told.take() == ["ADDED ns/a@3", "ADDED ns/b@7"]
+    async def test_streaming_list_includes_changes_before_its_end_and_continues_as_the_watch(
+        self, scene: Scene
+    ):
+        stream = Stream()
+        for name, version in (("a", 1), ("b", 7), ("gone", 2)):
+            stream.event("ADDED", pod(name, version))
+        scene.serve("stream", stream)
+        async with scene.running():
+            await moments()
+            assert not scene.sink.synced.is_set()
+            assert [event.initial for event in scene.told.events] == [True] * 3
+            assert scene.told.take() == ["ADDED ns/a@1", "ADDED ns/b@7", "ADDED ns/gone@2"]
+            stream.event("MODIFIED", pod("a", 8))
+            stream.event("DELETED", pod("gone", 9))
+            stream.event("BOOKMARK", bookmark(10, ends_list=True))
+            await moments()
+            assert scene.sink.synced.is_set()
+            assert scene.names == ["a", "b"]
+            scene.told.take()
             stream.event("MODIFIED", pod("a", 11))
             stream.event("ADDED", pod("c", 11))
             stream.event("DELETED", pod("b", 12))
@@ -45,24 +81,6 @@ class TestReflectorStreamingList:
             "resourceVersionMatch": "NotOlderThan",
         }
         assert sent.headers["Accept"] == "application/json"
-
-    async def test_streaming_list_applies_changes_that_arrive_before_it_is_complete(self, scene: Scene):
-        stream = Stream()
-        for name, version in (("a", 1), ("b", 2), ("c", 3)):
-            stream.event("ADDED", pod(name, version))
-        scene.serve("stream", stream)
-        async with scene.running():
-            await moments()
-            assert scene.names == ["a", "b", "c"]
-            assert not scene.sink.synced.is_set()
-            stream.event("MODIFIED", pod("a", 11))
-            stream.event("DELETED", pod("b", 12))
-            stream.event("ADDED", pod("d", 13))
-            stream.event("BOOKMARK", bookmark(13, ends_list=True))
-            await moments()
-            assert scene.sink.synced.is_set()
-        assert {record.key.name: record.version for record in scene.store} == {"a": 11, "c": 3, "d": 13}
-        assert scene.sorts() == ["stream"]
 
     async def test_streaming_list_starts_again_when_the_stream_breaks(self, scene: Scene):
         broken = Stream()
@@ -148,7 +166,7 @@ class TestReflectorPages:
     def without_streaming(self, server: PodServer):
         server.on("stream", NO_STREAMING)
 
-    async def test_list_is_fetched_in_one_response_when_its_continue_token_expires(self, scene: Scene):
+    async def test_paged_list_is_fetched_in_one_response_when_its_continue_token_expires(self, scene: Scene):
         scene.serve("list", page(10, ("a", 1), resume="p2"), Reply.status(410, "Expired"), page(20, ("b", 2)))
         await scene.sync()
         whole = scene.sent("list")[2]
@@ -446,7 +464,9 @@ class TestReflectorWatch:
             assert scene.problem is None
         assert len(scene.sent("watch")) == (events is None)
 
-    async def test_list_replaces_an_object_when_a_restored_server_reuses_the_same_version(self, scene: Scene):
+    async def test_reflector_replaces_an_object_when_a_restored_server_reuses_the_same_version(
+        self, scene: Scene
+    ):
         stream, again = Listed(50, ("a", 30), ("b", 45)), Stream()
         again.event("ADDED", pod("a", 30, labels={"restored": "yes"}))
         again.event("ADDED", pod("b", 20))
@@ -506,7 +526,7 @@ class TestReflectorDeletedObject:
         ],
         ids=["restored", "recreated", "deleted", "first read fails"],
     )
-    async def test_deleted_object_is_read_from_the_server_when_no_watch_reports_the_deletion(
+    async def test_reflector_reads_a_deleted_object_when_no_watch_reports_the_deletion(
         self, scene: Scene, answers: list[Reply], told: list[str]
     ):
         """Cover a restored backup that contains the object, and a list that lags behind."""
@@ -520,7 +540,7 @@ class TestReflectorDeletedObject:
         assert scene.told.take() == ["ADDED ns/b@2", *told]
         assert len(scene.wire.sent("GET", DELETED_PATH)) == len(answers)
 
-    async def test_deleted_object_is_not_read_from_the_server_when_a_late_watch_reports_the_deletion(
+    async def test_reflector_reads_no_deleted_object_when_a_late_watch_reports_the_deletion(
         self, scene: Scene
     ):
         scene.store.observe_deletion(DELETED, "a-1", 5)
@@ -538,7 +558,7 @@ class TestReflectorDeletedObject:
 class TestReflectorOlderList:
     """List from a server that lags behind the one that sent the watch events."""
 
-    async def test_older_list_is_ignored_and_requested_again(self, scene: Scene):
+    async def test_reflector_ignores_an_older_list_and_requests_a_new_list(self, scene: Scene):
         first = Listed(10, ("a", 3), ("gone", 4))
         now = Listed(13, ("a", 3), ("c", 12))
         scene.serve("stream", first, Listed(9, ("gone", 4), ("older", 2)), Listed(11, ("gone", 4)), now)
@@ -563,7 +583,7 @@ class TestReflectorOlderList:
             "12",
         ]
 
-    async def test_older_list_is_ignored_even_long_after_the_previous_list(self, scene: Scene):
+    async def test_reflector_ignores_an_older_list_long_after_the_previous_list(self, scene: Scene):
         first, now = Listed(10, ("a", 3)), Listed(11, ("a", 3))
         unreachable = [Unreached() for _ in range(8)]
         older = [Listed(9, ("gone", 4)), *unreachable, Listed(9, ("gone", 4)), now]
@@ -575,7 +595,7 @@ class TestReflectorOlderList:
             await asyncio.sleep(600)
             assert (scene.names, scene.sink.version) == (["a"], 11)
 
-    async def test_older_paged_list_is_ignored_and_requested_again(self, scene: Scene):
+    async def test_reflector_ignores_an_older_paged_list_and_requests_a_new_list(self, scene: Scene):
         watch = Stream()
         scene.serve("stream", NO_STREAMING)
         scene.serve(
@@ -595,3 +615,262 @@ class TestReflectorOlderList:
         assert (again.query["resourceVersion"], again.query["resourceVersionMatch"]) == ("10", "NotOlderThan")
         assert "resourceVersion" not in rest.query  # which a server refuses beside the token of a page
         assert "resourceVersionMatch" not in rest.query
+
+
+class TestReflectorProblem:
+    async def test_reflector_problem_of_a_missing_permission_ends_when_the_permission_is_granted(
+        self, scene: Scene
+    ):
+        scene.serve("stream", FORBIDDEN)
+        async with scene.running():
+            await asyncio.sleep(600)
+            assert scene.problem == (
+                'pods: forbidden: pods is forbidden: User "x" cannot watch resource "pods"'
+            )
+            assert not scene.sink.synced.is_set()
+            assert 20 < len(scene.sent("stream")) < 50
+            scene.serve("stream", Listed(10, ("a", 1)))
+            await asyncio.sleep(30)
+            assert scene.problem is None
+            assert scene.names == ["a"]
+        warnings = [line for line in scene.log if line["log_level"] == "warning"]
+        assert len(warnings) == 4, "at once, and after one, three and seven minutes"
+        assert sum(line["times"] for line in warnings) > 15
+        assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
+
+    async def test_reflector_keeps_cached_objects_during_a_problem_and_logs_the_end_when_the_watch_stays_open(
+        self, scene: Scene
+    ):
+        scene.serve("watch", *[FORBIDDEN] * 4, Stream())
+        async with scene.following(10, ("a", 1)) as stream:
+            await asyncio.sleep(10)
+            stream.end()
+            await asyncio.sleep(4)
+            assert scene.problem is not None
+            assert scene.names == ["a"]
+            await asyncio.sleep(56)
+            assert scene.problem is None
+        told = scene.said
+        assert told == ["synced", "cannot watch", "watching again"]
+
+    async def test_reflector_logs_the_end_of_a_problem_once_when_the_watch_delivers_events(
+        self, scene: Scene
+    ):
+        stream, good = Listed(10, ("a", 1)), Stream()
+        empty = [Stream() for _ in range(40)]
+        for each in empty:
+            each.end()
+        scene.serve("stream", stream)
+        scene.serve("watch", *empty, good)
+        scene.serve("list", page(10))
+        async with scene.running():
+            await asyncio.sleep(10)
+            stream.end()
+            await asyncio.sleep(500)
+            told = scene.said
+            assert told[0] == "synced"
+            assert told[1:] == ["cannot watch"] * (len(told) - 1)
+            assert 1 < len(told) < 6
+            await asyncio.sleep(1500)
+            good.event("BOOKMARK", bookmark(20))
+            await moments()
+        told = scene.said
+        assert told[-1] == "watching again"
+        assert told.count("watching again") == 1
+
+    async def test_reflector_has_no_problem_when_a_watch_fails_once(self, scene: Scene):
+        scene.serve("watch", LostBefore())
+        async with scene.following(10) as stream:
+            await asyncio.sleep(10)
+            stream.cut()
+            await moments()
+            assert scene.problem is None
+            await asyncio.sleep(2)
+            assert scene.problem is not None
+
+    async def test_reflector_problem_of_a_missing_or_removed_kind_ends_when_the_kind_is_installed(
+        self, scene: Scene
+    ):
+        stream, not_served = Listed(10, ("a", 1)), "pods: not served (is the CRD installed?)"
+        scene.serve("stream", stream, Listed(90, ("b", 80)))
+        scene.serve("watch", Reply(404, b"404 page not found"))
+        scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+        async with scene.running():
+            await asyncio.sleep(120)
+            assert scene.problem == not_served
+            assert len(scene.wire.sent("GET", "/api/v1")) < 20
+            scene.wire.on("GET", "/api/v1", DISCOVERY)
+            await asyncio.sleep(31)
+            assert scene.problem is None
+            scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+            stream.end()
+            await asyncio.sleep(60)
+            assert (scene.problem, scene.names) == (not_served, ["a"])
+            scene.wire.on("GET", "/api/v1", DISCOVERY)
+            await asyncio.sleep(31)
+            assert (scene.problem, scene.names) == (None, ["b"])
+
+    @pytest.mark.parametrize(("asked", "seconds"), [("17", 17), ("86400", 30), ("9" * 400, 30)])
+    @pytest.mark.parametrize("how", ["a header", "an error event"])
+    async def test_reflector_waits_for_retry_after_but_at_most_30_seconds_when_the_server_is_overloaded(
+        self, scene: Scene, asked: str, seconds: float, how: str
+    ):
+        refusal: Stream | Reply
+        if how == "a header":
+            refusal = Reply(429, b"", {"Retry-After": asked})
+        else:
+            refusal = Stream()
+            status = f'{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{asked}}}}}'
+            refusal.feed(f'{{"type":"ERROR","object":{status}}}\n'.encode())
+        scene.serve("stream", refusal, Listed(10))
+        await scene.sync()
+        assert scene.now == pytest.approx(seconds)
+
+    async def test_reflector_reports_a_long_pause_as_a_problem_from_its_first_second(self, scene: Scene):
+        scene.serve("watch", Stream())
+        async with scene.following(10, ("a", 1)) as stream:
+            await asyncio.sleep(10)
+            stream.event("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 200}})
+            await asyncio.sleep(1)
+            assert scene.problem is not None
+            assert [line["event"] for line in scene.log if line["log_level"] == "warning"] == ["cannot watch"]
+            await asyncio.sleep(35)
+            assert scene.problem is None
+
+
+class TestReflectorRequestRate:
+    """Request rates under all server failures."""
+
+    async def test_watch_requests_are_limited_to_one_a_second_when_each_watch_ends_after_one_event(
+        self, scene: Scene
+    ):
+        versions = iter(range(11, 10_000))
+
+        def one_event(_: object) -> Reply:
+            return Reply(200, b'{"type":"MODIFIED","object":%b}\n' % encoded(pod("a", next(versions))))
+
+        stream = Listed(10)
+        stream.end()
+        scene.serve("stream", stream)
+        scene.serve("watch", one_event)
+        async with scene.running():
+            await asyncio.sleep(100)
+            assert scene.problem is None
+        assert 98 <= len(scene.sent("watch")) <= 101
+
+    async def test_reflector_request_rate_is_low_when_every_resource_version_has_expired(self, scene: Scene):
+        scene.serve("stream", NO_STREAMING)
+        scene.serve("list", page(10, ("a", 1)))
+        scene.serve("watch", Reply.status(410, "Expired"))
+        async with scene.running():
+            await asyncio.sleep(3600)
+        assert len(scene.sorts()) <= 500
+
+    @pytest.mark.parametrize(
+        ("step", "problem"),
+        [
+            (Unreached(), "pods: cannot connect (scripted)"),
+            (LostBefore(), ""),
+            (Cut(b'{"type":'), ""),
+            (Reply.status(503), ""),
+            (Reply(200, b""), "pods: the server closed the watch"),
+        ],
+    )
+    async def test_reflector_request_rate_is_low_when_every_watch_fails(
+        self, scene: Scene, step: Reply, problem: str
+    ):
+        stream = Listed(10)
+        stream.end()
+        scene.serve("stream", stream)
+        scene.serve("watch", step)
+        async with scene.running():
+            await asyncio.sleep(3600)
+            assert scene.problem is not None
+            assert problem in scene.problem
+        assert 120 <= len(scene.sent("watch")) <= 250
+
+    async def test_reflector_request_rate_is_low_when_every_watch_sends_malformed_data(self, scene: Scene):
+        streams = [Listed(10) for _ in range(300)]
+        for stream in streams:
+            stream.feed(b"<html>\n")
+        scene.serve("stream", *streams)
+        async with scene.running():
+            await asyncio.sleep(3600)
+        assert 120 <= len(scene.sent("stream")) <= 250
+
+    async def test_watch_backoff_resets_after_a_successful_watch(self, scene: Scene):
+        good = Stream()
+        stream = Listed(10)
+        stream.end()
+        scene.serve("stream", stream)
+        scene.serve("watch", *[Unreached()] * 8, good, Unreached())
+        async with scene.running():
+            await good.opened.wait()
+            await asyncio.sleep(10)
+            good.cut()
+            before = len(scene.sent("watch"))
+            await asyncio.sleep(6)
+            assert len(scene.sent("watch")) >= before + 2
+
+
+class TestReflectorStop:
+    @pytest.mark.parametrize("sort", ["stream", "list", "watch"])
+    async def test_reflector_releases_its_connection_when_cancelled_in_any_state(
+        self, scene: Scene, sort: str
+    ):
+        if sort != "stream":
+            scene.serve("stream", NO_STREAMING)
+        if sort == "watch":
+            scene.serve("list", page(10, ("a", 1)))
+        scene.serve(sort, Stream())
+        async with scene.running():
+            await moments()
+            assert scene.sorts()[-1] == sort
+            assert scene.wire.in_progress == 1
+        assert scene.wire.in_progress == 0
+
+    async def test_reflector_ends_its_pause_when_it_is_cancelled(self, scene: Scene):
+        scene.wire.on("GET", "/api/v1", Delayed(1, Unreached()))
+        async with scene.running():
+            await asyncio.sleep(10)
+
+
+RESOLVE, STREAM, LIST, WATCH, CHECK = State
+NO, MAYBE, YES = Pause
+
+AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
+    (errors.NoMatch(), {RESOLVE: RESOLVE}, YES),
+    (errors.NotFound(404), {STREAM: RESOLVE}, YES),
+    (errors.Unreachable(), {RESOLVE: RESOLVE, LIST: LIST, CHECK: CHECK}, YES),
+    (errors.ConnectionLost(), {STREAM: STREAM, WATCH: CHECK}, YES),
+    (errors.DeadlineExceeded(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM}, YES),
+    (errors.DeadlineExceeded(), {WATCH: CHECK}, MAYBE),
+    (errors.Unauthorized(401), {STREAM: STREAM}, YES),
+    (errors.Forbidden(403), {WATCH: WATCH}, YES),
+    (errors.TooManyRequests(429), {WATCH: CHECK}, YES),
+    (errors.ServiceUnavailable(503), {STREAM: STREAM}, YES),
+    (errors.ServerError(500), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: CHECK}, YES),
+    (errors.ServerTimeout(504), {CHECK: STREAM}, YES),
+    (errors.BadRequest(400), {STREAM: LIST}, NO),
+    (errors.BadRequest(400), {LIST: STREAM}, YES),
+    (errors.Invalid(422), {STREAM: LIST}, NO),
+    (NotStreaming(), {STREAM: LIST}, NO),
+    (errors.Gone(410), {STREAM: STREAM, LIST: STREAM, WATCH: STREAM}, MAYBE),
+    (HistoryRestored(), {WATCH: STREAM}, YES),
+    (HistoryDoubted(), {CHECK: STREAM}, YES),
+    (WatchTimedOut(), {STREAM: LIST, WATCH: WATCH}, MAYBE),
+    (WatchClosed(), {STREAM: LIST, WATCH: CHECK}, MAYBE),
+    (errors.ProtocolError(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: STREAM}, YES),
+    (errors.MethodNotAllowed(405), {WATCH: STREAM}, YES),
+    (errors.ApiError(418), {STREAM: LIST}, YES),
+    (errors.KubeError(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, CHECK: STREAM}, YES),
+]
+
+
+@pytest.mark.parametrize(("failure", "following", "pause"), AFTER)
+def test_rule_for_a_failure_gives_next_state_and_pause(
+    failure: errors.KubeError, following: dict[State, State], pause: Pause
+):
+    rules = {state: rule_for(state, failure) for state in following}
+    assert {state: rule.next or state for state, rule in rules.items()} == following
+    assert {rule.pause for rule in rules.values()} == {pause}

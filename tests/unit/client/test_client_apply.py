@@ -12,7 +12,7 @@ import pytest
 
 from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta, OwnerReference
-from manager.cache import Cache
+from manager.cache import Cache, own_writes_from_here
 from manager.client import Applied, ApplyConflict, Client, Outcome, OwnedByOther
 from manager.client.ownership import creator_name
 from manager.controller.failure import Failure
@@ -252,6 +252,31 @@ class TestOutcome:
         assert came.outcome is (Outcome.RESTORED if same else Outcome.UPDATED)
 
 
+@pytest.mark.parametrize(
+    ("before", "answer", "is_own"),
+    [
+        (
+            {"spec": {"replicas": 5, "ports": [{"a": 1}]}},
+            {"spec": {"replicas": 1, "ports": [{"a": 1}]}},
+            True,
+        ),
+        ({"spec": {"paused": True}}, {"spec": {"paused": True, "replicas": 1}}, True),
+        ({"spec": {"replicas": 5}}, {"spec": {"replicas": 1, "paused": True}}, False),
+        ({"spec": {"replicas": 5, "paused": True}}, {"spec": {"replicas": 1}}, False),
+        ({"spec": {"replicas": 5}}, {"spec": {"replicas": 1}, "status": {"replicas": 5}}, False),
+        ({"spec": {"replicas": 5}}, {"spec": {"replicas": 2}}, False),
+    ],
+)
+async def test_apply_counts_as_own_write_when_only_wanted_fields_have_changed(
+    scene: Scene, before: dict[str, Any], answer: dict[str, Any], is_own: bool
+):
+    written = own_writes_from_here()
+    scene.there(Reply.json({"metadata": {**METADATA, "resourceVersion": "5"}, **before}))
+    scene.answers(Reply.json({"metadata": {**METADATA, "resourceVersion": "7"}, **answer}))
+    await scene.apply(WANTED)
+    assert written == ({("u", 5, 7)} if is_own else set())
+
+
 async def test_apply_dry_run_migrates_no_managed_fields_and_is_not_remembered(scene: Scene):
     scene.there(Reply.json(created_by_us(1)))
     # As if the server spelt the wanted number in another way, which is remembered after a write.
@@ -350,7 +375,7 @@ async def test_apply_raises_protocol_error_when_owner_references_are_malformed(s
     owners = [{"controller": True, "name": 5, "kind": "hunter2"}]
     scene.there(Reply.json({"metadata": {**METADATA, "ownerReferences": owners}}))
     owner = Deployment(metadata=ObjectMeta(name="owner", namespace="team", uid="o"), spec={})
-    with pytest.raises(ProtocolError, match=r"^not a Deployment object$"):
+    with pytest.raises(ProtocolError, match=r"^not a Deployment object: Expected `str`, got `int`"):
         await scene.apply(WANTED, owner=owner)
 
 
@@ -454,7 +479,7 @@ def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
 async def test_apply_refuses_an_object_that_its_owner_does_not_control(
     scene: Scene, owner: dict[str, Any], message: str, controller: str | None
 ):
-    metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": [owner]}
+    metadata = {**METADATA, "uid": "theirs", "ownerReferences": [owner]}
     scene.there(Reply.json({"metadata": metadata, "spec": {}}))
     with pytest.raises(OwnedByOther) as refused:
         await scene.apply(WANTED, owner=OWNER)

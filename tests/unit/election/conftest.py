@@ -14,13 +14,14 @@ from manager.election.lease import ElectionConfig, LeaseTiming
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from tests.support.scripted_wire import ScriptedWire
-from tests.unit.election.lease_server import LeaseServer, lease_server
+from tests.support.scripted_wire import ScriptedWire, Step
+from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 
 NAMESPACE = "default"
 NAME = "election"
 LEASE = LeaseServer.path(NAMESPACE, NAME)
 LEASES = LeaseServer.path(NAMESPACE)
+EVERYTHING = f"{PREFIX}*"
 
 
 def permits(leadership: Leadership) -> bool:
@@ -48,6 +49,12 @@ class Participant:
             timing=LeaseTiming(clock=clock),
         )
         self.watchdog = self.config.watchdog
+        self._server = server
+
+    def reach(self, step: Step | None = None) -> None:
+        """Send further requests about Leases to the given step, or else to the server."""
+        for method in ("GET", "PUT", "POST", "DELETE"):
+            self.wire.on(method, EVERYTHING, step or self._server.answer)
 
 
 class Candidate(Participant):

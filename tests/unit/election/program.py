@@ -13,12 +13,11 @@ import pytest
 from manager.election.coordinator import ControllerObjects, Leadership, LeadershipLost, OwnedObjects, Work
 from manager.util.clock import monotonic as now
 from manager_shards.coordinator import ShardCoordinator
-from tests.support.scripted_wire import LostAfter, Reply, Stall, Step, Unreached
+from tests.support.scripted_wire import LostAfter, Reply, Stall, Unreached
 from tests.unit.election.conftest import Candidate, Participant, permits
-from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
+from tests.unit.election.lease_server import LeaseServer, lease_server
 
 COUNT = 8
-EVERYTHING = f"{PREFIX}*"
 DATA = "/api/v1/namespaces/default/configmaps/x"
 SEEDS = [
     0,
@@ -124,10 +123,6 @@ class Replica(Participant):
         if self in self.program.replicas:
             self.program.replicas.remove(self)
 
-    def reach(self, step: Step | None = None) -> None:
-        for method in ("GET", "PUT", "POST", "DELETE"):
-            self.wire.on(method, EVERYTHING, step or self.program.server.answer)
-
 
 class Leader(Candidate):
     """Replica with leader election and without shards."""
@@ -180,13 +175,17 @@ class Program:
         await asyncio.sleep(5)
         return leader
 
+    def begin(self, identity: str, **how: Any) -> Replica:
+        """Start a replica, and return before its first step."""
+        self.replicas.append(replica := Replica(self, identity, **how))
+        return replica
+
     @property
     def sharers(self) -> list[Replica]:
         return [each for each in self.replicas if isinstance(each, Replica)]
 
     async def start(self, *identities: str, **how: Any) -> list[Replica]:
-        started = [Replica(self, identity, **how) for identity in identities]
-        self.replicas += started
+        started = [self.begin(identity, **how) for identity in identities]
         await asyncio.sleep(5)
         return started
 

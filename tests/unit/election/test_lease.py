@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -87,11 +88,6 @@ def test_acquired_lease_has_the_holder_a_higher_transition_count_and_utc_times(
     assert claimed.metadata == before.metadata
 
 
-def test_released_lease_has_no_holder_and_a_duration_of_one_second():
-    released = HELD.released(now=NOW)
-    assert (released.holder, released.duration) == ("", 1)
-
-
 def test_lease_write_keeps_resource_version_uid_and_foreign_fields():
     metadata = {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
     spec = {"holderIdentity": "other", "strategy": "OldestEmulationVersion"}
@@ -108,7 +104,12 @@ def test_lease_write_keeps_resource_version_uid_and_foreign_fields():
 def test_recreated_lease_keeps_its_transition_count_but_not_its_uid_and_version():
     again = lease(holderIdentity="me", leaseTransitions=4).recreated()
     assert again.metadata == {"name": "x", "namespace": "ns"}
-    assert again.transitions == 4
+    assert (again.transitions, again.version) == (4, None)
+
+
+def test_released_lease_has_no_holder_and_a_duration_of_one_second():
+    released = HELD.released(now=NOW)
+    assert (released.holder, released.duration) == ("", 1)
 
 
 @pytest.mark.virtual_time
@@ -122,20 +123,6 @@ async def test_lease_client_write_does_not_recreate_a_deleted_lease(election: El
     with pytest.raises(Conflict):
         await leases.write(lease, timeout=1.0)
     assert not election.server.leases
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-@pytest.mark.parametrize(
-    ("field", "flag"),
-    [
-        ("lease_duration", "--leader-elect-lease-duration"),
-        ("renew_deadline", "--leader-elect-renew-deadline"),
-        ("retry_period", "--leader-elect-retry-period"),
-    ],
-)
-def test_lease_timing_refuses_durations_that_are_not_positive_and_finite(field: str, flag: str, value: float):
-    with pytest.raises(ValueError, match=f"{flag} must be longer than zero"):
-        LeaseTiming(**{field: value})
 
 
 def test_election_identity_contains_the_host_name_and_is_unique():
@@ -170,6 +157,7 @@ def test_host_clock_is_the_same_in_every_process_of_the_host():
         ({}, "holder", ""),
         ({}, "version", 7),
     ],
+    ids=str,
 )
 def test_lease_decode_treats_an_invalid_field_as_missing_or_text(
     spec: dict[str, Any], field: str, value: object
@@ -177,35 +165,30 @@ def test_lease_decode_treats_an_invalid_field_as_missing_or_text(
     assert getattr(lease(**spec), field) == value
 
 
-@pytest.mark.parametrize("metadata", [{"resourceVersion": "abc"}, {}])
-def test_lease_version_is_none_when_the_resource_version_is_not_a_number(metadata: dict[str, str]):
-    assert Lease(metadata, {}).version is None
-
-
-SHORT = "the leader has to stop before the others take over"
-
-
 @pytest.mark.parametrize(
-    ("durations", "first", "told", "second"),
+    ("durations", "told"),
     [
-        ((60, 90, 2), "lease-duration (1m)", "must be longer than", f"renew-deadline (1m30s): {SHORT}"),
-        ((10, 10, 2), "lease-duration (10s)", "must be longer than", f"renew-deadline (10s): {SHORT}"),
-        (
-            (15, 12, 10),
-            "renew-deadline (12s)",
-            "must be longer than 1.2 times",
-            "retry-period (10s): the leader",
-        ),
-        ((2**31 - 0.5, 10, 2), "lease-duration", "must be at most 2147483647s, not 2147483648s", ""),
+        ((60, 90, 2), "DURATION (1m) must be longer than DEADLINE (1m30s)"),
+        ((10, 10, 2), "DURATION (10s) must be longer than DEADLINE (10s)"),
+        ((15, 12, 10), "DEADLINE (12s) must be longer than 1.2 times PERIOD (10s)"),
+        ((2**31 - 0.5, 10, 2), "DURATION must be at most 2147483647s, not 2147483648s"),
+        *(((value, 10, 2), "DURATION must be longer than zero") for value in (0.0, math.nan, math.inf)),
+        *(((15, value, 2), "DEADLINE must be longer than zero") for value in (-1.0, math.nan)),
+        *(((15, 10, value), "PERIOD must be longer than zero") for value in (0.0, math.inf)),
     ],
+    ids=str,
 )
-def test_lease_timing_error_names_the_flags_of_inconsistent_durations(
-    durations: tuple[float, float, float], first: str, told: str, second: str
+def test_lease_timing_error_names_the_flags_of_wrong_durations(
+    durations: tuple[float, float, float], told: str
 ):
-    with pytest.raises(ValueError, match="--leader-elect") as caught:
+    for word, flag in (
+        ("DURATION", "lease-duration"),
+        ("DEADLINE", "renew-deadline"),
+        ("PERIOD", "retry-period"),
+    ):
+        told = told.replace(word, f"--leader-elect-{flag}")
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}"):
         LeaseTiming(*durations)
-    flag = "--leader-elect-"
-    assert str(caught.value).startswith(f"{flag}{first} {told}{f' {flag}{second}' if second else ''}")
 
 
 def test_lease_timing_rounds_the_duration_up_and_leaves_time_for_a_second_renewal_attempt():

@@ -16,8 +16,8 @@ from manager.util.clock import monotonic as now
 from manager_shards.coordinator import balance
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
-from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.election.program import COUNT, DATA, EVERYTHING, SEEDS, Program, Replica, permits, program
+from tests.unit.election.conftest import EVERYTHING, LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, DATA, SEEDS, Program, Replica, permits, program
 
 __all__ = ["program"]
 
@@ -75,10 +75,6 @@ def test_balance_stays_the_same_while_shards_move_to_their_assigned_replicas(
     assert balance(count, members, holders) == wanted
 
 
-def test_balance_assigns_no_shard_without_members():
-    assert balance(16, (), {1: "a"}) == {}
-
-
 async def test_shard_balance_gives_new_replicas_shards_with_few_moves(program: Program):
     (a,) = await program.start("a")
     assert program.shares == [8]
@@ -103,18 +99,6 @@ async def test_replicas_that_start_together_list_only_their_own_shards(program: 
     await asyncio.sleep(5)
     assert program.shares == [2, 3, 3]
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3
-
-
-async def test_stopping_replica_causes_moves_of_only_its_own_shards(program: Program):
-    await program.start("a", "b")
-    (c,) = await program.start("c")
-    had, before = c.permitted, now()
-    await c.stop()
-    stopped = now()
-    await asyncio.sleep(3)
-    assert program.shares == [4, 4]
-    assert set(program.moved(since=before)) == had
-    assert max(at for at, _, _ in program.moves) - stopped < 1.0
 
 
 async def test_stopping_replica_acquires_no_shard_and_releases_every_shard_without_stuck_work(
@@ -144,16 +128,27 @@ async def test_coordinator_rarely_rebalances_while_every_replica_renews(
     assert program.shares == [4, 4]
 
 
-async def test_shard_is_released_only_after_the_next_owner_has_listed_its_objects(program: Program):
+async def test_shard_is_released_and_counted_as_moved_only_after_the_next_owner_has_listed_its_objects(
+    program: Program,
+):
     (a,) = await program.start("a")
-    program.replicas.append(b := Replica(program, "b", prepares=8.0))
+    assert a.measured("ranges_wanted") == COUNT
+    assert a.measured("lease_handovers_total", direction="taken") == COUNT
+    assert a.measured("lease_unowned_seconds_count") == 0, "nobody had them before"
+    b = program.begin("b", prepares=8.0)
     await asyncio.sleep(7)
     assert (a.permitted, b.permitted) == (set(range(COUNT)), set())
+    assert [each.measured("ranges_wanted") for each in (a, b)] == [4, 4]
+    assert a.measured("lease_handovers_total", direction="given_back") == 0
     await asyncio.sleep(3)
     assert program.shares == [4, 4]
     for began, number, who in program.moves:
         if who == "b":
             assert began - a.ended[number] < 0.5
+    assert a.measured("lease_handovers_total", direction="given_back") == 4
+    assert b.measured("lease_handovers_total", direction="taken") == 4
+    assert b.measured("lease_unowned_seconds_count") == 4
+    assert b.measured("lease_unowned_seconds_sum") < 4 * 0.5
 
 
 async def test_stopping_replica_works_until_the_next_owners_have_listed_its_objects(program: Program):
@@ -176,27 +171,24 @@ async def test_stopping_replica_works_until_the_next_owners_have_listed_its_obje
 
 async def test_replica_releases_shards_when_the_next_owner_never_finishes_its_list(program: Program):
     (a,) = await program.start("a")
-    program.replicas.append(Replica(program, "b", prepares=1000.0))
+    program.begin("b", prepares=1000.0)
     await asyncio.sleep(40)
     assert len(a.permitted) == COUNT // 2
 
 
-async def test_stopping_replica_does_not_wait_when_it_is_the_last_replica(program: Program):
+@pytest.mark.parametrize("refused", [False, True])
+async def test_last_replica_stops_without_waiting_and_within_6_seconds_when_its_token_is_refused(
+    program: Program, refused: bool
+):
     (a,) = await program.start("a")
+    if refused:
+        a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
     a.coordinator.leave()
     began = now()
-    await a.coordinator.handed_over()
-    assert now() - began < 1.0
-
-
-async def test_stopping_replica_ends_within_6_seconds_when_its_token_is_refused(program: Program):
-    (a,) = await program.start("a")
-    a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
-    a.coordinator.leave()
-    await asyncio.sleep(1)
-    began = now()
+    if not refused:
+        await a.coordinator.handed_over()
     await a.stop()
-    assert now() - began < 6.0, "the time to release in, and a pause"
+    assert now() - began < (6.0 if refused else 1.0), "the time to release in, and a pause"
 
 
 async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_seconds_after_a_crash(program: Program):
@@ -212,21 +204,6 @@ async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_seconds_after_
     assert sum(each.measured("lease_unowned_seconds_count") for each in others) - sum(moved) == len(had)
     unowned = sum(each.measured("lease_unowned_seconds_sum") for each in others)
     assert 15.0 * len(had) <= unowned <= 20.0 * len(had)
-
-
-async def test_shard_metrics_count_assigned_and_moved_shards(program: Program):
-    (a,) = await program.start("a")
-    assert a.measured("ranges_wanted") == COUNT
-    assert a.measured("lease_handovers_total", direction="taken") == COUNT
-    assert a.measured("lease_unowned_seconds_count") == 0, "nobody had them before"
-    (b,) = await program.start("b", prepares=8.0)
-    assert [each.measured("ranges_wanted") for each in (a, b)] == [4, 4]
-    assert a.measured("lease_handovers_total", direction="given_back") == 0, "b is not ready for them yet"
-    await asyncio.sleep(5)
-    assert a.measured("lease_handovers_total", direction="given_back") == 4
-    assert b.measured("lease_handovers_total", direction="taken") == 4
-    assert b.measured("lease_unowned_seconds_count") == 4
-    assert b.measured("lease_unowned_seconds_sum") < 4 * 0.5
 
 
 async def test_shard_is_released_only_when_its_work_has_ended(program: Program):
@@ -299,8 +276,7 @@ async def test_shard_is_unowned_for_less_than_2_seconds_during_a_rolling_update(
 
 async def test_shard_acquisition_with_a_lost_response_is_detected_and_used(program: Program):
     (a,) = await program.start("a")
-    b = Replica(program, "b")
-    program.replicas.append(b)
+    b = program.begin("b")
     for path in program.server.leases:
         b.wire.on("PUT", path, LostAfter(program.server.answer), program.server.answer)
     await asyncio.sleep(20)
@@ -311,8 +287,7 @@ async def test_shard_acquisition_with_a_lost_response_is_detected_and_used(progr
 async def test_lost_shard_acquisition_is_repeated_despite_many_events_of_other_shards(
     program: Program,
 ):
-    a = Replica(program, "a")
-    program.replicas.append(a)
+    a = program.begin("a")
     answer = program.server.answer
     # It makes itself known, and takes the first shard; no Lease of the next one is there to be told of.
     a.wire.on("POST", LEASES, answer, answer, Unreached(), answer)
@@ -327,8 +302,7 @@ async def test_shard_with_an_expired_lease_is_acquired_from_a_live_replica(progr
         name = f"{NAME}-{number}" if number else NAME
         notes = {f"{NAME}/shards": f"{COUNT}"}
         program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
-    b, a = Replica(program, "b"), Replica(program, "a", prepares=3.0)
-    program.replicas += [a, b]
+    b, _ = program.begin("b"), program.begin("a", prepares=3.0)
     await asyncio.sleep(10)
     assert b.permitted == set(range(4, COUNT)), "the others are a's in its eyes, and in a's they are b's"
     await asyncio.sleep(10)
@@ -337,8 +311,7 @@ async def test_shard_with_an_expired_lease_is_acquired_from_a_live_replica(progr
 
 async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_events(program: Program):
     await program.start("a")
-    b = Replica(program, "b")
-    program.replicas.append(b)
+    b = program.begin("b")
     refused = [Reply.status(403, "Forbidden", "it cannot list")]
 
     def answer(sent: Sent) -> Any:
@@ -349,7 +322,7 @@ async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_event
     assert program.shares == [4, 4]
 
 
-async def test_leadership_permit_of_an_earlier_term_is_invalid_in_a_later_term(program: Program):
+async def test_write_permit_for_a_released_shard_stays_invalid_after_the_shard_returns(program: Program):
     (a,) = await program.start("a")
     earlier = dict(a.working)
     (b,) = await program.start("b")
@@ -361,7 +334,9 @@ async def test_leadership_permit_of_an_earlier_term_is_invalid_in_a_later_term(p
 
 
 @pytest.mark.parametrize("fault", [Stall, Unreached, lambda: Reply.status(500)])
-async def test_outage_shorter_than_the_renew_deadline_moves_no_shard(program: Program, fault: type[Stall]):
+async def test_coordinator_moves_no_shard_during_an_outage_shorter_than_the_renew_deadline(
+    program: Program, fault: type[Stall]
+):
     a, b = await program.start("a", "b")
     await asyncio.sleep(5)
     before = now()
@@ -379,8 +354,7 @@ async def test_replica_without_the_right_to_create_leases_reports_a_problem_and_
     program: Program,
 ):
     await program.start("a")
-    b = Replica(program, "b")
-    program.replicas.append(b)
+    b = program.begin("b")
     b.wire.on("POST", EVERYTHING, Reply.status(403, "Forbidden", "leases is forbidden: it cannot create"))
     await asyncio.sleep(30)
     assert program.shares == [0, 8]
@@ -412,19 +386,6 @@ async def test_replica_acquires_shards_despite_many_large_foreign_leases(program
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_replica_keeps_foreign_annotations_of_a_large_lease_that_it_acquires(program: Program):
-    note = {"note": "x" * 20_000}
-    program.server.put(
-        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels={f"{NAME}/lease": "shard"}, annotations=note
-    )
-    await program.start("a")
-    assert program.shares == [8]
-    assert (
-        program.server.leases[program.server.path(NAMESPACE, f"{NAME}-3")]["metadata"]["annotations"] == note
-    )
-
-
-@pytest.mark.usefixtures("short_answers")
 @pytest.mark.parametrize("size", [0, 20_000])
 async def test_shard_of_a_dead_owner_is_acquired_in_time_even_when_its_lease_is_large(
     program: Program, size: int
@@ -445,19 +406,20 @@ async def test_shard_of_a_dead_owner_is_acquired_in_time_even_when_its_lease_is_
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_unreadable_large_lease_causes_no_tight_loop_of_reads(program: Program):
-    labels, path = {f"{NAME}/lease": "shard"}, program.server.path(NAMESPACE, f"{NAME}-3")
-    program.server.put(
-        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations={"note": "x" * 20_000}
-    )
-    a = Replica(program, "a")
-    program.replicas.append(a)
+async def test_replica_reads_a_large_lease_at_intervals_until_it_acquires_it_with_foreign_annotations(
+    program: Program,
+):
+    path, note = program.server.path(NAMESPACE, f"{NAME}-3"), {"note": "x" * 20_000}
+    labels = {f"{NAME}/lease": "shard"}
+    program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations=note)
+    a = program.begin("a")
     a.wire.on("GET", path, *[Reply.status(403)] * 100, program.server.answer)
     await asyncio.sleep(20)
     assert 2 <= len(a.wire.sent("GET", path)) <= 20
     a.wire.on("GET", path, program.server.answer)
     await asyncio.sleep(20)
     assert program.shares == [8]
+    assert program.server.leases[path]["metadata"]["annotations"] == note
 
 
 async def test_coordinator_ends_with_the_error_of_a_failed_shard_release(
@@ -487,24 +449,18 @@ async def test_replica_that_stops_before_it_owns_a_shard_leaves_no_lease(program
     assert holders == {"a"}
 
 
-async def test_process_ends_before_its_first_lease_expires(program: Program):
+async def test_watchdog_ends_the_process_before_its_first_lease_expires_whatever_it_renews(program: Program):
     (a,) = await program.start("a")
     await asyncio.sleep(30)
     oldest = min(lock.deadline for lock in a.coordinator._locks)
     assert a.watchdog.due() == pytest.approx(oldest + 4.0, abs=0.001)
-    await a.stop()
-    assert a.watchdog.due() is None
-
-
-async def test_watchdog_deadline_of_a_lost_lease_is_not_extended_by_renewals_of_other_leases(
-    program: Program,
-):
-    (a,) = await program.start("a")
     guard = a.coordinator._locks[0]._guard
     guard.close(NAME, "taken by somebody")
     lost = now()
     guard.renewed(f"{NAME}-1", lost + 10.0)
     assert a.watchdog.due() == pytest.approx(lost + 4.0, abs=0.001)
+    await a.stop()
+    assert a.watchdog.due() is None
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -187,14 +187,6 @@ def test_condition_is_stored_for_every_declaration_of_a_status_model(
         assert [each.reason for each in ctx.conditions.values()] == [reason]
 
 
-def test_plain_dictionary_conditions_are_read_from_our_status():
-    kind = kind_with(Status | None)
-    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind, status=Status()))
-    theirs = {"type": "Ready", "status": "False", "reason": "New"}
-    ctx.object.status.conditions = [theirs]  # type: ignore[attr-defined]
-    assert ctx.conditions["Ready"].reason == "New"
-
-
 class Plain(Resource, group="test.example.com", version="v1", plural="things", kind="Thing"):
     spec: dict[str, str] | None = None
 
@@ -305,19 +297,6 @@ def test_condition_error_names_the_condition_when_status_or_reason_is_invalid(
 def test_blocked_refuses_an_invalid_reason():
     with pytest.raises(ValueError, match=r"^Blocked: reason 'no image' has to be one word in CamelCase$"):
         Blocked("no image", "there is none")
-
-
-async def test_reconcile_fails_when_it_sets_a_condition_that_the_status_model_does_not_declare():
-    async def misspell(_: Doing, obj: Any, ctx: Context) -> None:
-        ctx.condition("Raedy", True, "Done")
-
-    kind = kind_with(OurStatus)
-    async with operated(doing(misspell, kind)) as world:
-        obj = await world.create(thing(kind))
-        obj = await world.until(obj, lambda it: it.status and it.status.conditions)
-        [ready] = obj.status.conditions
-        assert (ready.type, ready.status, ready.reason) == ("Ready", "False", "Undeclared")
-        assert ready.message.endswith("its Status names Ready; did you mean Ready?")
 
 
 async def test_condition_is_removed_when_the_status_model_no_longer_declares_it():

@@ -86,19 +86,6 @@ async def test_reconcile_can_read_a_log_run_a_command_attach_and_use_a_pod_port(
     assert await found(checking(look), exec=cat, attach=run, port=shout) == "4 hello attached 80 HELLO"
 
 
-async def test_reconcile_fails_without_the_right_to_run_a_command_in_a_pod():
-    refused: list[str] = []
-
-    async def look(_: Check, ctx: Context) -> str:
-        with pytest.raises(Forbidden) as forbidden:
-            await ctx.exec("web", ["ls"])
-        refused.append(str(forbidden.value))
-        return "refused"
-
-    assert await found(checking(look, rights=())) == "refused"
-    assert 'resources="pods/exec"' in refused[0]
-
-
 async def test_reconcile_can_apply_kubernetes_asyncio_models_as_children(models: Any):
     async def look(check: Check, ctx: Context) -> str:
         metadata = models.V1ObjectMeta(name="child", namespace=check.metadata.namespace)

@@ -139,6 +139,10 @@ async def in_a_group(_: Any, obj: Any, ctx: Context) -> None:
         group.create_task(ctx.client.uncached.find(Secret, obj.key))
 
 
+async def run_a_command(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.exec("web", ["ls"])
+
+
 CALLS: list[tuple[Act, str, str, str]] = [
     (read_uncached, "", "secrets", "get"),
     (list_uncached, "", "secrets", "list"),
@@ -149,6 +153,7 @@ CALLS: list[tuple[Act, str, str, str]] = [
     (watch, "", "secrets", "list"),
     (in_another_task, "", "secrets", "get"),
     (in_a_group, "", "secrets", "get"),
+    (run_a_command, "", "pods/exec", "get"),
 ]
 
 
@@ -168,12 +173,6 @@ async def test_call_without_a_right_raises_an_error_with_the_code_line_and_the_m
         assert any(each in condition.message for each in lines), condition.message
         assert f'rbac(groups="{group}", resources="{resource}", verbs="{verb}")' in condition.message
         assert "test_operator_rights.py" in first_error(world)
-
-
-async def test_operator_may_use_a_right_that_it_declares():
-    rights = (rbac(groups="", resources="secrets", verbs="get"),)
-    async with operated(acting(read_uncached, rights=rights), objects=[greeting()]) as world:
-        await world.until(STORED, is_available)
 
 
 async def test_forbidden_error_of_an_admission_webhook_suggests_no_rights():

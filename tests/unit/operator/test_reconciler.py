@@ -161,21 +161,6 @@ async def test_reconcile_record_of_a_failure_contains_error_and_attempt():
     assert all(run.why.startswith("retry after the back-off") for run in runs[1:])
 
 
-async def test_blocked_object_is_reconciled_again_after_retry_after():
-    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        if len(operator.seen) < 3:
-            raise Blocked("NotYet", "wait for it", passing=True, retry_after=0.01)
-        ctx.condition("Available", True, "Greeted")
-
-    async with operated(doing(act), objects=[greeting()]) as world:
-        obj = await world.until(
-            greeting(namespace="default"), lambda it: said(it).get("Available") == ("True", "Greeted")
-        )
-        assert "Progressing" not in said(obj)
-        assert said(obj)["Degraded"] == ("False", "AsExpected")
-        assert await world.events(obj) == []
-
-
 async def test_operator_with_cleanup_adds_a_finalizer_and_removes_it_after_the_cleanup():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == ["example.com/theirs", "greeting.test.example.com/finalizer"]

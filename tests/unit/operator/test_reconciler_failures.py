@@ -317,19 +317,6 @@ async def test_failure_condition_is_cleared_by_the_first_success_of_the_next_pro
         }
 
 
-async def test_condition_set_by_the_operator_is_kept_after_a_failure():
-    left = [Invalid(422, "Invalid", "no")]
-
-    async def act(operator: Doing, obj: Any, ctx: Context) -> None:
-        if left:
-            raise left.pop()
-        ctx.condition("Degraded", True, "Slow", "it is slow")
-
-    async with operated(doing(act), objects=[greeting()]) as world:
-        await settled(world, pause=1.0)
-        assert reasons(world) == {"Degraded": ("True", "Slow")}
-
-
 async def test_handled_error_or_blocked_object_clears_an_earlier_failure_condition():
     async def on_error(self: Doing, obj: Any, error: Exception, ctx: Context) -> Result | None:
         if isinstance(error, LookupError):

@@ -587,15 +587,3 @@ async def test_refuse_taken_detects_a_name_that_was_taken_without_an_event():
         await scene.create(*OBJECTS, of="configmaps")
         await asyncio.sleep(31)
         assert taken == set(OBJECTS)
-
-
-async def test_recreated_objects_get_new_children_labelled_for_their_shards():
-    async with peers(on_error=again_when_told) as scene:
-        await scene.share("a", "b", "c")
-        before = [label_wanted(scene, name) for name in OBJECTS]
-        for name in OBJECTS:
-            await scene.cluster.client.delete("secrets", "default", name)
-        await scene.create(*OBJECTS)
-        await asyncio.sleep(5)
-        assert [label_wanted(scene, name) for name in OBJECTS] != before
-        assert_children_are_known(scene)

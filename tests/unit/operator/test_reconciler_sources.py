@@ -165,22 +165,6 @@ async def test_controller_waits_for_the_list_of_every_kind_in_reads(host: Host):
         assert reconciler.names == ["f1"]
 
 
-async def test_controller_ignores_events_without_a_change_of_the_desired_state(host: Host):
-    controller, reconciler = host.runs(ByKey)
-    [foos] = host.synced(Foo)
-    async with running(controller):
-        foos.put("f1")
-        await turns()
-        foos.put("f1")
-        await turns()
-        assert len(reconciler.calls) == 1
-        deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-        for change in ({"generation": 2}, {"labels": {"a": "b"}}, deleted):
-            foos.put("f1", **change)
-            await turns()
-    assert len(reconciler.calls) == 4
-
-
 async def test_on_predicate_of_a_watch_does_not_affect_owns_of_the_same_kind(host: Host):
     declared = declaring(owns=(Pod,), watches=(Watch(Pod, label="foo", on=created_or_deleted),))
     controller, reconciler = host.runs(declared)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from manager.controller import Request, Result
 from manager.election.coordinator import LeadershipLost
-from manager.process.manager import Runnable, Runnables
+from manager.process.manager import CannotStart, Lifespan, Runnable
 from manager_tools.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import turns
@@ -20,36 +21,24 @@ from tests.unit.manager_house import House, begin, now
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
-class Recorded:
-    """Runnables that record their starts and ends."""
-
-    def __init__(self) -> None:
-        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.runnables = Runnables(self.failure)
-        self.notes: list[str] = []
-
-    def start(self, name: str, *, slow_end: float = 0.0) -> None:
-        async def run() -> None:
-            self.notes.append(f"{name} started")
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await asyncio.sleep(slow_end)
-                self.notes.append(f"{name} ended")
-
-        self.runnables.start(Runnable(name, run))
+async def fail_later() -> None:
+    await asyncio.sleep(7)
+    raise OSError("the disk is full")
 
 
-async def fail() -> None:
-    raise ValueError("broken")
-
-
-async def end() -> None:
-    pass
+async def fail_at_its_stop() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        raise OSError("the disk is full")
 
 
 async def cancel_itself() -> None:
     raise asyncio.CancelledError
+
+
+def no_coroutine() -> Coroutine[Any, Any, None]:
+    raise TypeError("no coroutine")
 
 
 def ignoring_cancellation(may_end: asyncio.Event) -> Callable[[Request], Coroutine[Any, Any, None]]:
@@ -61,75 +50,19 @@ def ignoring_cancellation(may_end: asyncio.Event) -> Callable[[Request], Corouti
     return act
 
 
-async def test_runnables_stop_one_by_one_newest_first_even_after_a_cancelled_stop():
-    recorded = Recorded()
-    recorded.start("first")
-    recorded.start("second", slow_end=5.0)
-    await asyncio.sleep(0)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(1):
-            await recorded.runnables.stop()
-    assert recorded.notes == ["first started", "second started"]
-    await recorded.runnables.stop()
-    assert recorded.notes[2:] == ["second ended", "first ended"]
-    assert not recorded.failure.done()
-
-
-@pytest.mark.parametrize(
-    ("run", "failure"),
-    [
-        (fail, ValueError("broken")),
-        (cancel_itself, RuntimeError("odd was cancelled, but not by its owner")),
-        (end, None),
-    ],
-)
-async def test_runnable_failure_or_cancellation_is_reported_and_other_runnables_continue(
-    run: Callable[[], Coroutine[Any, Any, None]], failure: Exception | None
-):
-    recorded = Recorded()
-    recorded.start("good")
-    recorded.runnables.start(Runnable("odd", run))
-    await asyncio.sleep(1)
-    assert repr(recorded.failure.exception() if recorded.failure.done() else None) == repr(failure)
-    assert recorded.notes == ["good started"]
-    await recorded.runnables.stop()
-
-
-async def test_runnables_report_a_failure_during_stop():
-    recorded = Recorded()
-
-    async def fail_at_the_end() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise ValueError("broken")
-
-    recorded.runnables.start(Runnable("bad", fail_at_the_end))
-    await asyncio.sleep(0)
-    await recorded.runnables.stop()
-    with pytest.raises(ValueError, match="broken"):
-        await recorded.failure
-
-
-@pytest.mark.parametrize("runnable", [end, fail, cancel_itself])
-async def test_runnable_that_never_ran_is_stopped_without_failure(
-    runnable: Callable[[], Coroutine[Any, Any, None]],
-):
-    recorded = Recorded()
-    recorded.runnables.start(Runnable("idle", runnable))
-    await recorded.runnables.stop()
-    assert not recorded.failure.done()
-
-
 async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_lifespans_in_order():
     house = House(elect=True)
     house.lifespan("metrics")
     house.lifespan("channel")
     house.runnable("helper")
+    house.runnable("newer helper")
     house.runnable("led", leader_only=True)
     _, source = house.controller("worker", seconds=5.0)
     await house.start(elected=True)
-    assert house.notes == ["metrics opened", "channel opened", "helper began", "election began", "led began"]
+    assert house.notes == [
+        *("metrics opened", "channel opened", "helper began", "newer helper began"),
+        *("election began", "led began"),
+    ]
     await begin(source)
     house.notes.clear()
     await house.stopped()
@@ -140,6 +73,7 @@ async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_
         "released",
         "election ended",
         "events flushed",
+        "newer helper ended",
         "helper ended",
         "channel closed",
         "metrics closed",
@@ -180,7 +114,7 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     assert now() == pytest.approx(5)
 
 
-async def test_standby_manager_runs_leaderless_work_and_is_ready():
+async def test_standby_manager_runs_leaderless_work_and_is_ready_until_the_election_has_a_problem():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -191,6 +125,8 @@ async def test_standby_manager_runs_leaderless_work_and_is_ready():
     assert house.notes == ["helper began", "election began"]
     assert (waiting.state.value, working.state.value) == ("standby", "running")
     assert house.manager.health.readiness.report().healthy
+    house.elector.problem = "cannot read the lease"
+    assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
     await house.stopped()
     assert "released" in house.notes
     assert "led began" not in house.notes
@@ -252,41 +188,46 @@ async def test_reconciles_of_all_controllers_are_cancelled_after_one_shared_grac
 
 
 @pytest.mark.parametrize("leader_only", [False, True])
+@pytest.mark.parametrize("run", [fail_later, fail_at_its_stop])
 async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
-    leader_only: bool, log_lines: LogLines
+    run: Callable[[], Coroutine[Any, Any, None]], leader_only: bool, log_lines: LogLines
 ):
     house = House(elect=True)
-
-    async def fail() -> None:
-        await asyncio.sleep(7)
-        raise OSError("the disk is full")
-
-    house.manager.add(Runnable("fragile", fail, leader_only=leader_only))
+    house.manager.add(Runnable("fragile", run, leader_only=leader_only))
     _, source = house.controller("worker", seconds=10.0)
     await house.start(elected=True)
+    assert house.watchdog.due() is None
     source.add("a")
+    await asyncio.sleep(7)
+    if run is fail_at_its_stop:
+        house.stop.set()
     with pytest.raises(OSError, match="the disk is full"):
         await house.ended()
+    assert house.watchdog.due() is not None
     assert now() == pytest.approx(10)
     assert "worker reconciled a" in house.notes
     assert "released" in house.notes
     [line] = [line for line in log_lines if line["event"] == "stopping"]
-    assert line["reason"] == "the disk is full"
+    assert line["reason"] == ("the disk is full" if run is fail_later else "asked to")
 
 
-async def test_manager_raises_the_error_of_a_runnable_that_cannot_be_created():
+@pytest.mark.parametrize(
+    ("run", "error"),
+    [
+        (cancel_itself, RuntimeError("odd was cancelled, but not by its owner")),
+        (no_coroutine, TypeError("no coroutine")),
+    ],
+)
+async def test_manager_stops_and_raises_when_a_runnable_cannot_start_or_is_cancelled(
+    run: Callable[[], Coroutine[Any, Any, None]], error: Exception
+):
     house = House()
     house.lifespan("health")
-    house.runnable("helper")
-
-    def broken() -> Coroutine[Any, Any, None]:
-        raise TypeError("no coroutine")
-
-    house.manager.add(Runnable("broken", broken))
+    house.manager.add(Runnable("odd", run))
     await house.start()
-    with pytest.raises(TypeError, match="no coroutine"):
+    with pytest.raises(type(error), match=str(error)):
         await house.ended()
-    assert house.notes[-1] == "health closed"
+    assert (house.notes[0], house.notes[-1]) == ("health opened", "health closed")
 
 
 @pytest.mark.parametrize(
@@ -355,13 +296,6 @@ async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
 
 
-async def test_manager_is_unready_when_the_election_reports_a_problem():
-    house = House(elect=True)
-    house.elector.problem = "cannot read the lease"
-    assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
-    house.elector.ending.cancel()
-
-
 async def test_manager_refuses_two_controllers_with_the_same_name():
     house = House()
     house.controller("twin")
@@ -393,30 +327,6 @@ async def test_manager_keeps_lease_and_logs_no_stop_while_a_reconcile_does_not_e
     await house.ended()
     assert "released" in house.notes
     assert "stopped" in [line["event"] for line in log_lines]
-
-
-@pytest.mark.parametrize("how", ["a signal", "a failure", "a cancellation"])
-async def test_manager_sets_the_watchdog_limit_for_every_kind_of_stop(how: str):
-    house = House()
-    failing = asyncio.Event()
-
-    async def fail() -> None:
-        await failing.wait()
-        raise ValueError("broken")
-
-    house.manager.add(Runnable("fragile", fail))
-    await house.start()
-    assert house.watchdog.due() is None
-    match how:
-        case "a signal":
-            house.stop.set()
-        case "a failure":
-            failing.set()
-        case _:
-            house.task.cancel()
-    with contextlib.suppress(ValueError, asyncio.CancelledError):
-        await house.ended()
-    assert house.watchdog.due() is not None
 
 
 async def test_manager_is_not_alive_while_all_workers_of_a_controller_are_stuck():
@@ -488,3 +398,101 @@ async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_runs
     await again.wait()
     assert most == 1
     await house.stopped()
+
+
+def add_failing(house: House, error: Exception, *, name: str | None = None) -> None:
+    @asynccontextmanager
+    async def failing() -> AsyncIterator[None]:
+        raise error
+        yield
+
+    house.manager.add(Lifespan(failing, name=name))
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "told"),
+    [
+        (OSError("address in use"), None, "address in use"),
+        (OSError("no route"), "the store's channel", "cannot start the store's channel: no route"),
+        (TimeoutError(), "the store's channel", "cannot start the store's channel: TimeoutError"),
+        (KeyError("x"), "the store's channel", "cannot start the store's channel: KeyError: 'x'"),
+        (KeyError("x"), None, "KeyError: 'x'"),
+    ],
+)
+async def test_manager_raises_cannot_start_when_a_lifespan_fails_to_open(
+    error: Exception, name: str | None, told: str
+):
+    house = House()
+    house.lifespan("first")
+    house.runnable("helper")
+    add_failing(house, error, name=name)
+    house.lifespan("last")
+    await house.start()
+    with pytest.raises(CannotStart) as raised:
+        await house.ended()
+    assert str(raised.value) == told
+    assert raised.value.__cause__ is error
+    assert house.notes == ["first opened", "first closed"]
+
+
+async def test_manager_stops_cleanly_while_a_lifespan_is_opening():
+    house = House()
+    house.lifespan("first")
+    house.runnable("helper")
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[None]:
+        house.notes.append("slow began")
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            house.notes.append("slow gave up")
+        yield
+
+    house.manager.add(Lifespan(slow))
+    await house.start()
+    await house.stopped()
+    assert house.notes == ["first opened", "slow began", "slow gave up", "first closed"]
+    assert now() == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("takes", "error", "fails", "seconds"),
+    [
+        (0.0, OSError("stuck"), False, 0),
+        (0.0, OSError("stuck"), True, 0),
+        (1.0, TimeoutError("its own"), False, 1),
+        (3600.0, None, False, 5),
+    ],
+)
+async def test_manager_reports_or_abandons_a_lifespan_that_fails_to_close(
+    takes: float, error: Exception | None, fails: bool, seconds: float, log_lines: LogLines
+):
+    house = House()
+    house.lifespan("first")
+
+    @asynccontextmanager
+    async def stuck() -> AsyncIterator[None]:
+        yield
+        await asyncio.sleep(takes)
+        if error is not None:
+            raise error
+
+    async def broken() -> None:
+        raise ValueError("broken")
+
+    house.manager.add(Lifespan(stuck, name="the connection to the store"))
+    if fails:
+        house.manager.add(Runnable("broken", broken))
+    await house.start()
+    house.stop.set()
+    if error is None:
+        await house.ended()
+    else:
+        with pytest.raises(ValueError if fails else type(error)) as raised:
+            await house.ended()
+        assert (raised.value.__cause__ if fails else raised.value) is error
+    assert now() == pytest.approx(seconds)
+    assert house.notes[-1] == "first closed"
+    late = [line["what"] for line in log_lines if line["event"] == "resource not closed in time"]
+    assert late == ([] if error else ["the connection to the store"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -24,9 +23,6 @@ from manager.telemetry.logs import (
     LogLevel,
     configured,
     get_logger,
-    reconcile_log,
-    reset_reconcile_log,
-    set_reconcile_log,
 )
 
 
@@ -67,12 +63,6 @@ def test_log_omits_lines_below_the_log_level(output: Output, level: LogLevel):
     assert [line["level"] for line in output.logged(call, level)] == expected
 
 
-def test_logger_created_before_the_setup_uses_the_setup(output: Output):
-    early = get_logger("early")
-    assert output.logged(lambda: early.info("hello"), "warn") == []
-    assert [line["logger"] for line in output.logged(lambda: early.info("hello"))] == ["early"]
-
-
 @pytest.mark.parametrize("short", [{}, {"error": "in short"}])
 def test_logged_exception_has_its_message_and_stack(output: Output, short: dict[str, str]):
     def call() -> None:
@@ -107,15 +97,13 @@ def test_json_format_escapes_unprintable_characters(tmp_path: Path):
     assert (line["msg"], line["user"], line["error"], line[odd]) == (odd, odd, odd, [odd])
 
 
-def test_stdlib_record_becomes_a_log_line_with_the_name_of_its_logger(output: Output):
-    [line] = output.logged(lambda: logging.getLogger("some.library").warning("got %d", 3))
-    assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": "got 3"}
-
-
-def test_log_shows_a_stdlib_message_with_mismatched_arguments(output: Output):
-    record = logging.LogRecord("lib", logging.WARNING, __file__, 1, "%d", ("x",), None)
+@pytest.mark.parametrize(("value", "message"), [(3, "got 3"), ("x", "'got %d' % ('x',)")])
+def test_stdlib_record_becomes_a_log_line_even_when_its_arguments_do_not_fit(
+    output: Output, value: object, message: str
+):
+    record = logging.LogRecord("some.library", logging.WARNING, __file__, 1, "got %d", (value,), None)
     [line] = output.logged(lambda: BridgeHandler().handle(record))
-    assert (line["logger"], line["msg"]) == ("lib", "'%d' % ('x',)")
+    assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": message}
 
 
 def test_python_warnings_are_logged(output: Output):
@@ -129,14 +117,6 @@ def test_python_warnings_are_logged(output: Output):
     [line] = output.logged(call)
     assert (line["level"], line["logger"]) == ("warn", "py.warnings")
     assert "old thing" in line["msg"]
-
-
-def test_configured_restores_stdlib_logging_at_its_end(output: Output):
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    output.logged(lambda: None, "debug")
-    assert root.handlers == handlers
-    assert root.level == level
 
 
 class Unwilling:
@@ -167,14 +147,17 @@ def test_overlong_log_value_is_truncated(output: Output, value: object, shown: o
     assert line["user"] == shown
 
 
-def test_overlong_log_message_and_error_are_truncated(output: Output):
+def test_overlong_log_message_error_and_stack_are_truncated(output: Output):
     def call() -> None:
-        get_logger("x").error("m" * 3000, exc_info=ValueError("e" * 1_000_000))
+        get_logger("x").error("m" * 3000, exc_info=ValueError("e" * 1_000_000), stack="x" * 40_000)
+        get_logger("x").error("ended", stack="step\n" * 1000)
 
-    [line] = output.logged(call)
+    line, short = output.logged(call)
     assert line["msg"] == "m" * 1024 + "… (1976 more characters)"
     assert len(line["error"]) < 1100
     assert len(line["stacktrace"]) < 5000
+    assert line["stack"].endswith("… (7232 more characters)")
+    assert short["stack"] == "step\n" * 1000
 
 
 def test_long_traceback_keeps_its_beginning_and_its_end(output: Output):
@@ -198,13 +181,6 @@ def test_long_traceback_keeps_its_beginning_and_its_end(output: Output):
     assert len(line["stacktrace"]) < 33_000
 
 
-def test_stack_is_kept_complete_at_a_size_at_which_a_value_is_truncated(output: Output):
-    [line] = output.logged(lambda: get_logger("x").error("ended", stack="step\n" * 1000))
-    assert line["stack"] == "step\n" * 1000
-    [line] = output.logged(lambda: get_logger("x").error("ended", stack="x" * 40_000))
-    assert line["stack"].endswith("… (7232 more characters)")
-
-
 def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool = False) -> str:
     reading, writing = os.openpty() if terminal else os.pipe()
     try:
@@ -218,10 +194,6 @@ def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool
         while part := end.read(1 << 16):
             parts.append(part)
     return b"".join(parts).decode()
-
-
-def hello() -> None:
-    get_logger("cache").warning("hello there", kind="Pod", reason="two words")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +215,8 @@ def test_console_line_has_colours_only_on_a_terminal_with_colours_enabled(
     monkeypatch.setenv("NO_COLOR", "1")
     if not no_color:
         monkeypatch.delenv("NO_COLOR")
-    line = written(hello, log_format, terminal=terminal)
+    log = get_logger("cache", kind="Pod", reason="two words")
+    line = written(lambda: log.warning("hello there"), log_format, terminal=terminal)
     assert ("\x1b" in line) is bool(coloured)
     assert "hello there" in line
     assert line.startswith('{"ts":') is (coloured is None)  # JSON where there is no terminal
@@ -253,7 +226,7 @@ def test_console_line_has_colours_only_on_a_terminal_with_colours_enabled(
         assert line.rstrip().endswith("kind=Pod reason='two words'")
 
 
-def test_stack_is_printed_below_its_line_and_cannot_imitate_a_log_line():
+def test_console_format_indents_a_stack_so_that_it_cannot_imitate_a_log_line():
     def call() -> None:
         get_logger("x").error("ended", stack="task a:\n  sleep()\n2026-11-21 [error] \x1b[2J")
 
@@ -295,26 +268,6 @@ def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(termi
     assert all(line.startswith("  ") for line in rest)
 
 
-async def reconcile(name: str) -> None:
-    log = get_logger("controller").bind(name=name)
-    token = set_reconcile_log(log)
-    try:
-        await asyncio.sleep(0)
-        reconcile_log().info("working")
-    finally:
-        reset_reconcile_log(token)
-
-
-async def test_reconcile_log_fields_are_separate_for_each_task_and_absent_outside_a_reconcile():
-    with structlog.testing.capture_logs() as lines:
-        async with asyncio.TaskGroup() as group:
-            for name in ("a", "b"):
-                group.create_task(reconcile(name))
-        await reconcile("c")
-        reconcile_log().info("hello")
-    assert sorted(line.get("name", "") for line in lines) == ["", "a", "b", "c"]
-
-
 PIPE_HOLDS = 64 * 1024
 """What Linux keeps for a pipe's reader; a write beyond that waits."""
 
@@ -327,7 +280,7 @@ GENEROUS = 30.0
 class Ends:
     """Pipe with a line writer at its input."""
 
-    def __init__(self, *, max_waiting: int = 1 << 20) -> None:
+    def __init__(self, *, max_waiting: int) -> None:
         self.reading, self.writing = os.pipe()
         self.writer = LineWriter(
             self.writing,
@@ -360,36 +313,31 @@ class Ends:
 
 
 @pytest.fixture
-def ends() -> Iterator[Ends]:
-    ends = Ends()
+def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    """Yield a pipe; the parameter limits the bytes that wait."""
+    ends = Ends(max_waiting=getattr(request, "param", 1 << 20))
     yield ends
     ends.close()
 
 
-@pytest.fixture
-def narrow_ends() -> Iterator[Ends]:
-    ends = Ends(max_waiting=MOST)
-    yield ends
-    ends.close()
-
-
-def test_flush_waits_until_all_lines_are_written_completely_and_in_order(ends: Ends):
+def test_line_writer_flush_waits_until_all_lines_are_written_completely_and_in_order(ends: Ends):
     for number in range(50):
         ends.writer.write(b"%d" % number)
     assert ends.writer.flush(GENEROUS)
     assert ends.read_rest() == [b"%d" % number for number in range(50)]
 
 
-def test_stalled_log_reader_blocks_no_task_and_receives_the_number_of_lost_lines(narrow_ends: Ends):
-    narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
-    assert narrow_ends.writer.flush(GENEROUS)
+@pytest.mark.parametrize("ends", [MOST], indirect=True)
+def test_stalled_log_reader_blocks_no_task_and_receives_the_number_of_lost_lines(ends: Ends):
+    ends.writer.write(b"x" * (PIPE_HOLDS - 1))
+    assert ends.writer.flush(GENEROUS)
     sent = [b"%04d" % number + b"." * 1020 for number in range(300)]
     for line in sent:
-        narrow_ends.writer.write(line)
-    assert not narrow_ends.writer.flush(0)
-    narrow_ends.read_until_line(b"dropped ")
-    assert narrow_ends.writer.flush(GENEROUS)
-    _, *lines = narrow_ends.read_rest()
+        ends.writer.write(line)
+    assert not ends.writer.flush(0)
+    ends.read_until_line(b"dropped ")
+    assert ends.writer.flush(GENEROUS)
+    _, *lines = ends.read_rest()
     [told] = [line for line in lines if line.startswith(b"dropped ")]
     lines.remove(told)
     assert lines == sent[: len(lines)]
@@ -398,15 +346,16 @@ def test_stalled_log_reader_blocks_no_task_and_receives_the_number_of_lost_lines
     assert told == b"dropped %d of %d" % (missed, missed * 1024)
 
 
-def test_line_writer_limits_the_bytes_of_waiting_lines(narrow_ends: Ends):
+@pytest.mark.parametrize("ends", [MOST], indirect=True)
+def test_line_writer_limits_the_bytes_of_waiting_lines(ends: Ends):
     assert MAX_WAITING == 8 * 1024 * 1024  # as docs/security.md says
-    narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
-    assert narrow_ends.writer.flush(GENEROUS)
+    ends.writer.write(b"x" * (PIPE_HOLDS - 1))
+    assert ends.writer.flush(GENEROUS)
     for _ in range(10):
-        narrow_ends.writer.write(b"y" * (MOST // 2))
-    narrow_ends.read_until_line(b"dropped 9 of %d" % (9 * MOST // 2))
-    narrow_ends.writer.write(b"and on")
-    assert narrow_ends.read_until(b"and on")
+        ends.writer.write(b"y" * (MOST // 2))
+    ends.read_until_line(b"dropped 9 of %d" % (9 * MOST // 2))
+    ends.writer.write(b"and on")
+    assert ends.read_until(b"and on")
 
 
 @pytest.mark.parametrize("blocking", [True, False])
@@ -419,7 +368,7 @@ def test_log_line_larger_than_the_pipe_buffer_is_written_completely(ends: Ends, 
 
 
 def test_log_writer_survives_a_closed_reader():
-    ends = Ends()
+    ends = Ends(max_waiting=MOST)
     os.close(ends.reading)
     ends.writer.write(b"nobody")
     assert ends.writer.flush(GENEROUS)

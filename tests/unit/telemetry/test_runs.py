@@ -113,25 +113,20 @@ def test_history_keeps_last_records_of_each_object_within_its_budget(
             assert (records.bytes == 0) is (not living)
 
 
-def test_history_keeps_records_of_a_quiet_controller_despite_a_busy_controller():
-    history = History(20_000)
-    quiet = run_of(controller="pet")
-    history.of("pet").add(quiet)
-    for number in range(1000):
-        history.of("foo").add(run_of(ObjectKey("ns", f"{number}"), controller="foo"))
-    assert [run.id for run in history.of("pet").of(WEB)] == [quiet.id]
-    latest = [run.name for run in history.of("foo").latest()]
-    assert latest == [f"{number}" for number in range(999, 999 - len(latest), -1)]
-
-
-def test_history_keeps_only_the_last_records_of_a_busy_object():
-    history = History()
+def test_history_keeps_records_of_quiet_objects_and_controllers_despite_busy_ones():
+    history, quiet = History(20_000), ObjectKey("ns", "quiet")
     records = history.of("foo")
-    records.add(run_of(ObjectKey("ns", "quiet")))
+    for kept in (records, history.of("pet")):
+        kept.add(run_of(quiet))
     for _ in range(10_000):
         records.add(run_of())
     assert len(records) == KEPT_OF_AN_OBJECT + 1
     assert len(records._order) < 200
+    for number in range(1000):
+        records.add(run_of(ObjectKey("ns", f"{number}")))
+    assert len(history.of("pet").of(quiet)) == 1
+    latest = [run.name for run in records.latest()]
+    assert latest == [f"{number}" for number in range(999, 999 - len(latest), -1)]
 
 
 @pytest.mark.whole
@@ -204,6 +199,7 @@ async def test_record_keeps_the_first_entries_and_counts_further_entries():
     records = History().of("foo")
     records.add(run)
     [kept] = records.of(WEB)
+    assert kept == run
     assert (kept.requested, kept.spared, kept.called, kept.recorded) == (1000, 1000, 1000, 1000)
     assert (len(kept.requests), len(kept.events)) == (MOST_REQUESTS, MOST_EVENTS)
     assert records.bytes < 12_000
@@ -228,18 +224,6 @@ def test_record_why_summarises_its_triggers():
     ]
 
 
-async def test_history_returns_each_record_as_it_was_added():
-    record = run_of(triggers=(CHANGED, GONE), error="no answer")
-    record.outcome, record.next_in = "", 2.5
-    sent = record.begin_request("apply", "/api/v1/pods", "web")
-    sent.code, sent.attempts, sent.seconds = 201, 1, 0.1
-    record.add_event("Normal", "Created", "a pod")
-    record.outcome = "error"
-    history = History().of("memcached")
-    history.add(record)
-    assert history.of(WEB) == [record]
-
-
 @pytest.mark.virtual_time
 async def test_record_in_unix_time_converts_all_its_times():
     record = run_of(at=5.0, triggers=(CHANGED, Trigger("resync")))
@@ -253,7 +237,7 @@ async def test_record_in_unix_time_converts_all_its_times():
     assert [each.at for each in (*shown.requests, *shown.events)] == [now + 1000, now + 1000]
 
 
-async def test_tasks_inherit_the_current_record_until_the_reconcile_ends():
+async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
     found: list[ReconcileRecord | None] = []
 
     async def look() -> None:

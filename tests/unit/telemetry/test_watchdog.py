@@ -248,16 +248,7 @@ def test_forced_end_names_a_working_thread_but_no_idle_thread(
     assert line["still_running"] == ["thread working"]
 
 
-def test_watchdog_ends_process_that_waits_for_lingering_threads(exits: Exits):
-    with Watchdog(stop_within=SOON):
-        lingering = threading.Thread(target=exits.ended.wait, args=(WAIT,))
-        lingering.start()
-    assert exits.ended.wait(WAIT)
-    lingering.join()
-    assert exits.codes == [1]
-
-
-def test_watchdog_ignores_idle_thread_pool(exits: Exits):
+def test_watchdog_ends_process_that_waits_for_a_working_thread_but_not_for_an_idle_pool(exits: Exits):
     pool = ThreadPoolExecutor()
     with Watchdog(stop_within=SOON) as watchdog:
         pool.submit(int).result()
@@ -265,3 +256,9 @@ def test_watchdog_ignores_idle_thread_pool(exits: Exits):
     assert watchdog.due() is None
     assert not exits.ended.wait(4 * SOON)
     pool.shutdown()
+    with Watchdog(stop_within=SOON):
+        lingering = threading.Thread(target=exits.ended.wait, args=(WAIT,))
+        lingering.start()
+    assert exits.ended.wait(WAIT)
+    lingering.join()
+    assert exits.codes == [1]

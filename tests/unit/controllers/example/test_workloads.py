@@ -2,12 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.workloads import Workloads
 from manager_kinds.apps_v1 import Deployment
-from tests.unit.controllers.example.sites import site
+from tests.unit.controllers.example.world import site
 
 WORKLOADS = Workloads(program="test", mysql_image="mysql:default", wordpress_image="wordpress:default")
 
@@ -59,12 +57,6 @@ def test_database_and_frontend_share_user_password_and_host():
     service = WORKLOADS.database_service(site())
     assert service.metadata.name == host
     assert service.spec["selector"] == WORKLOADS.database(site()).spec["selector"]["matchLabels"]
-
-
-@pytest.mark.parametrize("empty", [None, ""])
-def test_site_without_images_gets_the_images_from_the_settings_of_the_manager(empty: str | None):
-    images = [pod_of(each)["containers"][0]["image"] for each in both(site(mysqlImage=empty, image=empty))]
-    assert images == ["mysql:default", "wordpress:default"]
 
 
 def test_workload_labels_and_names_have_at_most_63_characters():

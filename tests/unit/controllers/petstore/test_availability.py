@@ -82,17 +82,12 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_availability_does_not_probe_the_store_without_a_failed_call():
-    watch = Watch()
-    async with running(watch.availability.run()):
-        await asyncio.sleep(3600)
-    assert watch.store.searches == []
-
-
-async def test_availability_enqueues_waiting_pets_within_seconds_after_the_store_recovers():
+async def test_availability_probes_a_failed_store_until_it_recovers_and_then_enqueues_the_waiting_pets():
     watch = Watch()
     watch.store.up = False
     async with running(watch.availability.run()):
+        await asyncio.sleep(3600)
+        assert watch.store.searches == [], "no call has failed"
         watch.availability.doubt()
         watch.availability.wait(THOR)
         watch.availability.wait(TRON)

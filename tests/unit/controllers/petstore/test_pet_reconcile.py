@@ -20,10 +20,9 @@ from petstore.client import PetStoreError, PetType
 from petstore.embedded import EmbeddedStore, embedded_store
 from tests.support.petstores import pet
 from tests.unit.controllers.fate import Died, Fate
-from tests.unit.controllers.petstore.world import ApiServer, FatefulStore, Process
+from tests.unit.controllers.petstore.world import THOR, ApiServer, FatefulStore, Process
 
 FINALIZER, (OLD_FINALIZER,) = PetOperator.finalizer, PetOperator.former_finalizers
-THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 
 
 class Stage:
@@ -140,13 +139,17 @@ async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
     assert [reason for _, reason in stage.process.events.reasons] == ["Added", "Restored", "Restored"]
 
 
-async def test_pet_adopts_an_equal_record_that_has_no_idempotency_key(keyed: Stage):
+@pytest.mark.parametrize("finalizers", [[], [OLD_FINALIZER]], ids=["new", "of the former operator"])
+async def test_pet_adopts_an_equal_record_that_has_no_idempotency_key(keyed: Stage, finalizers: list[str]):
+    if finalizers:
+        await keyed.process.settle(keyed.create("first", name="Loki"))
+        assert keyed.store.client.knows_keys
     (before,) = await keyed.store.client.add([pet()])
-    key = await keyed.created()
+    key = await keyed.created(finalizers=finalizers)
     assert keyed.pet(key).status.id == before
-    (record,) = await keyed.store.pets()
-    assert record.idempotency_key == keyed.pet(key).metadata.uid
-    assert keyed.process.events.reasons == [("thor", "Adopted")]
+    keys = {record.id: record.idempotency_key for record in await keyed.store.pets()}
+    assert keys[before] == keyed.pet(key).metadata.uid
+    assert keyed.process.events.reasons[-1] == ("thor", "Adopted")
 
 
 async def test_record_with_the_idempotency_key_of_another_pet_is_never_changed(keyed: Stage):
@@ -192,15 +195,6 @@ async def test_record_without_a_key_gets_a_key_after_the_store_supports_keys(key
     assert keyed.process.events.reasons == []
 
 
-async def test_pet_of_the_former_operator_adopts_its_record(keyed: Stage):
-    """Check a Pet with only a finalizer, whose record has no key."""
-    await keyed.process.settle(keyed.create("first", name="Loki"))
-    assert keyed.store.client.knows_keys
-    (identity,) = await keyed.store.client.add([pet()])
-    key = await keyed.created(finalizers=[OLD_FINALIZER])
-    assert keyed.pet(key).status.id == identity
-
-
 async def test_pet_without_its_finalizer_and_status_keeps_its_record(keyed: Stage):
     key = await keyed.created()
     identity = keyed.pet(key).status.id
@@ -242,9 +236,15 @@ async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_
     assert len(stage.fate.passed) == calls
 
 
-async def test_pet_deleted_under_the_former_operator_is_removed(stage: Stage):
-    (identity,) = await stage.store.client.add([pet()])
-    key = stage.create(finalizers=[OLD_FINALIZER])
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [("Thor", pet()), ("\N{EM SPACE}", pet("Loki"))],
+    ids=["", "the store refuses the name"],
+)
+async def test_pet_deleted_under_the_former_operator_is_removed(stage: Stage, name: str, record: Record):
+    # Nothing tells which record was added but the id.
+    (identity,) = await stage.store.client.add([record])
+    key = stage.create(name=name, finalizers=[OLD_FINALIZER])
     stage.server.edit(key, status={"id": identity})
     await stage.delete(key)
     assert stage.server.pets == {}
@@ -398,13 +398,3 @@ async def test_record_is_found_again_when_its_pet_was_renamed_before_the_status_
         keyless.server.change(key, name="Thorvald")
     await keyless.process.settle(key)
     assert await keyless.names() == ([] if deleted else ["Thorvald"])
-
-
-async def test_deleted_pet_and_its_record_are_removed_when_the_store_refuses_the_name(stage: Stage):
-    (identity,) = await stage.store.client.add([pet("Loki")])
-    # Nothing tells what was added but the id, and the record has been changed since.
-    key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])
-    stage.server.edit(key, status={"id": identity})
-    await stage.delete(key)
-    assert stage.server.pets == {}
-    assert await stage.store.pets() == []

@@ -10,14 +10,12 @@ from apis.tutorial.v1.foo import Foo
 from controllers.tutorial.foo import FooOperator, colour_of
 from manager.cache import Record
 from manager.cache.store import KeyGroups
-from tests.unit.conftest import LogLines
 from tests.unit.controllers.seen import Seen, seen
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 ONE_AND_A_WRITE, ONE_IN_VAIN, NONE = (1, 1), (1, 0), (0, 0)
 HELD = ["example.com/hold"]
-DEFINITION = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 @pytest.fixture
@@ -114,15 +112,6 @@ async def test_terminating_pod_makes_no_foo_happy(foos: Seen):
     assert happy(foos) == [True]
 
 
-async def test_failed_write_is_retried_and_reported_once(foos: Seen):
-    await create(foos, foo_01="jack")
-    foos.refusals = 3
-    # The last one has asked first whether one of the others has come through.
-    assert await foos.cost(pod(foos, "jack")) == (4, 2)
-    assert happy(foos) == [True]
-    assert await foos.events_of("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
-
-
 async def test_foo_reports_a_friend_name_that_no_pod_can_have(foos: Seen):
     names = {
         "FriendMissing": ("jack", "web-0.example.com", "a" * 253),
@@ -136,31 +125,6 @@ async def test_foo_reports_a_friend_name_that_no_pod_can_have(foos: Seen):
     for foo in friends:
         [condition] = foos.status(foo)["conditions"]
         assert (condition["status"], condition["reason"].lower()) == ("False", foo.partition("-")[0])
-
-
-async def test_foo_operator_logs_malformed_specs_and_corrects_an_invalid_status(
-    foos: Seen, log_lines: LogLines
-):
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    definition: Any = foos.api.peek(DEFINITION, "", foos.resource)
-    [version] = definition["spec"]["versions"]
-    version["schema"] = {"openAPIV3Schema": anything}
-    await foos.api.patch(DEFINITION, "", foos.resource, {"spec": {"versions": [version]}})
-    await asyncio.sleep(60)
-    odd = [{"name": 5}, {"name": None}, {}, "jack", None, ["name"]]
-    for number, spec in enumerate(odd):
-        await foos.create(f"odd-{number}", spec)
-    await create(foos, foo_01="jack")
-    status = {"happy": False, "colour": "pink", "favourite": "joe"}
-    await foos.api.patch(foos.resource, "default", "foo-01", {"status": status}, subresource="status")
-    await pod(foos, "jack")
-    await asyncio.sleep(60)
-    found = foos.status("foo-01")
-    assert (found["happy"], found["colour"], found["favourite"]) == (True, "yellow", "joe")
-    complaints = [line for line in log_lines if line["log_level"] == "error"]
-    assert {line["name"] for line in complaints} == {f"odd-{number}" for number, _ in enumerate(odd)}
-    assert all(line["error"].startswith(f"Foo default/{line['name']}: spec") for line in complaints)
-    assert not [line for line in complaints if "exc_info" in line]
 
 
 class Counted:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.access.authentication import ADMIN, Authenticator
+from devcluster.access.authentication import Authenticator
 from devcluster.access.rbac import Attributes, RbacAuthorizer
 from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.clock import Clock
@@ -32,8 +32,6 @@ class World:
         self.authenticator = Authenticator(
             self.authorizer, self.tokens, lambda _: Attributes(verb="list", resource="pods")
         )
-        self.authenticator.add("secret", ADMIN)
-        self.authenticator.add("bobs", User("bob"))
         self.store.create(Key("", "serviceaccounts", "a", "robot"), ACCOUNT)
 
     def ask(self, token: str = "") -> User:
@@ -48,12 +46,6 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-def test_request_with_a_token_has_its_user_and_without_a_token_is_anonymous(world: World):
-    assert world.ask("secret") == ADMIN
-    assert world.ask("bobs") == User("bob", ("system:authenticated",))
-    assert world.ask() == User("system:anonymous", ("system:unauthenticated",))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ import pytest
 from tests.recordings import builtin
 from tests.unit.devcluster.api.conftest import APPLY, JSON, MERGE, Api
 
+REMOVED = object()
 ODD: list[Any] = [
-    None, "", "é\x00\U0001f600", -1, 0, 2**63, 10**30, 1.5, True, [], {}, [None], [{}], {"a": None}, [[1]],
-    ["x"], {"": {"": {}}},
+    REMOVED, None, "", "é\x00\U0001f600", -1, 0, 2**63, 10**30, 1.5, True, [], {}, [None], [{}], {"a": None},
+    [[1]], ["x"], {"": {"": {}}},
 ]  # fmt: skip
 SAMPLE = 40
 """Fields of each object; all of them take minutes."""
@@ -42,11 +43,15 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def replaced(obj: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """Return a copy with this value at the path, or with no value there."""
     copied = copy.deepcopy(obj)
     at = copied
     for step in path[:-1]:
         at = at[step]
-    at[path[-1]] = value
+    if value is REMOVED:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
     return copied
 
 
@@ -73,7 +78,9 @@ async def test_write_methods_answer_damaged_bodies_without_an_internal_error(
     fields = list(places(live))
     for path in rng.sample(fields, min(SAMPLE, len(fields))):
         value = rng.choice(ODD)
-        damaged, patch = replaced(live, path, value), nested(path, value)
+        damaged = replaced(live, path, value)
+        value = None if value is REMOVED else value
+        patch = nested(path, value)
         pointer = "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
         bodies = [
             ("POST", where, damaged, JSON),

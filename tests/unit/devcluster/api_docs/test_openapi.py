@@ -50,86 +50,48 @@ def references(value: Any) -> Iterator[str]:
             yield from references(item)
 
 
-def test_openapi_index_has_a_working_address_for_every_group_version(openapi: OpenApi):
+APPS = "/apis/apps/v1"
+TYPES = "/apis/types.example.com/v1"
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "name"),
+    [
+        (f"{APPS}/namespaces/{{namespace}}/deployments/{{name}}", "get", "readAppsV1NamespacedDeployment"),
+        (
+            f"{APPS}/namespaces/{{namespace}}/deployments",
+            "delete",
+            "deleteAppsV1CollectionNamespacedDeployment",
+        ),
+        (f"{APPS}/deployments", "get", "listAppsV1DeploymentForAllNamespaces"),
+        (
+            f"{APPS}/namespaces/{{namespace}}/deployments/{{name}}/scale",
+            "put",
+            "replaceAppsV1NamespacedDeploymentScale",
+        ),
+        (f"{TYPES}/gadgets/{{name}}", "get", "readTypesExampleComV1Gadget"),
+    ],
+)
+def test_openapi_operation_ids_equal_the_names_in_generated_clients(
+    openapi: OpenApi, path: str, method: str, name: str
+):
+    document = read(openapi, f"/openapi/v3{APPS if path.startswith(APPS) else TYPES}")
+    assert document["paths"][path][method]["operationId"] == name
+
+
+def test_openapi_index_leads_to_documents_whose_references_all_have_a_schema(openapi: OpenApi):
     paths = read(openapi, "/openapi/v3")["paths"]
     ours = "apis/types.example.com"
     assert list(paths) == ["api/v1", "apis/apps/v1", f"{ours}/v1", f"{ours}/v1beta1"]
     for entry in paths.values():
         answer = ask(openapi, entry["serverRelativeURL"])
-        assert answer.status == 200
         assert answer.headers["Cache-Control"] == "public, immutable"
-
-
-def test_patch_operation_documents_field_validation_and_its_kind(openapi: OpenApi):
-    for group, kind, plural in (
-        ("apps", "Deployment", "deployments"),
-        ("types.example.com", "Widget", "widgets"),
-    ):
-        document = read(openapi, f"/openapi/v3/apis/{group}/v1")
-        patch = document["paths"][f"/apis/{group}/v1/namespaces/{{namespace}}/{plural}/{{name}}"]["patch"]
-        assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
-        named = patch["x-kubernetes-group-version-kind"]
-        assert named == {"group": group, "version": "v1", "kind": kind}
-        strategic = "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
-        assert strategic == (group == "apps")
-
-
-def test_operation_ids_equal_the_names_in_generated_clients(openapi: OpenApi):
-    document = read(openapi, "/openapi/v3/apis/apps/v1")
-    paths = document["paths"]
-    one = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
-    assert one["get"]["operationId"] == "readAppsV1NamespacedDeployment"
-    assert one["get"]["tags"] == ["apps_v1"]
-    several = paths["/apis/apps/v1/namespaces/{namespace}/deployments"]
-    assert several["delete"]["operationId"] == "deleteAppsV1CollectionNamespacedDeployment"
-    everywhere = paths["/apis/apps/v1/deployments"]
-    assert everywhere["get"]["operationId"] == "listAppsV1DeploymentForAllNamespaces"
-    scale = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]
-    assert scale["put"]["operationId"] == "replaceAppsV1NamespacedDeploymentScale"
-    assert scale["get"]["x-kubernetes-group-version-kind"]["kind"] == "Scale"
-    custom_paths = read(openapi, "/openapi/v3/apis/types.example.com/v1")["paths"]
-    gadget = custom_paths["/apis/types.example.com/v1/gadgets/{name}"]["get"]
-    assert (gadget["operationId"], gadget["tags"]) == ("readTypesExampleComV1Gadget", ["typesExampleCom_v1"])
-
-
-def test_openapi_references_all_have_a_schema(openapi: OpenApi):
-    for path in read(openapi, "/openapi/v3")["paths"]:
-        document = read(openapi, f"/openapi/v3/{path}")
+        document = json.loads(answer.body)
         schemas = document["components"]["schemas"]
         assert {ref.removeprefix("#/components/schemas/") for ref in references(document)} <= schemas.keys()
     document = read(openapi, "/openapi/v2")
     found = {ref.removeprefix("#/definitions/") for ref in references(document)}
     assert found <= document["definitions"].keys()
-
-
-def test_openapi_schemas_of_built_in_kinds_have_list_types_and_merge_keys(openapi: OpenApi):
-    schemas = read(openapi, "/openapi/v3/apis/apps/v1")["components"]["schemas"]
-    containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
-    assert containers["x-kubernetes-patch-merge-key"] == "name"
-    assert containers["x-kubernetes-list-type"] == "map"
-    assert schemas["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"] == [
-        {"group": "apps", "kind": "Deployment", "version": "v1"}
-    ]
-
-
-def test_openapi_describes_custom_kinds_as_their_crds_do(openapi: OpenApi):
-    schemas = read(openapi, "/openapi/v3/apis/types.example.com/v1")["components"]["schemas"]
-    widget = schemas["com.example.types.v1.Widget"]
-    assert widget["description"] == "A widget is a thing."
-    spec = widget["properties"]["spec"]
-    size = {"type": "integer", "description": "How big.", "default": 3, "minimum": 1}
-    assert spec["properties"]["size"] == size
-    assert widget["properties"]["metadata"]["allOf"] == [
-        {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
-    ]
-    assert {"apiVersion", "kind"} <= widget["properties"].keys()
-    template = spec["properties"]["template"]
-    assert template["required"] == ["kind", "apiVersion"]
-    assert template["properties"].keys() == {"apiVersion", "kind", "metadata"}
-    listed = schemas["com.example.types.v1.WidgetList"]
-    assert listed["properties"]["items"]["items"] == {
-        "$ref": "#/components/schemas/com.example.types.v1.Widget"
-    }
 
 
 def test_openapi_v2_leaves_out_keywords_that_it_does_not_support(openapi: OpenApi):
@@ -168,7 +130,7 @@ def test_openapi_redirects_an_old_hash_and_answers_304_for_an_unchanged_document
         assert (again.status, again.body) == (304, b"")
 
 
-def test_openapi_v2_but_not_v3_accepts_a_protobuf_only_request(openapi: OpenApi):
+def test_openapi_v2_but_not_v3_answers_a_request_that_accepts_only_protobuf(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/apps/v1", PROTOBUF).status == 406
     answer = ask(openapi, "/openapi/v2", PROTOBUF)
     assert (answer.status, answer.content_type) == (200, PROTOBUF.replace("@", "."))
@@ -197,7 +159,7 @@ def test_encode_document_writes_schemas_and_extensions_as_protobuf():
     assert encode_document(document) == expected
 
 
-def test_protobuf_document_distinguishes_parameters_by_their_location():
+def test_encode_document_distinguishes_parameters_by_their_location():
     parameters = [{"in": "body", "required": True}, {"in": "query"}, {"in": "path", "maxLength": 5}]
     body = field(1, field(1, field(3, b"body"), b"\x20\x01"))
     query = field(1, field(2, field(3, field(2, b"query"))))
@@ -233,7 +195,5 @@ async def test_openapi_document_is_built_once_when_its_first_request_is_cancelle
     assert len(made) == 1
 
 
-def test_openapi_has_no_document_for_paths_that_are_not_served(openapi: OpenApi):
+def test_openapi_answers_404_for_a_group_that_is_not_served(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/nope/v1").status == 404
-    assert ask(openapi, "/openapi/v3/").status == 404
-    assert asyncio.run(openapi.answer(ApiRequest(method="GET", path="/healthz"))) is None

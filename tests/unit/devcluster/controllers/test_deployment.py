@@ -127,17 +127,6 @@ async def test_deployment_keeps_old_replica_sets_up_to_its_history_limit(cluster
     assert len(cluster.list("replicasets.apps")) == 2
 
 
-async def test_deployment_scaling_changes_the_newest_replica_set(cluster: Cluster, deployment: Make):
-    await cluster.settled("deployments.apps", deployment())
-    await cluster.patch(*WEB, {"spec": {"replicas": 5}})
-    (replica_set,) = cluster.list("replicasets.apps")
-    assert cluster.events("Deployment")[-1][1].endswith("from 3 to 5")
-    assert replica_set["metadata"]["annotations"]["deployment.kubernetes.io/max-replicas"] == "7"
-    await cluster.patch(*WEB, {"spec": {"replicas": 0}})
-    assert cluster.list("pods") == []
-    assert cluster.get(*WEB)["status"].get("replicas", 0) == 0
-
-
 async def test_recreate_strategy_waits_until_the_old_pods_are_deleted(
     slow_cluster: Cluster, deployment: Make
 ):
@@ -176,12 +165,6 @@ async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster, depl
     await cluster.patch(*WEB, {"spec": {"paused": None}})
     assert condition(cluster, "Progressing")[1] == "NewReplicaSetAvailable"
     assert len(cluster.list("replicasets.apps")) == 2
-
-
-async def test_deployment_deletion_deletes_its_replica_sets_and_pods(cluster: Cluster, deployment: Make):
-    await cluster.settled("deployments.apps", deployment())
-    await cluster.delete(*WEB)
-    assert cluster.list("replicasets.apps") == cluster.list("pods") == []
 
 
 async def test_recreated_deployment_adopts_its_orphaned_replica_set(cluster: Cluster, deployment: Make):

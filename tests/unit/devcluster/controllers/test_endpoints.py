@@ -61,13 +61,6 @@ async def test_endpoints_list_unready_pods_under_not_ready_addresses(cluster: Cl
     assert [list(each) for each in cluster.get("endpoints", "all")["subsets"]] == [["addresses", "ports"]]
 
 
-async def test_service_without_a_selector_gets_no_endpoints(cluster: Cluster):
-    bare = service()
-    del bare["spec"]["selector"]
-    await cluster.settled("services", bare)
-    assert cluster.get("endpoints", "web") is None
-
-
 async def test_endpoint_slice_holds_at_most_a_hundred_addresses(cluster: Cluster, web: dict):
     web["spec"]["replicas"] = 150
     await cluster.apply("services", service())

@@ -39,13 +39,6 @@ async def test_foreground_deletion_deletes_dependents_first(cluster: Cluster):
     assert [name for _, name, obj in cluster.seen if obj is None] == ["bottom", "middle", "top"]
 
 
-async def test_orphan_deletion_keeps_dependents_and_removes_their_owner_reference(cluster: Cluster):
-    await chain(cluster)
-    await cluster.delete("configmaps", "top", propagation="Orphan")
-    assert names(cluster) == {"middle", "bottom"}
-    assert "ownerReferences" not in cluster.get("configmaps", "middle")["metadata"]
-
-
 async def test_garbage_collector_keeps_a_dependent_while_another_owner_exists(cluster: Cluster):
     owners = [await cluster.apply("configmaps", config(name)) for name in ("first", "second")]
     await cluster.apply("configmaps", config("shared", *owners))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from devcluster.patch.fields import (
-    contains,
     decode,
     difference,
     exclude,
     intersection,
     item_key,
-    of_paths,
-    ordered,
     paths,
     union,
     value_key,
@@ -58,14 +54,6 @@ def test_field_set_distinguishes_a_field_from_its_parent(operation: Any, one: An
     assert operation(one, other) == expected
 
 
-def test_field_set_contains_only_paths_that_are_members():
-    assert contains(BOTH, ["f:a"])
-    assert contains(BOTH, ["f:a", "f:b"])
-    assert not contains(CHILD, ["f:a"])
-    assert not contains(BOTH, ["f:a", "f:b", "f:c"])
-    assert not contains(BOTH, [])
-
-
 def test_field_path_text_has_the_format_of_conflict_messages():
     fields = {
         "f:spec": {
@@ -86,24 +74,9 @@ def test_field_path_text_has_the_format_of_conflict_messages():
     ]
 
 
-def test_ordered_sorts_field_set_items_by_value_or_by_text():
-    fields = {"f:b": {"v:10": {}, "v:9": {}, ".": {}}, "f:a": {}}
-
-    assert json.dumps(ordered(fields)) == '{"f:a": {}, "f:b": {".": {}, "v:9": {}, "v:10": {}}}'
-    assert json.dumps(ordered(fields, by_text=True)) == '{"f:a": {}, "f:b": {".": {}, "v:10": {}, "v:9": {}}}'
-
-
 def test_field_set_keys_are_encoded_like_go_json():
     assert item_key({"port": 80.0, "name": "<é>"}) == 'k:{"name":"\\u003cé\\u003e","port":80}'
     assert value_key("a&b") == 'v:"a\\u0026b"'
-
-
-def test_field_set_of_paths_has_plain_fields():
-    assert of_paths(["status", ("metadata", "labels")]) == {"f:status": {}, "f:metadata": {"f:labels": {}}}
-
-
-def test_decode_skips_unknown_members_of_a_field_set():
-    assert decode({"f:a": {"x:y": {}, ".": {}}, "z:b": {}}) == {"f:a": {}}
 
 
 @pytest.mark.parametrize("raw", [[], {"f": {}}, {"fa": {}}, {"f:a": 1}, {"k:{": {}}])

@@ -9,7 +9,6 @@ import pytest
 
 from devcluster.patch import Write, apply, in_versions, parent_entries, record_update, scale_entries
 from devcluster.schema.node import Schema, parse
-from devcluster.types import schema_for
 
 NOW = "2026-01-31T12:00:00Z"
 LATER = "2026-01-31T12:00:05Z"
@@ -54,41 +53,6 @@ def applied(
 
 def recorded(new: dict[str, Any], old: dict[str, Any] | None, manager: str = "m", **more: Any) -> None:
     record_update(new, old, write(manager, **{"now": LATER, **more}))
-
-
-def test_managed_fields_of_a_new_built_in_object_omit_empty_go_structs():
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "d", "labels": {"a": "b"}, "creationTimestamp": None},
-        "spec": {
-            "selector": {"matchLabels": {"a": "b"}},
-            "strategy": {},
-            "template": {
-                "metadata": {"labels": {"a": "b"}, "creationTimestamp": None},
-                "spec": {"containers": [{"name": "c", "resources": {}}], "volumes": []},
-            },
-        },
-        "status": {},
-    }
-
-    kind = schema_for("apps", "v1", "Deployment")
-    recorded(deployment, None, schema=kind, api_version="apps/v1", reset=("status",))
-
-    (entry,) = deployment["metadata"]["managedFields"]
-    assert entry["fieldsV1"] == {
-        "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
-        "f:spec": {
-            "f:selector": {},
-            "f:template": {
-                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
-                "f:spec": {
-                    "f:containers": {'k:{"name":"c"}': {".": {}, "f:name": {}, "f:resources": {}}},
-                    "f:volumes": {},
-                },
-            },
-        },
-    }
 
 
 def test_write_without_a_change_keeps_managed_fields_entries_and_their_times():
@@ -212,22 +176,6 @@ def entry(manager: str, fields: Any, *, operation: str = "Update", **more: str) 
 REPLICAS = {"f:spec": {"f:replicas": {}}}
 CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
 OTHER = entry("other", {"f:spec": {"f:paused": {}}})
-
-
-def test_scale_entries_contain_only_managers_of_the_replicas():
-    shown = scale_entries([CREATOR, OTHER], PATHS)
-
-    assert shown == [{**CREATOR, "apiVersion": "autoscaling/v1", "fieldsV1": REPLICAS}]
-
-
-def test_parent_entries_move_the_replicas_to_the_writer_of_the_scale_subresource():
-    scaler = {**entry("scaler", REPLICAS, subresource="scale"), "apiVersion": "autoscaling/v1"}
-
-    entries = parent_entries([CREATOR, OTHER], [scaler], PATHS, api_version="apps/v1", custom=False)
-
-    without_time = {**scaler, "apiVersion": "apps/v1"}
-    del without_time["time"]  # the real server drops the time
-    assert entries == [without_time, entry("creator", {"f:spec": {"f:paused": {}}}), OTHER]
 
 
 def test_parent_entries_keep_the_replicas_of_an_applier_when_scale_is_unchanged():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devcluster.errors import StatusError
-from devcluster.patch import json_patch, merge_patch
+from devcluster.patch import json_patch
 
 
 def test_json_patch_replaces_the_whole_document():
@@ -31,12 +31,3 @@ def test_json_patch_refuses_too_many_operations():
         413,
         "The allowed maximum operations in a JSON patch is 10000, got 10001",
     )
-
-
-def test_merge_patch_changes_neither_argument():
-    document, patch = {"a": {"b": {"c": 1}}}, {"a": {"b": {"c": None, "d": {"e": None}}}}
-
-    merge_patch(document, patch)
-
-    assert document == {"a": {"b": {"c": 1}}}
-    assert patch == {"a": {"b": {"c": None, "d": {"e": None}}}}

@@ -127,7 +127,3 @@ async def test_journal_does_not_report_a_failed_write_as_durable(tmp_path: Path)
     await journal.aclose()
     async with opened(tmp_path / "data") as again:
         assert again.select("g", "things") == []
-
-
-def test_sqlite_module_may_be_used_by_several_threads_in_turn():
-    assert sqlite3.threadsafety in {1, 3}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.storage import Change, Key, Store
+from devcluster.storage import Key, Store
 from devcluster.storage.records import Exists, Expired, Missing, Overflow, VersionConflict
 
 
@@ -21,36 +21,11 @@ def names(store: Store, namespace: str = "") -> list[str]:
     return [stored.key.name for stored in store.select("", "things", namespace)]
 
 
-def test_store_gives_each_change_and_its_object_the_next_version():
-    store = Store()
-    first = store.create(key("a"), thing("a"))
-    second = store.update(key("a"), thing("a", n=1))
-    final = store.delete(key("a"))
-    assert [first.version, second.version, final.version] == [2, 3, 4]
-    assert store.version == 4
-    assert second.decode()["metadata"]["resourceVersion"] == "3"
-    assert final.decode() == {
-        **thing("a", n=1),
-        "metadata": {**thing("a")["metadata"], "resourceVersion": "4"},
-    }
-    assert store.get(key("a")) is None
-
-
 def test_stored_decode_returns_an_independent_object():
     store = Store()
     stored = store.create(key("a"), thing("a", list=[1]))
     stored.decode()["list"].append(2)
     assert stored.decode()["list"] == [1]
-
-
-def test_update_without_a_change_sends_no_watch_event():
-    store = Store()
-    first = store.create(key("a"), thing("a", x=1, y=2))
-    again = thing("a")
-    again.update({"y": 2, "x": 1})
-    assert store.update(key("a"), again) is first
-    assert again["metadata"]["resourceVersion"] == str(first.version)
-    assert store.version == first.version
 
 
 def test_store_refuses_writes_that_expect_another_version_or_existence():
@@ -67,18 +42,6 @@ def test_store_refuses_writes_that_expect_another_version_or_existence():
         store.update(key("b"), thing("b"))
     with pytest.raises(Missing):
         store.delete(key("b"))
-
-
-def test_store_list_has_the_order_of_etcd_and_filters_by_namespace():
-    store = Store()
-    for namespace, name in [("b", "x"), ("a", "z"), ("a-b", "y"), ("a", "c")]:
-        store.create(key(name, namespace), thing(name))
-    paths = [(each.key.namespace, each.key.name) for each in store.select("", "things")]
-    assert paths == [("a-b", "y"), ("a", "c"), ("a", "z"), ("b", "x")]
-    assert names(store, "a") == ["c", "z"]
-    assert names(store, "nowhere") == []
-    assert store.count("", "things") == 4
-    assert store.select("", "others") == []
 
 
 def test_store_lists_an_earlier_version_until_the_history_expires():
@@ -133,20 +96,6 @@ async def test_watch_replays_past_events_and_then_sends_new_ones():
     assert await watch.next(timeout=0) == []
 
 
-async def test_watch_reports_a_deletion_with_the_last_state_and_a_new_version():
-    store = Store()
-    store.create(key("a"), thing("a", n=1))
-    watch = store.watch("", "things")
-    store.delete(key("a"))
-    (change,) = await watch.next()
-    assert change.new is None
-    assert change.old is not None
-    assert change.final is not None
-    assert change.old.version == 2
-    assert change.final.decode()["n"] == 1
-    assert change.final.decode()["metadata"]["resourceVersion"] == "3"
-
-
 async def test_store_watch_ends_when_its_reader_is_too_slow():
     store = Store(watch_backlog=3)
     watch = store.watch("", "things")
@@ -169,17 +118,6 @@ async def test_closed_watch_releases_its_reader():
     assert await watch.next() == []
     store.create(key("a"), thing("a"))
     assert await watch.next() == []
-
-
-def test_store_notifies_subscribers_after_each_change():
-    store = Store()
-    seen: list[tuple[Change, int]] = []
-    unsubscribe = store.subscribe(lambda change: seen.append((change, store.count("", "things"))))
-    store.create(key("a"), thing("a"))
-    store.delete(key("a"))
-    unsubscribe()
-    store.create(key("b"), thing("b"))
-    assert [(change.version, count) for change, count in seen] == [(2, 1), (3, 0)]
 
 
 async def test_unread_watch_buffers_a_bounded_number_of_bytes():

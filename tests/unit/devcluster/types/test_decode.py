@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 
 from devcluster.errors import StatusError
-from devcluster.types import convert, decode_strict, schema_for
+from devcluster.types import convert, decode_strict, duplicate_fields, name_of, schema_for
 
 POD = "io.k8s.api.core.v1.Pod"
+GVK = ("", "v1", "Pod")
 
 
 def test_convert_is_idempotent_and_does_not_change_its_argument():
@@ -29,26 +31,40 @@ def test_convert_is_idempotent_and_does_not_change_its_argument():
 
 
 def test_decode_strict_keeps_the_last_duplicate_and_reports_it_when_given_the_text():
-    body, gvk = '{"spec":{"hostname":"a","hostname":"b"},"x":1}', ("", "v1", "Pod")
-    pod, problems = decode_strict(json.loads(body), schema_for(*gvk), gvk, raw=body)
+    body = '{"spec":{"hostname":"a","hostname":"b"},"x":1}'
+    pod, problems = decode_strict(json.loads(body), schema_for(*GVK), GVK, raw=body)
     assert pod["spec"]["hostname"] == "b"
     assert problems == ['duplicate field "spec.hostname"', 'unknown field "x"']
-    _, problems = decode_strict(json.loads(body), schema_for(*gvk), gvk)
+    _, problems = decode_strict(json.loads(body), schema_for(*GVK), GVK)
     assert problems == ['unknown field "x"']
 
 
 def test_decode_strict_refuses_numbers_that_are_too_long_for_python():
     digits = "1" * 5000
-    gvk = ("", "v1", "Pod")
     body = f'{{"spec":{{"priority":{digits}}}}}'
     with pytest.raises(StatusError, match="cannot unmarshal number"):
-        decode_strict({"spec": {"priority": float("inf")}}, schema_for(*gvk), gvk, raw=body)
+        decode_strict({"spec": {"priority": float("inf")}}, schema_for(*GVK), GVK, raw=body)
     with pytest.raises(StatusError):
-        decode_strict({"spec": {"overhead": {"cpu": digits}}}, schema_for(*gvk), gvk)
+        decode_strict({"spec": {"overhead": {"cpu": digits}}}, schema_for(*GVK), GVK)
 
 
 @pytest.mark.parametrize("document", [[], "x", 1, None, True])
 def test_decode_strict_refuses_documents_that_are_not_objects(document: Any):
-    gvk = ("", "v1", "Pod")
     with pytest.raises(StatusError, match=r"Go value of type v1\.Pod"):
-        decode_strict(document, schema_for(*gvk), gvk)
+        decode_strict(document, schema_for(*GVK), GVK)
+
+
+def test_duplicate_fields_names_each_field_once_in_order():
+    text = '{"a":{"b":1,"b":2,"b":3},"c":[{"d":1},{"d":1,"d":2}],"a":{}}'
+    assert duplicate_fields(text, orjson.loads(text)) == [
+        'duplicate field "a.b"',
+        'duplicate field "c[1].d"',
+        'duplicate field "a"',
+    ]
+    assert duplicate_fields('{"a":{"b":1}}', {"a": {"b": 1}}) == []
+
+
+def test_schema_for_an_unknown_kind_raises_key_error():
+    assert name_of("apps", "v1", "Foo") is None
+    with pytest.raises(KeyError):
+        schema_for("apps", "v1", "Foo")

@@ -81,24 +81,19 @@ def test_chart_command_uses_the_image_and_variables_of_the_values(project: Path)
 
 
 @pytest.mark.parametrize(
-    ("flags", "there", "then", "expected"),
+    ("flags", "resources", "expected"),
     [
-        (("--image=A B",), "", "", "Invalid value for '--image': 'A B' is no image"),
-        ((), "- ../manager\n", "", "config/default has no Deployment shop-controller-manager"),
-        ((), "- ../manager\n", "- ../nowhere\n", "config/nowhere: no such file or directory"),
+        (("--image=A B",), "", "Invalid value for '--image': 'A B' is no image"),
+        ((), "- ../rbac\n", "config/default has no Deployment shop-controller-manager"),
+        ((), "- ../nowhere\n", "config/nowhere: no such file or directory"),
     ],
 )
 def test_chart_command_reports_errors_in_one_line(
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
-    flags: tuple[str, ...],
-    there: str,
-    then: str,
-    expected: str,
+    project: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], resources: str, expected: str
 ):
     tool("kubectl")
     kustomization = project / "config/default/kustomization.yaml"
-    kustomization.write_text(kustomization.read_text().replace(there, then) if there else "")
+    kustomization.write_text(f"resources:\n{resources}")
     assert write_chart(*flags) != 0
     err = capsys.readouterr().err
     assert err.startswith("shop: chart: ")

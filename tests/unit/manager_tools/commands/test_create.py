@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -82,24 +81,14 @@ def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command:
     assert "Greeting greeting-sample: Ready=True AsWanted: 2 of 2 are there\n" in shown
 
 
-@pytest.mark.parametrize(
-    ("size", "said"),
-    [
-        (
-            "many",
-            "hello_v1_greeting.yaml: spec.size: Input should be a valid integer, unable to parse string",
-        ),
-        ("2000", "hello_v1_greeting.yaml: spec.size: Input should be less than or equal to 100"),
-    ],
-)
-def test_demo_of_new_project_names_a_wrong_sample_in_one_line(project: Path, size: str, said: str):
+def test_demo_of_new_project_names_a_wrong_sample_in_one_line(project: Path):
     sample = project / "config/samples/hello_v1_greeting.yaml"
-    sample.write_text(sample.read_text().replace("size: 2", f"size: {size}"))
+    sample.write_text(sample.read_text().replace("size: 2", "size: many"))
     environ = {**os.environ, "PYTHONPATH": f"{project}{os.pathsep}{ROOT}"}
     command = (sys.executable, "demo.py")
     ran = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr.startswith(said)
+    assert ran.stderr.startswith("hello_v1_greeting.yaml: spec.size: Input should be a valid integer")
     assert ran.stderr.count("\n") == 1
 
 
@@ -176,7 +165,7 @@ def test_create_adds_an_api_and_webhooks_to_this_repository(command: Command, re
     assert "6 passed" in tests
 
 
-def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, project: Path):
+def test_init_and_create_overwrite_no_existing_file_or_operator(command: Command, project: Path):
     for mine in ("test_company.py", "test_greeting_validation.py"):
         (project / "tests" / mine).write_text("# mine\n")
     before = files(project)
@@ -198,11 +187,9 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
     [
         (("init",), "init: Missing argument 'DIR'."),
         ((*CREATE, "--kind=Shop"), "create api: --kind takes one kind, not 2: run the command for each"),
-        ((*WEBHOOK, "--kind=Shop"), "create webhook: --kind takes one kind, not 2: run the command for each"),
         (("init", "new"), "init: Missing option '--domain'."),
         (("init", "new", "--domain=Acme"), "init: invalid value 'Acme' for --domain: "),
         (("init", "new", "--domain=a.b", "--name=A"), "init: invalid value 'A' for --name: lower-case words"),
-        (("init", "My Shop", "--domain=a.b"), "init: invalid value 'My Shop' for --name: lower-case words"),
         *(
             (
                 ("init", name, "--domain=a.b"),
@@ -212,12 +199,10 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         ),
         (("init", "new", "--renew"), "init: new/requirements.txt: No such file or directory"),
         (("init", ".", "--renew", "--name=a"), "init: --renew goes without --domain and --name"),
-        (("init", "pyproject.toml/new", "--domain=a.b"), "init: pyproject.toml/new"),
         (("create", "api", "--version=v1", "--kind=A"), "create api: Missing option '--group'."),
         ((*CREATE, "--group=import"), "create api: invalid value for --group: 'import' is a Python keyword"),
         ((*CREATE[:-1], "--kind=Class"), "create api: invalid value for --kind: 'class' is a Python keyword"),
         ((*CREATE[:-1], "--kind=Context"), "create api: --kind Context: that is the name of something else"),
-        ((*CREATE[:-1], "--kind=Secret", "--owns=Secret"), "create api: --kind Secret: that is the name of"),
         ((*CREATE, "--plural="), "create api: invalid value '' for --plural: a lower-case word is expected"),
         ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Cron"),
         ((*CREATE, "--owns=deploymnt"), "create api: --owns deploymnt: did you mean Deployment? There is a"),
@@ -231,7 +216,7 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         ),
     ],
 )
-def test_scaffold_refuses_wrong_arguments_in_one_line_and_writes_nothing(
+def test_init_and_create_refuse_wrong_arguments_in_one_line_and_write_nothing(
     command: Command, project: Path, argv: tuple[str, ...], expected: str
 ):
     before = files(project)
@@ -239,71 +224,44 @@ def test_scaffold_refuses_wrong_arguments_in_one_line_and_writes_nothing(
     assert files(project) == before
 
 
-def test_create_api_refuses_a_folder_that_is_not_a_project(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert "this folder is not a project: controllers/main.py is expected" in command(*CREATE).refusal()
-
-
 @pytest.mark.parametrize(
-    ("path", "code", "told"),
+    ("path", "code", "flags", "told"),
     [
-        ("main.py", "OPERATORS = [*MINE]\n", "controllers/main.py has no list to add to"),
-        ("main.py", "import sys\nOPERATORS = tuple(found())\n", "controllers/main.py has no list to add to"),
-        ("hello/greeting.py", "raise ValueError('broken')\n", "generate` fails: ValueError: broken"),
-    ],
-)
-def test_create_api_refuses_a_project_with_an_unsuitable_operator_list_or_broken_code(
-    command: Command, project: Path, path: str, code: str, told: str
-):
-    (project / "controllers" / path).write_text(code)
-    before = files(project)
-    assert told in command(*CREATE).refusal()
-    assert files(project) == before
-
-
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (("--kind=Self",), "invalid value for --kind: 'Self' is `self` in methods"),
-        (("--kind=Company", "--group=main"), "No module named controllers.main"),
+        ("main.py", None, (), "this folder is not a project: controllers/main.py is expected"),
+        ("main.py", "OPERATORS = [*MINE]\n", (), "controllers/main.py has no list to add to"),
+        ("main.py", "OPERATORS = tuple(found())\n", (), "controllers/main.py has no list to add to"),
+        ("hello/greeting.py", "raise ValueError('broken')\n", (), "generate` fails: ValueError: broken"),
+        ("new.py", "", ("--kind=Self",), "invalid value for --kind: 'Self' is `self` in methods"),
+        ("new.py", "", ("--group=main",), "No module named controllers.main"),
         (
-            ("--kind=Company", "--group=hello", "--plural=greetings"),
+            "new.py",
+            "",
+            ("--group=hello", "--plural=greetings"),
             "Company: Greeting has the plural greetings already",
         ),
     ],
 )
-def test_create_api_writes_no_file_when_the_new_name_breaks_the_program(
-    command: Command, project: Path, flags: tuple[str, ...], reason: str
+def test_create_api_writes_no_file_when_the_project_or_the_new_name_is_unsuitable(
+    command: Command, project: Path, path: str, code: str | None, flags: tuple[str, ...], told: str
 ):
+    file = project / "controllers" / path
+    file.unlink() if code is None else file.write_text(code)
     before, folders = files(project), [*project.rglob("*/")]
-    assert reason in command(*CREATE[:-1], *flags).refusal()
+    given = CREATE[:-1] if "--kind=Self" in flags else CREATE
+    assert told in command(*given, *flags).refusal()
     assert files(project) == before
     assert [path for path in project.rglob("*/") if "__pycache__" not in path.parts] == folders
 
 
-def test_tilt_runs_the_project_on_a_local_cluster_or_on_devcluster(project: Path):
-    program, makefile = Program("shop", "0"), (project / "Makefile").read_text()
+def test_tiltfile_of_new_project_runs_it_on_a_local_cluster_or_on_devcluster(project: Path):
     cluster = Tilt(project / "Tiltfile").evaluate()
-    manager = yaml.safe_load_all((project / "config/manager/manager.yaml").read_text())
-    [image] = (
-        each["spec"]["template"]["spec"]["containers"][0]["image"] for each in manager if "spec" in each
-    )
-    assert [*cluster.called("docker_build")] == [image]
     assert [*cluster.called("k8s_resource")] == ["shop-controller-manager"]
     with pytest.raises(TiltfileFailed, match=r"current context .production. is no cluster of this machine"):
         Tilt(project / "Tiltfile", context="production").evaluate()
     alone = Tilt(project / "Tiltfile", arguments={"devcluster": True}).evaluate()
     command = alone.called("local_resource")["manager"]["serve_cmd"]
-    assert parse_flags(shlex.split(command)[3:], program=program)["webhook-local-path"].startswith(".local/")
-    for tilt in (cluster, alone):
-        local = tilt.called("local_resource")
-        for resource in (*local.values(), *tilt.called("k8s_resource").values()):
-            assert set(resource.get("resource_deps", ())) <= {*local, "manager"}
-            assert all((project / name).is_dir() for name in resource.get("deps", ()))
-            for target in re.findall(r"\bmake ([\w-]+)", resource.get("cmd", "")):
-                assert f"\n{target}:" in makefile
+    flags = parse_flags(shlex.split(command)[3:], program=Program("shop", "0"))
+    assert flags["webhook-local-path"].startswith(".local/")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +275,7 @@ def test_tilt_runs_the_project_on_a_local_cluster_or_on_devcluster(project: Path
         ({"conditions": [("Happy", "Unknown")]}, False),
     ],
 )
-def test_project_demo_works_without_a_ready_condition(status: dict[str, Any], ready: bool):
+def test_demo_of_new_project_judges_readiness_by_the_conditions(status: dict[str, Any], ready: bool):
     given = {"reason": "Set", "message": "", "lastTransitionTime": None}
     listed = [{"type": name, "status": holds, **given} for name, holds in status.get("conditions", ())]
     metadata, spec = {"name": "a", "generation": 1}, {"text": "Hello"}
@@ -326,29 +284,23 @@ def test_project_demo_works_without_a_ready_condition(status: dict[str, Any], re
     assert is_ready(obj) is ready
 
 
-def test_project_manifests_can_be_limited_to_namespaces(
+def test_project_manifests_are_limited_to_the_given_namespaces(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     role = {"kind": "ClusterRole", "metadata": {"name": "shop-manager-role"}}
-    webhook = {
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "shop"},
-        "webhooks": [{"name": "a", "namespaceSelector": {"matchLabels": {"team": "blue"}}}],
-    }
-    monkeypatch.setattr("sys.stdin", io.StringIO(yaml_stream([role, webhook])))
+    selector = {"matchLabels": {"team": "blue"}}
+    webhooks = {"webhooks": [{"name": "a", "namespaceSelector": selector}]}
+    configuration = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "shop"}, **webhooks}
+    monkeypatch.setattr("sys.stdin", io.StringIO(yaml_stream([role, configuration])))
     assert namespaces.main("team-a,team-b") == 0
-    first, second, scoped = yaml_documents(capsys.readouterr().out)
-    assert [(each["kind"], each["metadata"]["namespace"]) for each in (first, second)] == [
-        ("Role", "team-a"),
-        ("Role", "team-b"),
-    ]
+    *roles, scoped = yaml_documents(capsys.readouterr().out)
+    found = [(each["kind"], each["metadata"]["namespace"]) for each in roles]
+    assert found == [("Role", "team-a"), ("Role", "team-b")]
     [only] = scoped["webhooks"]
     assert only["namespaceSelector"]["matchLabels"] == {"team": "blue"}
     assert only["namespaceSelector"]["matchExpressions"][0]["values"] == ["team-a", "team-b"]
     assert namespaces.main("Team A") == 2
-    assert (
-        capsys.readouterr().err
-        == "NAMESPACES=Team A: names of namespaces, separated by commas, are expected\n"
-    )
+    said = "NAMESPACES=Team A: names of namespaces, separated by commas, are expected\n"
+    assert capsys.readouterr().err == said
     makefile = Path("manager_tools/scaffold/project/Makefile").read_text()
     assert "python -m manager_tools.codegen.namespaces $(NAMESPACES)" in makefile

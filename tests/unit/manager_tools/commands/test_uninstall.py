@@ -1,4 +1,4 @@
-"""Output of `make uninstall` about objects that wait; tests/integration/test_make_run.py tests the rest."""
+"""Output of `make uninstall` about objects that wait; tests/integration/test_library.py tests the rest."""
 
 from __future__ import annotations
 
