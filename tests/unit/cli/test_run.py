@@ -238,13 +238,19 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @contextmanager
 def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event]]:
-    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush."""
-    flushed = threading.Event()
+    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush.
+
+    At the end, assert that the handlers of the signals are those of before.
+    """
+    flushed, numbers = threading.Event(), (signal.SIGTERM, signal.SIGINT)
+    handlers = [signal.getsignal(number) for number in numbers]
     with (
         Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
         watchdog.stop_on_signals() as stop,
     ):
+        assert signal.getsignal(signal.SIGTERM) is not handlers[0]
         yield watchdog, stop, flushed
+    assert [signal.getsignal(number) for number in numbers] == handlers
 
 
 @pytest.mark.each_loop
@@ -283,17 +289,3 @@ async def test_second_stop_signal_flushes_the_log_and_exits_even_when_the_loop_i
             assert [line["log_level"] for line in log_lines[:2]] == ["info", "error"]
     assert exits == [1]
     assert log_lines[-1]["event"] == "exiting at once on a second signal"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_stop_signals_restore_the_earlier_handler_on_exit(number: signal.Signals):
-    def earlier(*_: object) -> None:
-        pass
-
-    original = signal.signal(number, earlier)
-    try:
-        with Watchdog() as watchdog, watchdog.stop_on_signals():
-            assert signal.getsignal(number) is not earlier
-        assert signal.getsignal(number) is earlier
-    finally:
-        signal.signal(number, original)

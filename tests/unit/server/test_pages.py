@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from aiohttp import web
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
