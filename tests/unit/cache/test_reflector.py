@@ -376,9 +376,7 @@ class TestReflectorWatch:
         assert good - second <= (1.01 if refused else 4)
 
     async def test_watch_reopens_without_a_pause_after_a_short_watch_without_events(self, scene: Scene):
-        stream = Listed(10)
-        stream.end()
-        scene.serve("stream", stream)
+        scene.serve("stream", Listed(10, ends=True))
         quiet = [Stream() for _ in range(50)]
         scene.serve("watch", *quiet)
         async with scene.running():
@@ -749,9 +747,7 @@ class TestReflectorRequestRate:
         def one_event(_: object) -> Reply:
             return Reply(200, b'{"type":"MODIFIED","object":%b}\n' % encoded(pod("a", next(versions))))
 
-        stream = Listed(10)
-        stream.end()
-        scene.serve("stream", stream)
+        scene.serve("stream", Listed(10, ends=True))
         scene.serve("watch", one_event)
         async with scene.running():
             await asyncio.sleep(100)
@@ -779,9 +775,7 @@ class TestReflectorRequestRate:
     async def test_reflector_request_rate_is_low_when_every_watch_fails(
         self, scene: Scene, step: Reply, problem: str
     ):
-        stream = Listed(10)
-        stream.end()
-        scene.serve("stream", stream)
+        scene.serve("stream", Listed(10, ends=True))
         scene.serve("watch", step)
         async with scene.running():
             await asyncio.sleep(3600)
@@ -800,9 +794,7 @@ class TestReflectorRequestRate:
 
     async def test_watch_backoff_resets_after_a_successful_watch(self, scene: Scene):
         good = Stream()
-        stream = Listed(10)
-        stream.end()
-        scene.serve("stream", stream)
+        scene.serve("stream", Listed(10, ends=True))
         scene.serve("watch", *[Unreached()] * 8, good, Unreached())
         async with scene.running():
             await good.opened.wait()

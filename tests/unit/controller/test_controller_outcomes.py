@@ -27,7 +27,7 @@ from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import Numbers, Reconciler, Running, resisting, turns
+from tests.unit.controller.doubles import Reconciler, Running, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -109,7 +109,7 @@ async def test_reconcile_result_determines_retry_times_and_metrics(
     assert running.sample(TERMINAL) == counted.get("terminal", 0)
     assert running.sample(PANICS) == counted.get("panics", 0)
     if "terminal" not in counted:
-        assert Numbers(running.controller._queue).backing_off == 0
+        assert running.backing_off == 0
 
 
 async def test_requeue_after_resets_the_backoff():
@@ -193,7 +193,7 @@ async def test_terminal_error_leaves_the_backoff_unchanged():
         again, then = running.reconciler.times[-2:]
         assert again == 1000
         assert then - again == pytest.approx(0.005 * 2**6, rel=0.15)
-        assert Numbers(running.controller._queue).backing_off == 0
+        assert running.backing_off == 0
 
 
 def overflow(depth: int = 0) -> int:

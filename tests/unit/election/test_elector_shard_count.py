@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 
-from manager.election.coordinator import LeadershipLost
 from tests.support.scripted_wire import Reply
 from tests.unit.election.conftest import EVERYTHING, LEASE, LEASES, NAME, NAMESPACE
-from tests.unit.election.program import SEEDS, Leader, Program, permits, program
+from tests.unit.election.program import Leader, Program, program
 
 __all__ = ["program"]
 
@@ -107,33 +105,3 @@ async def test_lease_without_a_label_can_be_acquired(program: Program):
     await program.start("a")
     await asyncio.sleep(30)
     assert program.shares == [8]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-async def test_replicas_never_run_with_two_shard_counts_at_once_under_random_restarts(
-    program: Program, seed: int
-):
-    """Rely on the start hooks, which fail when two shard counts are active at once."""
-    rng = random.Random(seed)
-    for number in range(15):
-        await asyncio.sleep(rng.choice((0.1, 1.0, 5.0, 20.0)) * rng.random())
-        await program.bury()
-        if len(program.replicas) < 4 and rng.random() < 0.6:
-            if rng.random() < 0.4:
-                await program.lead(f"leader-{number}")
-            else:
-                ends, count = rng.uniform(0, 5), rng.choice((8, 8, 4))
-                await program.start(f"replica-{number}", ends=ends, count=count)
-        elif program.replicas:
-            victim = rng.choice(program.replicas)
-            await (victim.stop() if rng.random() < 0.5 else victim.kill())
-        for each in program.replicas:
-            task = each.run if isinstance(each, Leader) else each.task
-            if task.done() and (error := task.exception()) is not None:
-                assert isinstance(error, LeadershipLost)
-    for victim in list(program.replicas):
-        await victim.stop()
-    await program.start("last", "but one")
-    await asyncio.sleep(30)
-    assert program.shares == [4, 4]
-    assert all(permits(term) for each in program.sharers for term in each.working.values())

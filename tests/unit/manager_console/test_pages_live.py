@@ -161,18 +161,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
     return found
 
 
-async def test_console_frees_pages_that_no_browser_requests(collected: list[weakref.ref[Collected]]):
-    async with shop() as world:
-        console = console_of(world)
-        for path in FOO, WEB:
-            await fetch(console, path)
-        await asyncio.sleep(1)
-        gc.collect()
-        assert [each() for each in collected] == [None, None]
-        assert not console._made._values
-
-
-async def test_console_renders_a_page_once_for_all_tokens_of_a_user(
+async def test_console_renders_a_page_once_for_all_tokens_of_a_user_and_then_frees_it(
     collected: list[weakref.ref[Collected]],
 ):
     async with shop() as world:
@@ -185,6 +174,11 @@ async def test_console_renders_a_page_once_for_all_tokens_of_a_user(
 
         texts = await asyncio.gather(*map(by_token, range(50)))
         assert len(collected) == len(set(texts)) == 1
+        del texts
+        await asyncio.sleep(1)
+        gc.collect()
+        assert collected[0]() is None
+        assert not console._made._values
 
 
 async def test_console_uses_at_most_a_quarter_of_a_core_for_the_pages_of_all_users(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,14 +23,9 @@ from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
 from tests.unit.cache.objects import EventLog, encoded, moments, pod, pod_informer, running
 from tests.unit.cache.server import Listed, PodServer, bookmark
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 Make = Callable[..., Informer]
-
-
-@pytest.fixture(autouse=True)
-def quiet(log_lines: object) -> None:
-    """Keep the log from printing, which would block the loop."""
 
 
 @pytest.fixture
@@ -45,6 +41,16 @@ async def make(transport: Transport, mapper: RestMapper, metrics: Metrics, rng: 
 
 def held(informer: Informer) -> list[str]:
     return [each.key.name for each in informer.list()]
+
+
+@asynccontextmanager
+async def watched(informer: Informer) -> AsyncIterator[EventLog]:
+    """Run the informer, and yield the log of the events after its first list."""
+    told = EventLog()
+    async with running(informer):
+        await moments()
+        informer.subscribe(told, replay=False)
+        yield told
 
 
 def filter_of(informer: Informer) -> ShardFilter:
@@ -117,14 +123,12 @@ class TestShardFilter:
             assert (server.sorts(), informer.problem) == ([], None)
 
     async def test_informer_lists_a_new_shard_while_its_watch_continues(self, make: Make, server: PodServer):
-        told, learned = EventLog(), list[bool]()
+        learned = list[bool]()
         restricted = make(
             shards=some(0, 1), learned=lambda: learned.append(filter_of(restricted).has_listed(2))
         )
         server.on("list", Delayed(2.0, listed(20, in_shard(2, 15), in_shard(3, 4))))
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+        async with watched(restricted) as told:
             filter_of(restricted).restrict(some(0, 1, 2))
             await moments()
             self.stream.event("MODIFIED", in_shard(0, 18))
@@ -144,12 +148,10 @@ class TestShardFilter:
     async def test_informer_reports_a_change_between_list_and_watch_once(
         self, restricted: Informer, server: PodServer
     ):
-        told, watch = EventLog(), Stream()
+        watch = Stream()
         server.on("list", Delayed(2.0, listed(12, in_shard(2, 12))))
         server.on("watch", watch)
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+        async with watched(restricted) as told:
             filter_of(restricted).restrict(some(0, 1, 2))
             await moments()
             self.stream.event("DELETED", in_shard(0, 13))
@@ -170,11 +172,9 @@ class TestShardFilter:
     async def test_informer_drops_a_lost_shard_at_once_and_narrows_its_watch_later(
         self, restricted: Informer, server: PodServer
     ):
-        told, watch = EventLog(), Stream()
+        watch = Stream()
         server.on("watch", watch)
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+        async with watched(restricted) as told:
             filter_of(restricted).restrict(some(0))
             assert held(restricted) == ["in-0"]
             assert [(event.type.value, event.handed_over) for event in told.events] == [("DELETED", True)]
@@ -312,10 +312,7 @@ class TestShardFilterChildren:
     async def test_informer_adds_and_removes_children_when_their_shard_label_changes(
         self, restricted: Informer, server: PodServer
     ):
-        told = EventLog()
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+        async with watched(restricted) as told:
             self.stream.event("MODIFIED", child("owned", 11, uid=uid_in(1), label=label_in(1)))
             self.stream.event("MODIFIED", child("labelled", 12, uid=uid_in(0)))
             # The server tells of what leaves a selection as if it went, in the state before.
@@ -348,12 +345,10 @@ class TestShardFilterChildren:
     async def test_informer_lists_new_shards_and_drops_lost_ones(
         self, restricted: Informer, server: PodServer
     ):
-        told, watch = EventLog(), Stream()
+        watch = Stream()
         server.on("list", listed(20, child("third", 15, label=label_in(2)), child("nobodys", 9)))
         server.on("watch", watch)
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+        async with watched(restricted) as told:
             filter_of(restricted).restrict(some(1, 2))
             assert held(restricted) == ["labelled-by-somebody", "owned"]
             assert [event.handed_over for event in told.events] == [True]

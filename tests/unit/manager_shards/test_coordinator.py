@@ -17,7 +17,7 @@ from manager_shards.coordinator import balance
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
 from tests.unit.election.conftest import EVERYTHING, LEASES, NAME, NAMESPACE
-from tests.unit.election.program import COUNT, DATA, SEEDS, Program, Replica, permits, program
+from tests.unit.election.program import COUNT, DATA, Program, Replica, permits, program
 
 __all__ = ["program"]
 
@@ -461,23 +461,3 @@ async def test_watchdog_ends_the_process_before_its_first_lease_expires_whatever
     assert a.watchdog.due() == pytest.approx(lost + 4.0, abs=0.001)
     await a.stop()
     assert a.watchdog.due() is None
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-async def test_shard_never_has_two_owners_and_finally_one_under_random_faults(program: Program, seed: int):
-    """Rely on `Replica.begin`, which fails when a shard has two owners."""
-    rng = random.Random(seed)
-    for number in range(12):
-        await asyncio.sleep(rng.uniform(0, 20))
-        await program.bury()
-        if len(program.replicas) < 2 or (len(program.replicas) < 5 and rng.random() < 0.4):
-            await program.start(f"replica-{number}", ends=rng.uniform(0, 5), prepares=rng.uniform(0, 5))
-        else:
-            await program.suffer(rng)
-    for replica in program.replicas:
-        replica.reach()
-    await asyncio.sleep(30)
-    await program.bury()
-    await program.start("last")
-    await asyncio.sleep(30)
-    assert max(program.shares) - min(program.shares) <= 1
