@@ -69,7 +69,7 @@ class Reconciler:
         return [time for _, time in self.calls]
 
     async def reconcile(self, request: Request) -> Result | None:
-        self.calls.append((request.name, round(asyncio.get_running_loop().time(), 3)))
+        self.calls.append((request.name, now()))
         self.running += 1
         self.most_at_once = max(self.most_at_once, self.running)
         try:
@@ -141,6 +141,10 @@ class Running:
         assert self.task is not None
         self.task.cancel()
         await asyncio.wait([self.task])
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 3)
 
 
 async def turns(count: int = 10) -> None:

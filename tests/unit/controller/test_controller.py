@@ -9,13 +9,9 @@ from manager.controller.controller import ControllerState
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Request, Result
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import ManualSource, Reconciler, Running, resisting, turns
+from tests.unit.controller.doubles import ManualSource, Reconciler, Running, now, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    return round(asyncio.get_running_loop().time(), 3)
 
 
 def taking(seconds: float) -> Reconciler:

@@ -27,7 +27,7 @@ from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import Reconciler, Running, resisting, turns
+from tests.unit.controller.doubles import Reconciler, Running, now, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -169,7 +169,7 @@ async def test_requeue_keeps_the_priority_unless_the_result_sets_another_priorit
 
 async def test_changes_during_an_outage_do_not_lengthen_the_backoff():
     async def fail_for_eleven_seconds(request: Request) -> Result | None:
-        if asyncio.get_running_loop().time() < 11:
+        if now() < 11:
             raise OSError("the server is gone")
         return None
 
@@ -314,7 +314,7 @@ def failure_lines(log_lines: LogLines) -> LogLines:
 
 async def test_failure_log_counts_objects_when_every_object_fails_for_the_same_reason(log_lines: LogLines):
     async def forbid_for_five_minutes(request: Request) -> Result | None:
-        if asyncio.get_running_loop().time() < 300:
+        if now() < 300:
             message = f'foos "{request.name}" is forbidden: User "operator" cannot patch resource "foos"'
             raise Forbidden(403, "Forbidden", message, {"name": request.name, "kind": "foos"})
         return None
@@ -339,10 +339,9 @@ async def test_failure_log_reports_that_an_error_ended_when_its_objects_succeed_
     log_lines: LogLines,
 ):
     async def act(request: Request) -> Result | None:
-        time = asyncio.get_running_loop().time()
-        if request.name == "a" and time > 10:
+        if request.name == "a" and now() > 10:
             raise Invalid(422, "Invalid", "odd")
-        if time < 100:
+        if now() < 100:
             raise Forbidden(403, "Forbidden", "not yet")
         return None
 
@@ -428,9 +427,9 @@ async def test_event_to_reconcile_metric_measures_from_the_watch_event():
 
     async with Running(Reconciler(slow), max_concurrent_reconciles=1) as running:
         await asyncio.sleep(100)
-        now = asyncio.get_running_loop().time()
-        running.add("a", trigger=Trigger("event", now))
-        running.add("b", trigger=Trigger("event", now))
+        arrived = now()
+        running.add("a", trigger=Trigger("event", arrived))
+        running.add("b", trigger=Trigger("event", arrived))
         running.add("c")
         await asyncio.sleep(10)
         assert running.sample("operator_manager_event_to_reconcile_seconds_sum") == pytest.approx(2)
@@ -444,7 +443,7 @@ async def test_failure_log_and_failure_groups_are_limited_when_every_error_messa
     letters = random.Random(1)
 
     async def fail_for_an_hour(request: Request) -> Result | None:
-        if asyncio.get_running_loop().time() < 3600:
+        if now() < 3600:
             word = "".join(letters.choices(string.ascii_letters, k=20))
             raise ServerError(500, "InternalError", f"webhook of {word} does not answer")
         return None
@@ -470,7 +469,7 @@ class Reporting(Reconciler):
         self._report = report
 
     async def failed(self, request: Request, error: BaseException) -> None:
-        self.reports.append((request.name, str(error), round(asyncio.get_running_loop().time(), 3)))
+        self.reports.append((request.name, str(error), now()))
         await self._report()
 
 
@@ -524,4 +523,4 @@ async def test_controller_ends_when_cancelled_during_a_failure_report():
         await asyncio.sleep(1)
     assert running.task is not None
     assert running.task.cancelled()
-    assert asyncio.get_running_loop().time() < 2
+    assert now() < 2

@@ -24,17 +24,13 @@ from manager.kube.errors import (
     Unreachable,
 )
 from manager.telemetry.runs import current_record
-from tests.unit.controller.doubles import Reconciler, Running
+from tests.unit.controller.doubles import Reconciler, Running, now
 
 pytestmark = pytest.mark.virtual_time
 
 
 OUTAGE = 3600.0
 ERRORS = "controller_runtime_reconcile_errors_total"
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class Server:

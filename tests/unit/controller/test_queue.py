@@ -12,12 +12,9 @@ from manager.controller.reconciler import Priority
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager.util.loop import loop_factory
+from tests.unit.controller.doubles import now
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    return round(asyncio.get_running_loop().time(), 3)
 
 
 async def test_queue_item_contains_its_priority_and_first_triggers(queue: WorkQueue[Any]):

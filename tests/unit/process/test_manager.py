@@ -15,8 +15,8 @@ from manager.election.coordinator import LeadershipLost
 from manager.process.manager import CannotStart, Lifespan, Runnable
 from manager_tools.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import turns
-from tests.unit.manager_house import House, begin, now
+from tests.unit.controller.doubles import now, turns
+from tests.unit.manager_house import House, begin
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
