@@ -84,9 +84,7 @@ class TestInformerRun:
 
 
 class TestInformerSubscribe:
-    async def test_subscriber_gets_existing_objects_as_initial_events_unless_replay_is_off(
-        self, informer: Informer
-    ):
+    async def test_subscriber_gets_existing_objects_unless_replay_is_off(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
         told, without = EventLog(), EventLog()
         informer.subscribe(told)
@@ -149,9 +147,7 @@ class TestInformerSubscribe:
 
 
 class TestInformerObserveWrite:
-    async def test_observe_write_raises_protocol_error_when_the_response_is_malformed(
-        self, informer: Informer
-    ):
+    async def test_observe_write_raises_protocol_error_when_response_is_malformed(self, informer: Informer):
         with pytest.raises(ProtocolError):
             informer.observe_write(b"<html>")
         with pytest.raises(ProtocolError):

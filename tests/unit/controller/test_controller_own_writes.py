@@ -196,9 +196,7 @@ async def test_controller_skips_only_events_that_a_write_of_the_same_reconcile_c
         assert world.skipped() == 1
 
 
-async def test_controller_reconciles_after_a_create_by_its_reconciler_when_skips_own_writes_is_off(
-    world: World,
-):
+async def test_controller_reconciles_after_its_own_create_when_skips_own_writes_is_off(world: World):
     assert await world.calls(once(lambda: world.answered(world.stored())), skips=False) == ["f1", "f1"]
     assert world.skipped() == 0
 

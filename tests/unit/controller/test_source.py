@@ -153,9 +153,7 @@ FOO, OLD = owner("foo-1"), [owner("old")]
         (added(), []),
     ],
 )
-def test_enqueue_owner_enqueues_owners_that_control_the_object_now_or_before(
-    event: CacheEvent, enqueued: list[str]
-):
+def test_enqueue_owner_enqueues_present_and_former_controlling_owners(event: CacheEvent, enqueued: list[str]):
     assert names(enqueue_owner(Foo), event) == enqueued
 
 

@@ -78,10 +78,6 @@ async def poll_until_shown(console: Console, path: str, word: str) -> None:
         await asyncio.sleep(PAUSE)
 
 
-async def another_friend(world: World) -> None:
-    await world.update(await world.get(Foo, "lonely"), lambda it: setattr(it.spec, "name", "jill"))
-
-
 async def another_foo(world: World) -> None:
     await world.create(Foo(metadata=ObjectMeta(name="other"), spec=FooSpec(name="jack")))
 
@@ -121,7 +117,6 @@ async def the_friend_comes(world: World) -> None:
     [
         ("/", another_foo, "2</a>"),
         ("/", a_pause, "Resume foo"),
-        (FOO, another_friend, "no pod named jill"),
         (FOO, the_friend_comes, "All is well"),
         (FOO, a_pause, "does not reconcile the object until it is resumed"),
         (WEB, a_pod_hangs, "waits for the finalizer example.com/hangs"),
@@ -228,7 +223,7 @@ STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_search_returns_the_maximum_number_of_rows_in_key_order(
+async def test_search_returns_a_limited_number_of_rows_in_key_order(
     monkeypatch: pytest.MonkeyPatch, state: str
 ):
     foos = [
