@@ -492,6 +492,7 @@ class TestReflectorWatch:
             await scene.synced()
             stream.event("ERROR", expired())
             await asyncio.sleep(20)
+            assert scene.sent("stream")[1].at == pytest.approx(1), "no back-off follows a complete list"
             assert scene.told.take() == ["ADDED ns/a@45"]
             await asyncio.sleep(90)
             assert scene.told.take() == ["MODIFIED ns/a@30"]
