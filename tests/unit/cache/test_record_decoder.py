@@ -87,7 +87,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @pytest.mark.parametrize("kind", ["Pod", "PartialObjectMetadata"])
-def test_metadata_decoder_drops_last_applied_configuration_and_large_annotations(
+def test_metadata_decoder_drops_last_applied_and_large_annotations(
     metadata_decoder: RecordDecoder, kind: str
 ):
     annotations = {
