@@ -691,7 +691,8 @@ class Client(CachedReader):
         else:
             manager = creator_name(self.field_manager, kept)
             booked: Any = {"manager": manager, "dry_run": dry_run, "fieldValidation": "Strict"}
-            created = await self._send_object("POST", kind, key, encoded, **booked)
+            raw, cached = await self._send("POST", kind, key, encoded, **booked)
+            created = cached or self._record(kind, raw)
         after = await self._owned(kind, created)
         if not dry_run:
             self._settle(after.uid, kept, after)
@@ -825,7 +826,8 @@ class Client(CachedReader):
     # Methods for requests.
 
     async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> Record:
-        return await self._send_object("PATCH", change.kind, change.key, patch, content_type=how, **more)
+        raw, cached = await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)
+        return cached or self._record(change.kind, raw)
 
     async def _send_apply(
         self, kind: type[Resource], key: ObjectKey, body: Any, *, force: bool = True, **more: Any
@@ -835,7 +837,7 @@ class Client(CachedReader):
         Raises ApplyConflict, and BadRequest for a body that does not fit the schema.
         """
         try:
-            return await self._send_object(
+            raw, cached = await self._send(
                 "PATCH", kind, key, body, content_type=APPLY_PATCH, force=str(force).lower(), **more
             )
         except Conflict as error:
@@ -846,12 +848,6 @@ class Client(CachedReader):
                 what = error.message.partition("): ")[2] or error.message
                 raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
             raise
-
-    async def _send_object(
-        self, method: str, kind: type[Resource], key: ObjectKey, body: Any, **more: Any
-    ) -> Record:
-        """Write an object as `_send` does; return the record of the stored object."""
-        raw, cached = await self._send(method, kind, key, body, **more)
         return cached or self._record(kind, raw)
 
     async def _send(
