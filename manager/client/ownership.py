@@ -26,16 +26,18 @@ import copy
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
 import orjson
 
 from manager.api import Resource
 from manager.cache.record import Change
 from manager.client.errors import FieldConflict
 from manager.client.write import merge_diff
-from manager.kube.decoding import json_object, not_a
+from manager.kube.decoding import MALFORMED, json_object, not_a
 
 Path = tuple[str, ...]
 """The steps to a field in FieldsV1 notation: `("f:spec", "f:replicas")`."""
@@ -53,40 +55,59 @@ class Ownership:
     """The managedFields of an object from the view of one field manager, without subresources.
 
     Attributes:
-        live, metadata, uid, version: the object's JSON, and parts of it.
-        applied, created: the FieldsV1 records of our apply and of our create; None for a missing entry.
+        live, metadata, uid, version: the object's JSON, and parts of it. A cached object lacks managedFields.
         created_by: the manager name of the create.
         former: whether a former field manager has an entry to take over.
     """
 
-    def __init__(self, live: dict[str, Any], field_manager: str, former: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        live: dict[str, Any],
+        field_manager: str,
+        former: Sequence[str] = (),
+        *,
+        entries: Sequence[Fields] | None = None,
+    ) -> None:
+        """Read the managedFields of `live`, or `entries` instead: see `own_entries`."""
         self.live = live
         self.metadata: dict[str, Any] = live["metadata"]
         self.uid: str = self.metadata.get("uid", "")
         self.version = self.metadata.get("resourceVersion")
-        self.applied: Fields | None = None
-        self.created: Fields | None = None
+        self._applied: Any = None
+        self._created: Any = None
         self.created_by = ""
         self.former = False
-        self._entries: Sequence[Fields] = self.metadata.get("managedFields", ())
+        self._entries: Sequence[Fields] = (
+            self.metadata.get("managedFields", ()) if entries is None else entries
+        )
         self._name, self._former_names = field_manager, former
         ours = []
         for place, entry in enumerate(self._entries):
             manager, operation = entry.get("manager"), entry.get("operation")
-            fields = entry.get("fieldsV1")
+            fields = entry.get("fieldsV1") or _NO_FIELDS
             if entry.get("subresource") or not isinstance(manager, str):
                 continue
             if operation == "Apply" and manager == field_manager:
-                self.applied = fields if isinstance(fields, dict) else {}
+                self._applied = fields
                 ours.append((0, place))
             elif operation == "Update" and manager.startswith(field_manager + "+"):
-                self.created, self.created_by = fields if isinstance(fields, dict) else {}, manager
+                self._created, self.created_by = fields, manager
                 ours.append((1, place))
             elif manager.partition("+")[0] in former:
                 self.former = True
                 ours.append((2, place))
         # The indexes of our entries; the others are merged into the first: our apply, if it exists.
         self._ours = [place for _, place in sorted(ours)]
+
+    @cached_property
+    def applied(self) -> Fields | None:
+        """Return the record of our apply; None without one."""
+        return None if self._applied is None else _fields(self._applied)
+
+    @cached_property
+    def created(self) -> Fields | None:
+        """Return the record of our create; None without one."""
+        return None if self._created is None else _fields(self._created)
 
     def change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> Change | None:
         """Return the step to `after`, if only wanted fields have changed; otherwise None."""
@@ -113,7 +134,9 @@ class Ownership:
     def state(self) -> int:
         """Return a hash of the content and of our ownership."""
         # Python's own hashes have a random key in each process, so no client can construct collisions.
-        return hash(orjson.dumps((self.content(), self.created or self.applied, self.created_by)))
+        owned = self._applied if self._created is None else self._created
+        record = bytes(owned) if isinstance(owned, msgspec.Raw) else orjson.dumps(owned)
+        return hash((orjson.dumps(self.content()), record, self.created_by))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or a field below one."""
@@ -183,6 +206,35 @@ class Ownership:
             {"op": "replace", "path": paths[0], "value": joined},
             *({"op": "remove", "path": f"/metadata/managedFields/{at}"} for at in sorted(places[1:])[::-1]),
         ]
+
+
+_NO_FIELDS: Fields = {}
+
+
+class _Entry(TypedDict, total=False):
+    manager: str
+    operation: str
+    subresource: str
+    fieldsV1: msgspec.Raw
+
+
+_decode_entries = msgspec.json.Decoder(list[_Entry]).decode
+
+
+def own_entries(managed: bytes) -> Sequence[Fields]:
+    """Return the entries in `Record.managed`; the fields of well-formed entries stay undecoded."""
+    if not managed:
+        return ()
+    try:
+        return _decode_entries(managed)
+    except MALFORMED:
+        return [each for each in orjson.loads(managed) if isinstance(each, dict)]
+
+
+def _fields(value: Any) -> Fields:
+    """Return a FieldsV1 record; empty if it has an unknown format."""
+    fields = orjson.loads(memoryview(value)) if isinstance(value, msgspec.Raw) else value
+    return fields if isinstance(fields, dict) else {}
 
 
 def _joined(entries: Iterable[Fields], released: Sequence[Path]) -> dict[str, Any]:
@@ -384,7 +436,6 @@ the server checks the keys at the creation, too."""
 
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_texts_in = re.compile(_TEXT).findall
 _longer_lists = re.compile(rb'\[(?=(%b(?:,%b)++\])|%b,|[^][{}"]*,)' % (_TEXT, _TEXT, _TEXT)).finditer
 """Finds lists of several plain values; for lists of strings, the group contains the items."""
 
@@ -398,7 +449,7 @@ def may_repeat_keys(encoded: bytes) -> bool:
     # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
     # inside a string costs at most a needless check.
     if encoded.find(b"},{") < 0 and encoded.find(b"],[") < 0:  # `in` is slow for bytes in bytes
-        longer = [found[1] and _texts_in(found[1]) for found in _longer_lists(encoded)]
+        longer = [found[1] and orjson.loads(b"[" + found[1]) for found in _longer_lists(encoded)]
         if all(texts and len({*texts}) == len(texts) for texts in longer):
             return False
     return _has_repeats(orjson.loads(encoded))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -110,9 +110,6 @@ class House:
 
         self.manager.add(Runnable(name, run, leader_only=leader_only))
 
-    def run_beside(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self.manager.add(Runnable(name, run))
-
     def lifespan(self, name: str) -> None:
         @asynccontextmanager
         async def opened() -> AsyncIterator[None]:
@@ -120,6 +117,7 @@ class House:
             try:
                 yield
             finally:
+                assert asyncio.current_task() is self.task, "a context ends in the task that opened it"
                 self.notes.append(f"{name} closed")
 
         self.manager.add(Lifespan(opened))

@@ -17,16 +17,6 @@ INTERVAL = Setting("store-interval", parse_duration, default="1m30s", descriptio
 LABEL = Setting("store-label", description="what it is called")
 
 
-def test_setting_parses_its_default_like_a_given_value():
-    assert ADDRESS.default_value() == "localhost:6742"
-    assert INTERVAL.default_value() == 90.0
-    assert LABEL.default_value() is None
-
-
-def test_setting_variable_is_its_name_in_capitals():
-    assert ADDRESS.variable == "STORE_ADDRESS"
-
-
 @pytest.mark.parametrize(
     "name", ["", "Store", "store_address", "-store", "store-", "store--address", "1st", "a b"]
 )
@@ -54,7 +44,7 @@ def test_setting_refuses_a_declaration_without_description():
         (Path, Path("/tmp"), "/tmp"),
     ],
 )
-def test_default_may_be_a_value_of_the_settings_own_type(parse: Any, default: Any, shown: str):
+def test_setting_default_may_be_a_value_of_the_parsed_type_or_its_text(parse: Any, default: Any, shown: str):
     setting = Setting("x", parse, default=default, description="")
     assert (setting.default, setting.default_value()) == (shown, default)
     assert setting.parse(shown) == default
@@ -75,20 +65,14 @@ def test_default_may_be_a_value_of_the_settings_own_type(parse: Any, default: An
         (parse_wait, -1, "a duration"),
     ],
 )
-def test_default_of_another_type_is_refused_where_it_is_declared(parse: Any, default: Any, expected: str):
+def test_setting_refuses_a_default_of_another_type(parse: Any, default: Any, expected: str):
     with pytest.raises(
         ValueError, match=f"^the default {re.escape(repr(default))} of the setting 'x': {expected}"
     ):
         Setting("x", parse, default=default, description="")
 
 
-def test_default_of_the_settings_own_type_is_typed():
-    size: Setting[int] = Setting("x", int, default=3, description="")
-    on: Setting[bool] = Setting("y", parse_bool, default=True, description="")
-    assert (size.default_value(), on.default_value()) == (3, True)
-
-
-def test_setting_values_refuse_an_undeclared_setting_even_of_the_same_name_and_say_how_to_declare_it():
+def test_setting_values_refuse_an_undeclared_setting_with_the_name_of_a_declared_setting():
     twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
     with pytest.raises(LookupError) as error:
         SettingValues({ADDRESS: "store:1"})[twin]
@@ -98,7 +82,7 @@ def test_setting_values_refuse_an_undeclared_setting_even_of_the_same_name_and_s
     )
 
 
-def test_setting_of_an_instance_is_looked_up_once():
+def test_setting_value_of_an_operator_is_looked_up_once_per_instance():
     class Values(SettingValues):
         looked_up = 0
 
@@ -118,7 +102,7 @@ def test_setting_of_an_instance_is_looked_up_once():
     assert Operator.label is LABEL
 
 
-def test_setting_of_a_base_class_does_not_hide_the_one_that_overrides_it():
+def test_setting_overrides_the_setting_of_the_same_attribute_in_a_base_class():
     class Base:
         label = LABEL
 
@@ -149,7 +133,9 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
 )
-def test_numbers_and_truths_in_a_file_are_read_as_their_text(write_file: WriteFile, written: str, text: str):
+def test_load_declared_reads_numbers_and_booleans_in_a_file_as_their_text(
+    write_file: WriteFile, written: str, text: str
+):
     path = write_file(f"store-label: {written}\nstore-address:\n")
     values = load_declared(DECLARED, {"config": path})
     assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")

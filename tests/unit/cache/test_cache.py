@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from manager.api import ObjectKey
+from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache import Cache, Informer, index_by
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
@@ -132,7 +132,7 @@ class TestCacheOwnedBy:
         assert cache.informers == (children,)
         assert cache.lookup(Pod) is children
 
-    async def test_foreign_objects_get_a_second_informer_when_a_later_user_needs_complete_objects(
+    async def test_cache_adds_a_second_informer_when_a_later_user_needs_complete_foreign_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
@@ -183,7 +183,7 @@ class TestCacheRun:
 
 
 class TestCacheRelease:
-    async def test_release_ends_the_watch_and_frees_the_memory_when_the_last_user_releases(
+    async def test_cache_release_ends_the_watch_and_frees_the_memory_when_the_last_user_releases(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -203,7 +203,7 @@ class TestCacheRelease:
             gc.collect()
             assert gone() is None
 
-    async def test_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
         cache.release(cache.informer(Pod))
         assert cache.informers == (), "also before the cache has run"
         server = PodServer(wire)
@@ -249,6 +249,7 @@ class TestCacheSelection:
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         whole, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
         web = cache.informer(Pod, label_selector="app=web")
+        others = cache.informer(Pod, field_selector="spec.nodeName=n1"), cache.informer(Pod, namespaces=["x"])
         cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
         cache.observe_write(Pod, encoded(pod("b", 6, labels={"app": "db"})))
         assert (len(whole), len(metadata), len(web)) == (2, 2, 1)
@@ -256,6 +257,9 @@ class TestCacheSelection:
         assert (len(whole), len(metadata), len(web)) == (2, 2, 0)
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         assert (len(whole), len(metadata), len(web)) == (1, 1, 0)
+        assert [len(each) for each in others] == [0, 0]
+        (record,) = metadata.list(labels={"app": "db"})
+        assert record.decode(PartialObjectMetadata).model_extra == {}
 
     async def test_cache_metrics_sum_informers_of_a_kind_with_different_selectors(
         self, cache: Cache, metrics: Metrics

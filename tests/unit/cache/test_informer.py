@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager.api import ObjectKey, PartialObjectMetadata
+from manager.api import ObjectKey
 from manager.cache.informer import Informer
 from manager.cache.record import CacheEvent, EventType
 from manager.cache.reflector import Upstream
@@ -158,27 +158,6 @@ class TestInformerObserveWrite:
             stream.event("ADDED", pod("a", 11))
             await moments()
         assert told.take() == ["ADDED ns/a@11"]
-
-    async def test_observe_write_ignores_an_object_in_an_unwatched_namespace(self, make: Make):
-        informer = make(namespaces=("one",))
-        informer.observe_write(encoded(pod("a", 5, namespace="two")))
-        informer.observe_delete(ObjectKey("two", "a"), "a-1", b'{"kind":"Status"}')
-        assert len(informer) == 0
-
-    async def test_observe_write_ignores_an_unknown_object_when_the_informer_has_a_field_selector(
-        self, make: Make
-    ):
-        informer = make(field_selector="spec.nodeName=n1")
-        informer.observe_write(encoded(pod("a", 5)))
-        assert len(informer) == 0
-
-    async def test_observe_write_caches_only_metadata_in_a_metadata_informer(self, make: Make):
-        informer = make(metadata_only=True)
-        informer.observe_write(encoded(pod("a", 5, labels={"app": "web"})))
-        (record,) = informer.list(labels={"app": "web"})
-        decoded = record.decode(PartialObjectMetadata)
-        assert decoded.model_extra == {}
-        assert (decoded.kind, decoded.metadata.name) == ("PartialObjectMetadata", "a")
 
     async def test_observe_write_raises_protocol_error_when_the_response_is_malformed(
         self, informer: Informer

@@ -44,10 +44,25 @@ TOO_LARGE = Reply.status(504, "Timeout", "Too large resource version: 50, curren
 
 
 class TestReflectorStreamingList:
-    async def test_streaming_list_continues_as_the_watch(self, scene: Scene):
-        async with scene.following(10, ("a", 3), ("b", 7)) as stream:
-            assert [event.initial for event in scene.told.events] == [True, True]
-            assert scene.told.take() == ["ADDED ns/a@3", "ADDED ns/b@7"]
+    async def test_streaming_list_includes_changes_before_its_end_and_continues_as_the_watch(
+        self, scene: Scene
+    ):
+        stream = Stream()
+        for name, version in (("a", 1), ("b", 7), ("gone", 2)):
+            stream.event("ADDED", pod(name, version))
+        scene.serve("stream", stream)
+        async with scene.running():
+            await moments()
+            assert not scene.sink.synced.is_set()
+            assert [event.initial for event in scene.told.events] == [True] * 3
+            assert scene.told.take() == ["ADDED ns/a@1", "ADDED ns/b@7", "ADDED ns/gone@2"]
+            stream.event("MODIFIED", pod("a", 8))
+            stream.event("DELETED", pod("gone", 9))
+            stream.event("BOOKMARK", bookmark(10, ends_list=True))
+            await moments()
+            assert scene.sink.synced.is_set()
+            assert scene.names == ["a", "b"]
+            scene.told.take()
             stream.event("MODIFIED", pod("a", 11))
             stream.event("ADDED", pod("c", 11))
             stream.event("DELETED", pod("b", 12))
@@ -66,24 +81,6 @@ class TestReflectorStreamingList:
             "resourceVersionMatch": "NotOlderThan",
         }
         assert sent.headers["Accept"] == "application/json"
-
-    async def test_streaming_list_applies_changes_that_arrive_before_it_is_complete(self, scene: Scene):
-        stream = Stream()
-        for name, version in (("a", 1), ("b", 2), ("c", 3)):
-            stream.event("ADDED", pod(name, version))
-        scene.serve("stream", stream)
-        async with scene.running():
-            await moments()
-            assert scene.names == ["a", "b", "c"]
-            assert not scene.sink.synced.is_set()
-            stream.event("MODIFIED", pod("a", 11))
-            stream.event("DELETED", pod("b", 12))
-            stream.event("ADDED", pod("d", 13))
-            stream.event("BOOKMARK", bookmark(13, ends_list=True))
-            await moments()
-            assert scene.sink.synced.is_set()
-        assert {record.key.name: record.version for record in scene.store} == {"a": 11, "c": 3, "d": 13}
-        assert scene.sorts() == ["stream"]
 
     async def test_streaming_list_starts_again_when_the_stream_breaks(self, scene: Scene):
         broken = Stream()
@@ -169,7 +166,7 @@ class TestReflectorPages:
     def without_streaming(self, server: PodServer):
         server.on("stream", NO_STREAMING)
 
-    async def test_list_is_fetched_in_one_response_when_its_continue_token_expires(self, scene: Scene):
+    async def test_paged_list_is_fetched_in_one_response_when_its_continue_token_expires(self, scene: Scene):
         scene.serve("list", page(10, ("a", 1), resume="p2"), Reply.status(410, "Expired"), page(20, ("b", 2)))
         await scene.sync()
         whole = scene.sent("list")[2]
@@ -467,7 +464,9 @@ class TestReflectorWatch:
             assert scene.problem is None
         assert len(scene.sent("watch")) == (events is None)
 
-    async def test_list_replaces_an_object_when_a_restored_server_reuses_the_same_version(self, scene: Scene):
+    async def test_reflector_replaces_an_object_when_a_restored_server_reuses_the_same_version(
+        self, scene: Scene
+    ):
         stream, again = Listed(50, ("a", 30), ("b", 45)), Stream()
         again.event("ADDED", pod("a", 30, labels={"restored": "yes"}))
         again.event("ADDED", pod("b", 20))
@@ -527,7 +526,7 @@ class TestReflectorDeletedObject:
         ],
         ids=["restored", "recreated", "deleted", "first read fails"],
     )
-    async def test_deleted_object_is_read_from_the_server_when_no_watch_reports_the_deletion(
+    async def test_reflector_reads_a_deleted_object_when_no_watch_reports_the_deletion(
         self, scene: Scene, answers: list[Reply], told: list[str]
     ):
         """Cover a restored backup that contains the object, and a list that lags behind."""
@@ -541,7 +540,7 @@ class TestReflectorDeletedObject:
         assert scene.told.take() == ["ADDED ns/b@2", *told]
         assert len(scene.wire.sent("GET", DELETED_PATH)) == len(answers)
 
-    async def test_deleted_object_is_not_read_from_the_server_when_a_late_watch_reports_the_deletion(
+    async def test_reflector_reads_no_deleted_object_when_a_late_watch_reports_the_deletion(
         self, scene: Scene
     ):
         scene.store.observe_deletion(DELETED, "a-1", 5)
@@ -559,7 +558,7 @@ class TestReflectorDeletedObject:
 class TestReflectorOlderList:
     """List from a server that lags behind the one that sent the watch events."""
 
-    async def test_older_list_is_ignored_and_requested_again(self, scene: Scene):
+    async def test_reflector_ignores_an_older_list_and_requests_a_new_list(self, scene: Scene):
         first = Listed(10, ("a", 3), ("gone", 4))
         now = Listed(13, ("a", 3), ("c", 12))
         scene.serve("stream", first, Listed(9, ("gone", 4), ("older", 2)), Listed(11, ("gone", 4)), now)
@@ -584,7 +583,7 @@ class TestReflectorOlderList:
             "12",
         ]
 
-    async def test_older_list_is_ignored_even_long_after_the_previous_list(self, scene: Scene):
+    async def test_reflector_ignores_an_older_list_long_after_the_previous_list(self, scene: Scene):
         first, now = Listed(10, ("a", 3)), Listed(11, ("a", 3))
         unreachable = [Unreached() for _ in range(8)]
         older = [Listed(9, ("gone", 4)), *unreachable, Listed(9, ("gone", 4)), now]
@@ -596,7 +595,7 @@ class TestReflectorOlderList:
             await asyncio.sleep(600)
             assert (scene.names, scene.sink.version) == (["a"], 11)
 
-    async def test_older_paged_list_is_ignored_and_requested_again(self, scene: Scene):
+    async def test_reflector_ignores_an_older_paged_list_and_requests_a_new_list(self, scene: Scene):
         watch = Stream()
         scene.serve("stream", NO_STREAMING)
         scene.serve(
@@ -619,7 +618,9 @@ class TestReflectorOlderList:
 
 
 class TestReflectorProblem:
-    async def test_problem_of_a_missing_permission_ends_when_the_permission_is_granted(self, scene: Scene):
+    async def test_reflector_problem_of_a_missing_permission_ends_when_the_permission_is_granted(
+        self, scene: Scene
+    ):
         scene.serve("stream", FORBIDDEN)
         async with scene.running():
             await asyncio.sleep(600)
@@ -637,7 +638,7 @@ class TestReflectorProblem:
         assert sum(line["times"] for line in warnings) > 15
         assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
 
-    async def test_problem_keeps_cached_objects_and_its_end_is_logged_when_the_watch_stays_open(
+    async def test_reflector_keeps_cached_objects_during_a_problem_and_logs_the_end_when_the_watch_stays_open(
         self, scene: Scene
     ):
         scene.serve("watch", *[FORBIDDEN] * 4, Stream())
@@ -652,7 +653,9 @@ class TestReflectorProblem:
         told = scene.said
         assert told == ["synced", "cannot watch", "watching again"]
 
-    async def test_end_of_a_problem_is_logged_once_when_the_watch_delivers_events(self, scene: Scene):
+    async def test_reflector_logs_the_end_of_a_problem_once_when_the_watch_delivers_events(
+        self, scene: Scene
+    ):
         stream, good = Listed(10, ("a", 1)), Stream()
         empty = [Stream() for _ in range(40)]
         for each in empty:
@@ -675,7 +678,7 @@ class TestReflectorProblem:
         assert told[-1] == "watching again"
         assert told.count("watching again") == 1
 
-    async def test_problem_is_none_when_a_watch_fails_once(self, scene: Scene):
+    async def test_reflector_has_no_problem_when_a_watch_fails_once(self, scene: Scene):
         scene.serve("watch", LostBefore())
         async with scene.following(10) as stream:
             await asyncio.sleep(10)
@@ -685,7 +688,9 @@ class TestReflectorProblem:
             await asyncio.sleep(2)
             assert scene.problem is not None
 
-    async def test_problem_of_a_missing_or_removed_kind_ends_when_the_kind_is_installed(self, scene: Scene):
+    async def test_reflector_problem_of_a_missing_or_removed_kind_ends_when_the_kind_is_installed(
+        self, scene: Scene
+    ):
         stream, not_served = Listed(10, ("a", 1)), "pods: not served (is the CRD installed?)"
         scene.serve("stream", stream, Listed(90, ("b", 80)))
         scene.serve("watch", Reply(404, b"404 page not found"))
@@ -721,7 +726,7 @@ class TestReflectorProblem:
         await scene.sync()
         assert scene.now == pytest.approx(seconds)
 
-    async def test_long_pause_of_a_watch_is_a_problem_from_its_first_second(self, scene: Scene):
+    async def test_reflector_reports_a_long_pause_as_a_problem_from_its_first_second(self, scene: Scene):
         scene.serve("watch", Stream())
         async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
@@ -753,7 +758,7 @@ class TestReflectorRequestRate:
             assert scene.problem is None
         assert 98 <= len(scene.sent("watch")) <= 101
 
-    async def test_request_rate_is_low_when_every_resource_version_has_expired(self, scene: Scene):
+    async def test_reflector_request_rate_is_low_when_every_resource_version_has_expired(self, scene: Scene):
         scene.serve("stream", NO_STREAMING)
         scene.serve("list", page(10, ("a", 1)))
         scene.serve("watch", Reply.status(410, "Expired"))
@@ -771,7 +776,9 @@ class TestReflectorRequestRate:
             (Reply(200, b""), "pods: the server closed the watch"),
         ],
     )
-    async def test_request_rate_is_low_when_every_watch_fails(self, scene: Scene, step: Reply, problem: str):
+    async def test_reflector_request_rate_is_low_when_every_watch_fails(
+        self, scene: Scene, step: Reply, problem: str
+    ):
         stream = Listed(10)
         stream.end()
         scene.serve("stream", stream)
@@ -782,7 +789,7 @@ class TestReflectorRequestRate:
             assert problem in scene.problem
         assert 120 <= len(scene.sent("watch")) <= 250
 
-    async def test_request_rate_is_low_when_every_watch_sends_malformed_data(self, scene: Scene):
+    async def test_reflector_request_rate_is_low_when_every_watch_sends_malformed_data(self, scene: Scene):
         streams = [Listed(10) for _ in range(300)]
         for stream in streams:
             stream.feed(b"<html>\n")

@@ -110,7 +110,7 @@ def test_watch_spec_watches_the_selected_namespaces_or_else_those_of_the_manager
     assert WatchSpec.of(kind, namespaces=namespaces, selection=selection).namespaces == watched
 
 
-def test_selections_are_equal_when_they_select_the_same_objects():
+def test_selection_equals_another_selection_of_the_same_objects():
     one = Selection.of(label_selector="app = web, tier!=db,app==web", namespaces=["b", "a", "b"])
     assert one == Selection.of(label_selector="tier!=db,app=web", namespaces=("a", "b"))
     assert one != Selection.of(label_selector="app=web", namespaces=("a", "b"))

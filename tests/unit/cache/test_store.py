@@ -48,7 +48,7 @@ class TestStoreWatchEvents:
 
 
 class TestStoreObserveDeletion:
-    def test_store_remembers_own_deletions_of_a_limited_number_of_objects(
+    def test_store_remembers_a_limited_number_of_deletions(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr("manager.cache.store.FLOORS", 3)
@@ -59,7 +59,7 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_own_deletion_is_remembered_after_events_of_an_earlier_object_with_the_same_name(
+    def test_store_remembers_a_deletion_after_events_of_an_earlier_object_with_the_same_name(
         self, store: Store
     ):
         store.observe_write(*taken(pod("a", 3, uid="second")))
@@ -68,7 +68,9 @@ class TestStoreObserveDeletion:
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_own_deletion_is_in_doubt_from_a_later_event_until_the_deletion_event(self, store: Store):
+    def test_store_doubts_a_deletion_from_a_later_event_of_the_object_until_the_deletion_event(
+        self, store: Store
+    ):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
@@ -80,7 +82,7 @@ class TestStoreObserveDeletion:
 
 
 class TestStoreList:
-    def test_list_yields_additions_changes_and_deletions(self, store: Store):
+    def test_store_replace_yields_additions_changes_and_deletions(self, store: Store):
         for name in ("gone", "same", "changed", "replaced"):
             store.put(record(name, 1, uid=f"{name}-1"))
         now = listed(
@@ -95,13 +97,13 @@ class TestStoreList:
         ]
         assert store.progress("") == 8
 
-    def test_list_of_one_namespace_changes_no_other(self, store: Store):
+    def test_store_replace_of_one_namespace_changes_no_other_namespace(self, store: Store):
         store.put(record("a", 1, namespace="one"))
         store.put(record("a", 2, namespace="two"))
         assert summaries(store.replace("one", {}, 5)) == ["DELETED one/a@1"]
         assert (store.progress("one"), store.progress("two")) == (5, 0)
 
-    def test_list_of_a_restored_server_replaces_newer_objects(self, store: Store):
+    def test_store_replace_replaces_newer_objects_when_the_server_was_restored(self, store: Store):
         store.put(record("changed-back", 50))
         store.put(record("came-later", 60))
         store.put(record("deleted-later", 3))
@@ -114,7 +116,7 @@ class TestStoreList:
             "ADDED ns/deleted-later@3",
         ]
 
-    def test_list_replaces_an_own_write_when_the_list_version_is_not_older(self, store: Store):
+    def test_store_replace_replaces_an_observed_write_when_the_list_version_is_not_older(self, store: Store):
         """Check an own write that a restore reverted without a watch event."""
         store.put(record("a", 10))
         store.advance("", 20)
@@ -122,7 +124,7 @@ class TestStoreList:
         assert summaries(store.replace("", listed(record("a", 10)), 25)) == []
         assert summaries(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
 
-    def test_list_replaces_an_incomplete_list_of_a_later_version(self, store: Store):
+    def test_store_replace_replaces_an_incomplete_list_of_a_later_version(self, store: Store):
         """Restore the server from a backup before the first list is complete."""
         store.put(record("a", 50), initial=True)
         store.put(record("b", 60), initial=True)

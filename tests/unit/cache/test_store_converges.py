@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from manager.api import ObjectKey
-from manager.cache.record import Arrival, CacheEvent, Meta, Record
+from manager.cache.record import CacheEvent, Meta, Record, RecordDecoder
 from manager.cache.sink import Sink
 from manager.cache.spec import Selector
 from manager.cache.store import Store
+from tests.unit.cache.objects import Pod
 
 NAMES = "abc"
 SELECTED = {"app": "web"}
@@ -64,25 +65,13 @@ class Listing:
     items: list[Meta]
 
 
-def as_record(meta: Meta, version: int | None = None) -> Record:
-    raw = msgspec.json.encode({"metadata": meta})
-    return Record(ObjectKey("ns", meta.name), raw, meta.uid, version or int(meta.resource_version))
+_decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=True)
 
 
-class MetadataIngest:
-    """Sink of objects that consist of metadata only."""
-
-    def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
-        return self.take(self.look(raw))
-
-    def look(self, raw: bytes | msgspec.Raw) -> Arrival:
-        meta = msgspec.json.decode(raw, type=Meta)
-        arriving: Any = meta
-        return Arrival(raw, ObjectKey("ns", meta.name), meta.uid, int(meta.resource_version), arriving, "")
-
-    def take(self, arrival: Arrival) -> tuple[Record, Meta]:
-        meta = msgspec.json.decode(arrival.raw, type=Meta)
-        return as_record(meta), meta
+def encoded(meta: Meta, **changes: Any) -> msgspec.Raw:
+    """Return a pod with this metadata as the server sends it."""
+    metadata = msgspec.structs.replace(meta, **changes)
+    return msgspec.Raw(msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}))
 
 
 class Following(RuleBasedStateMachine):
@@ -98,7 +87,7 @@ class Following(RuleBasedStateMachine):
         self.store = Store(selector=Selector.parse(self.selector), filtered=self.filtered)
         self.view: dict[ObjectKey, Record] = {}
         self.last_version: dict[str, int] = {}
-        self.sink = Sink(self.store, MetadataIngest(), "", publish=self.publish)  # type: ignore[arg-type]
+        self.sink = Sink(self.store, _decoder, "", publish=self.publish)
         self.answers: list[Change] = []
         self.seen: dict[str, int] = {}
         self.listing: Listing | None = None
@@ -175,7 +164,7 @@ class Following(RuleBasedStateMachine):
 
     def take_answer(self, change: Change) -> None:
         if change.after is not None:
-            self.publish(self.store.observe_write(as_record(change.after), change.after))
+            self.publish(self.store.observe_write(*_decoder(encoded(change.after))))
         else:
             assert change.before is not None
             # The answer has no version of the deletion; the deleting client knows an earlier one.
@@ -211,8 +200,7 @@ class Following(RuleBasedStateMachine):
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
         last = change.after or change.before
         assert last is not None
-        last = msgspec.structs.replace(last, resource_version=str(change.version))
-        return kinds.get(selected), msgspec.Raw(msgspec.json.encode(last))
+        return kinds.get(selected), encoded(last, resource_version=str(change.version))
 
     @precondition(lambda self: self.position == len(self.server.log))
     @rule()
@@ -230,7 +218,7 @@ class Following(RuleBasedStateMachine):
     @rule()
     def an_item_of_the_list_arrives(self) -> None:
         assert self.listing is not None
-        self.sink.list_item(msgspec.Raw(msgspec.json.encode(self.listing.items.pop())))
+        self.sink.list_item(encoded(self.listing.items.pop()))
 
     @precondition(lambda self: self.listing and not self.listing.items)
     @rule()
@@ -302,7 +290,7 @@ class FollowingFields(Following):
     sees_own_writes = False
 
 
-def test_late_write_response_does_not_restore_an_object_deleted_during_the_list():
+def test_store_omits_an_object_deleted_during_the_list_when_a_write_response_arrives_late():
     following = FollowingLabels()
     following.start()
     following.we_write("a", selected=True)
@@ -318,7 +306,7 @@ def test_late_write_response_does_not_restore_an_object_deleted_during_the_list(
     assert not len(following.store)
 
 
-def test_restored_server_hides_no_object_from_an_incomplete_first_list():
+def test_store_has_every_object_when_the_server_is_restored_during_the_first_list():
     following = Following()
     following.start()
     for _ in range(9):

@@ -55,24 +55,22 @@ async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda ma
 
 
 @pytest.mark.virtual_time
-async def test_assembly_sets_up_every_operator_with_its_concurrency(wire: ScriptedWire, set_up: list[str]):
-
-    def limits(manager: Manager) -> list[int]:
-        return [each.options.max_concurrent_reconciles for each in manager.controllers]
-
-    default = ControllerOptions().max_concurrent_reconciles
-    assert await assemble({"concurrency": "foo=3"}, limits) == [default, 3, default]
-    assert set_up == ["memcached", "foo", "pet"]
-
-
-@pytest.mark.virtual_time
-async def test_assembly_limits_rollouts_according_to_the_settings(
+async def test_assembly_sets_up_every_operator_with_its_concurrency_and_rollout_limit(
     wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     limits: list[int | None] = []
     monkeypatch.setattr(Rollouts, "limit", lambda self, most: limits.append(most))
     monkeypatch.setattr(OPERATORS[2], "options", ControllerOptions(max_concurrent_rollouts=7))
-    await assemble({"max_concurrent_rollouts": "foo=3"})
+    # A user without the right to read the version still can do all else.
+    wire.on("GET", "/version", Reply.status(403, "Forbidden"))
+
+    def concurrency(manager: Manager) -> list[int]:
+        return [each.options.max_concurrent_reconciles for each in manager.controllers]
+
+    default = ControllerOptions().max_concurrent_reconciles
+    flags = {"concurrency": "foo=3", "max_concurrent_rollouts": "foo=3"}
+    assert await assemble(flags, concurrency) == [default, 3, default]
+    assert set_up == ["memcached", "foo", "pet"]
     assert limits == [None, 3, 7]
     limits.clear()
     await assemble({"max_concurrent_rollouts": "memcached=2,pet=0"})
@@ -80,7 +78,7 @@ async def test_assembly_limits_rollouts_according_to_the_settings(
 
 
 @pytest.mark.virtual_time
-async def test_leader_election_runs_only_with_leader_elect_or_shards(wire: ScriptedWire):
+async def test_assembly_takes_part_in_leader_election_only_with_leader_elect_or_shards(wire: ScriptedWire):
 
     def takes_part(manager: Any) -> bool:
         return "leader-election" in manager.health.readiness.names
@@ -92,7 +90,7 @@ async def test_leader_election_runs_only_with_leader_elect_or_shards(wire: Scrip
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("flag", [{"leader_elect": "true"}, {"shards": "4"}])
-async def test_lease_requests_use_separate_connections(
+async def test_assembled_manager_sends_lease_requests_on_separate_connections(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
 ):
     lane, stop = ScriptedWire(), asyncio.Event()
@@ -164,7 +162,7 @@ async def test_console_serves_objects_without_a_token_only_outside_of_a_pod(
 
 
 @pytest.mark.virtual_time
-async def test_manager_warns_when_no_console_package_is_installed(
+async def test_assembly_warns_when_no_console_package_is_installed(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
 ):
     monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
@@ -183,24 +181,20 @@ async def test_metrics_server_uses_the_certificate_of_metrics_cert_path(wire: Sc
     assert await metrics_answer(flags) == ("https", 401)
 
 
-class Distrusted:
-    """Wire whose connection fails with the given TLS error."""
+def distrusted(error: ssl.SSLError) -> Callable[[Sent], Reply]:
+    """Return a step that fails with a TLS error."""
 
-    def __init__(self, error: ssl.SSLError) -> None:
-        self.error = error
+    def step(_: Sent) -> Reply:
+        raise Unreachable("cannot connect (scripted)") from error
 
-    def __call__(self, _: Sent) -> Reply:
-        raise Unreachable("cannot connect (scripted)") from self.error
+    return step
 
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (
-            Distrusted(ssl.SSLCertVerificationError("self-signed certificate")),
-            "does not answer: cannot connect",
-        ),
+        (distrusted(ssl.SSLCertVerificationError("self-signed")), "does not answer: cannot connect"),
         (Reply.status(401, "Unauthorized"), "does not accept the credentials: "),
         (Reply.status(400, "BadRequest"), "does not answer like an API server: "),
         (Reply.status(404, "NotFound"), "does not answer like an API server: "),
@@ -208,22 +202,26 @@ class Distrusted:
         (Reply.json({}), "does not answer like an API server: "),
     ],
 )
-async def test_manager_ends_at_once_after_a_permanent_api_server_error(
+async def test_assembly_fails_soon_after_a_permanent_error_of_the_api_server(
     wire: ScriptedWire, set_up: list[str], step: Any, expected: str
 ):
-    wire.on("GET", "/version", step)
-    with pytest.raises(ServerUnusable) as error:
-        await assemble({})
-    assert str(error.value).startswith(f"the API server https://api.example.com (kubeconfig k) {expected}")
+    for earlier in ([], [Unreached()]):
+        wire.on("GET", "/version", *earlier, step)
+        with pytest.raises(ServerUnusable) as error:
+            await assemble({})
+        assert str(error.value).startswith(
+            f"the API server https://api.example.com (kubeconfig k) {expected}"
+        )
     assert asyncio.get_running_loop().time() < 5
     assert set_up == []
+    assert wire.closed
 
 
 UNAVAILABLE = {
     "refused": Unreached(),
     "silent": Stall(),
     "hangs up": LostBefore(),
-    "handshake": Distrusted(ssl.SSLError("handshake failure")),
+    "handshake": distrusted(ssl.SSLError("handshake failure")),
     "500": Reply.status(500, "InternalError"),
     "503": Reply.status(503, "ServiceUnavailable"),
     "429": Reply.status(429, "TooManyRequests", retry_after=1),
@@ -240,7 +238,7 @@ UNAVAILABLE = {
     ],
     ids=[*UNAVAILABLE, "leader election", "shards"],
 )
-async def test_manager_waits_for_the_api_server_and_is_alive_but_not_ready(
+async def test_assembled_manager_is_alive_but_not_ready_while_it_waits_for_the_api_server(
     wire: ScriptedWire, set_up: list[str], step: Any, flags: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     made: list[Manager] = []
@@ -272,23 +270,6 @@ async def test_manager_waits_for_the_api_server_and_is_alive_but_not_ready(
     assert loop.time() - began < 20
     assert [each["event"] for each in lines[-3:] if each["event"] == "the API server answers"]
     assert set_up
-
-
-@pytest.mark.virtual_time
-async def test_manager_ends_when_the_started_api_server_refuses_its_credentials(wire: ScriptedWire):
-    wire.on("GET", "/version", *[Unreached()] * 9, Reply.status(401, "Unauthorized"))
-    with pytest.raises(ServerUnusable, match="does not accept the credentials"):
-        await assemble({})
-    assert wire.closed
-
-
-@pytest.mark.virtual_time
-async def test_manager_is_assembled_when_reading_the_server_version_is_forbidden(
-    wire: ScriptedWire, set_up: list[str]
-):
-    wire.on("GET", "/version", Reply.status(403, "Forbidden"))
-    await assemble({})
-    assert len(set_up) == 3
 
 
 @pytest.mark.virtual_time
@@ -324,7 +305,9 @@ async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_u
     ]
 
 
-async def test_console_port_in_use_fails_the_start_before_operators_open_connections(wire: ScriptedWire):
+async def test_assembled_manager_opens_no_connection_of_an_operator_when_the_console_port_is_in_use(
+    wire: ScriptedWire,
+):
     opened: list[str] = []
 
     @asynccontextmanager

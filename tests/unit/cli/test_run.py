@@ -45,25 +45,22 @@ def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble
     assert operators == ["memcached", "pet"]
 
 
-def test_run_stops_on_a_signal(command: Command, assemble: Assemble):
+def test_run_ends_on_a_signal_even_before_the_cluster_answers(
+    command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+):
     async def until_stopped(stop: asyncio.Event) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         await stop.wait()
 
-    assemble(until_stopped)
-    outcome = command("run")
-    assert outcome.code == 0
-    [line] = outcome.err.splitlines()
-    assert json.loads(line)["signal"] == "SIGTERM"
-
-
-def test_run_ends_on_a_signal_before_the_cluster_answers(command: Command, monkeypatch: pytest.MonkeyPatch):
     @asynccontextmanager
     async def assembled(*_: object) -> AsyncIterator[None]:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         await asyncio.Event().wait()
         yield
 
+    assemble(until_stopped)
+    outcome = command("run")
+    assert (outcome.code, json.loads(outcome.err)["signal"]) == (0, "SIGTERM")
     monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run").code == 0
 

@@ -375,7 +375,7 @@ async def test_apply_raises_protocol_error_when_owner_references_are_malformed(s
     owners = [{"controller": True, "name": 5, "kind": "hunter2"}]
     scene.there(Reply.json({"metadata": {**METADATA, "ownerReferences": owners}}))
     owner = Deployment(metadata=ObjectMeta(name="owner", namespace="team", uid="o"), spec={})
-    with pytest.raises(ProtocolError, match=r"^not a Deployment object$"):
+    with pytest.raises(ProtocolError, match=r"^not a Deployment object: Expected `str`, got `int`"):
         await scene.apply(WANTED, owner=owner)
 
 
@@ -479,7 +479,7 @@ def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
 async def test_apply_refuses_an_object_that_its_owner_does_not_control(
     scene: Scene, owner: dict[str, Any], message: str, controller: str | None
 ):
-    metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": [owner]}
+    metadata = {**METADATA, "uid": "theirs", "ownerReferences": [owner]}
     scene.there(Reply.json({"metadata": metadata, "spec": {}}))
     with pytest.raises(OwnedByOther) as refused:
         await scene.apply(WANTED, owner=OWNER)

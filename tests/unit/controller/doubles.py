@@ -91,6 +91,23 @@ class Reconciler:
             self.running -= 1
 
 
+def resisting(how: str, seconds: float = 0.0) -> Callable[[Request], Awaitable[Result | None]]:
+    """Return a long reconcile that, once cancelled, takes `seconds` and then "ends", "raises" or succeeds."""
+
+    async def act(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            await asyncio.sleep(seconds)
+            if how == "ends":
+                raise
+            if how == "raises":
+                raise OSError("could not clean up") from None
+        return None
+
+    return act
+
+
 class Running:
     """A controller that runs for as long as the context lasts."""
 

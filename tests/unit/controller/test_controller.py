@@ -9,7 +9,7 @@ from manager.controller.controller import ControllerState
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Request, Result
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import ManualSource, Reconciler, Running, turns
+from tests.unit.controller.doubles import ManualSource, Reconciler, Running, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -41,7 +41,7 @@ async def test_controller_reconciles_nothing_until_every_source_is_synced():
             await running.controller.run()
 
 
-async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
+async def test_controller_ready_problem_names_the_caches_that_are_not_synced():
     first = ManualSource(synced=False, problem="pods: forbidden")
     same = ManualSource(synced=False, problem="pods: forbidden")
     other = ManualSource(synced=False, problem="foos: the CRD is not installed")
@@ -201,20 +201,9 @@ async def test_controller_stop_drops_reconciles_that_wait_for_the_rate_limit(
         assert running.reconciler.names == ["a"]
 
 
-@pytest.mark.parametrize(("takes", "how"), [(0, "passes it on"), (1, "swallows it"), (1, "raises")])
+@pytest.mark.parametrize(("takes", "how"), [(0, "ends"), (1, "swallows it"), (1, "raises")])
 async def test_cancelled_controller_ends_even_when_its_reconcile_resists_cancellation(takes: float, how: str):
-    async def act(request: Request) -> Result | None:
-        try:
-            await asyncio.sleep(1000)
-        except asyncio.CancelledError:
-            await asyncio.sleep(takes)
-            if how == "passes it on":
-                raise
-            if how == "raises":
-                raise OSError("could not clean up") from None
-        return None
-
-    async with Running(Reconciler(act), max_concurrent_reconciles=1) as running:
+    async with Running(Reconciler(resisting(how, takes)), max_concurrent_reconciles=1) as running:
         running.add("a", "b")
         await asyncio.sleep(1)
         running.task.cancel()

@@ -27,7 +27,7 @@ from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import Numbers, Reconciler, Running, turns
+from tests.unit.controller.doubles import Numbers, Reconciler, Running, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -119,7 +119,7 @@ async def test_requeue_after_resets_the_backoff():
     assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
 
 
-async def test_requeue_after_with_jitter_never_fires_early():
+async def test_requeue_after_with_jitter_is_never_earlier_than_requested():
     running = await ran(answering(*[Result(requeue_after=10, jitter=0.5)] * 20))
     gaps = [later - earlier for earlier, later in pairwise(running.reconciler.times)]
     assert len(gaps) == 20
@@ -229,45 +229,23 @@ async def test_controller_survives_a_reconcile_that_raises_a_fatal_exception(fau
         assert not running.task.done()
 
 
-async def hang(request: Request) -> Result | None:
-    await asyncio.sleep(10_000)
-    return None
-
-
-async def test_reconcile_beyond_its_timeout_is_cancelled_counted_logged_and_retried(log_lines: LogLines):
-    async with Running(Reconciler(hang), reconcile_timeout=60) as running:
+@pytest.mark.parametrize(
+    ("how", "times"), [("ends", [0, 60, 120]), ("swallows it", [0, 61, 122]), ("raises", [0, 61, 122])]
+)
+async def test_reconcile_beyond_its_timeout_is_cancelled_counted_logged_and_retried(
+    how: str, times: list[float], log_lines: LogLines
+):
+    reconciler = Reconciler(resisting(how, seconds=1 if how != "ends" else 0))
+    async with Running(reconciler, reconcile_timeout=60) as running:
         running.add("a")
         await asyncio.sleep(150)
-        assert running.reconciler.times == pytest.approx([0, 60, 120], abs=0.1)
+        assert reconciler.times == pytest.approx(times, abs=0.1)
         assert running.sample(TIMEOUTS) == 2
-        assert running.sample(ERRORS) == 2
-        assert running.sample(PANICS) == 0
+        assert running.sample(ERRORS) == running.sample(TOTAL, result="error") == 2
+        assert running.sample(TOTAL, result="success") == running.sample(PANICS) == 0
     line = next(line for line in log_lines if line["event"] == "reconcile timed out")
     assert line["timeout"] == 60
-    assert isinstance(line["exc_info"], TimeoutError)
-
-
-@pytest.mark.parametrize("raises", [False, True])
-async def test_reconcile_timeout_is_counted_when_the_reconcile_swallows_or_replaces_the_cancellation(
-    raises: bool,
-):
-    async def stubborn(request: Request) -> Result | None:
-        try:
-            await asyncio.sleep(10_000)
-        except asyncio.CancelledError:
-            await asyncio.sleep(1)
-            if raises:
-                raise OSError("could not clean up") from None
-        return None
-
-    async with Running(Reconciler(stubborn), reconcile_timeout=60) as running:
-        running.add("a")
-        await asyncio.sleep(100)
-        assert running.sample(TIMEOUTS) == 1
-        assert running.sample(ERRORS) == 1
-        assert running.sample(TOTAL, result="error") == 1
-        assert running.sample(TOTAL, result="success") == 0
-        assert running.reconciler.times == pytest.approx([0, 61], abs=0.1)
+    assert isinstance(line["exc_info"], OSError if how == "raises" else TimeoutError)
 
 
 async def impatient(request: Request) -> Result | None:
@@ -277,7 +255,7 @@ async def impatient(request: Request) -> Result | None:
 
 
 @pytest.mark.parametrize(
-    ("act", "limit", "seconds", "errors"), [(impatient, 60, 1.003, 1), (hang, None, 9_999, 0)]
+    ("act", "limit", "seconds", "errors"), [(impatient, 60, 1.003, 1), (resisting("ends"), None, 900, 0)]
 )
 async def test_reconcile_timeout_metric_ignores_timeouts_other_than_the_reconcile_limit(
     act: Any, limit: float | None, seconds: float, errors: int
@@ -312,7 +290,9 @@ async def test_failure_log_line_contains_object_reconcile_id_error_and_a_traceba
     assert lines[4]["error"] == "one; two; KeyError", "it names all errors of a group"
 
 
-async def test_conflict_is_logged_as_error_only_after_ten_consecutive_conflicts(log_lines: LogLines):
+async def test_failure_log_reports_a_conflict_as_error_only_after_ten_consecutive_conflicts(
+    log_lines: LogLines,
+):
     async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 13)) as running:
         running.add("a")
         await asyncio.sleep(30)
@@ -320,7 +300,7 @@ async def test_conflict_is_logged_as_error_only_after_ten_consecutive_conflicts(
     assert levels == ["info"] + ["debug"] * 9 + ["error"] + ["debug"] * 2
 
 
-async def test_controller_logs_at_debug_when_the_reconciled_object_is_not_found(log_lines: LogLines):
+async def test_failure_log_is_at_debug_level_when_the_reconciled_object_is_not_found(log_lines: LogLines):
     gone = NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
     running = await ran(answering(gone, gone), seconds=30)
     assert running.sample(ERRORS) == 2
@@ -375,7 +355,9 @@ async def test_failure_log_reports_that_an_error_ended_when_its_objects_succeed_
     assert ended == ["Forbidden"]
 
 
-async def test_failure_log_reports_each_new_error_while_earlier_errors_continue(log_lines: LogLines):
+async def test_failure_log_has_a_line_for_each_new_error_while_few_objects_have_distinct_errors(
+    log_lines: LogLines,
+):
     errors = {
         "a": Unreachable("no route"),
         "b": Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
@@ -383,28 +365,26 @@ async def test_failure_log_reports_each_new_error_while_earlier_errors_continue(
         "d": OSError("disk"),
         "e": KeyError("e"),
     }
+    errors |= {
+        name: Invalid(422, "Invalid", f'Foo "{name}" is invalid: spec.size: Required value')
+        for name in (f"{number}" for number in range(200))
+    }
 
     async def fail(request: Request) -> Result | None:
         raise errors[request.name]
 
+    names = list(errors)
     async with Running(Reconciler(fail)) as running:
-        for name in errors:
+        for name in names[:5]:
             running.add(name)
             await asyncio.sleep(1)
-    assert [line["name"] for line in failure_lines(log_lines)] == list(errors)
-
-
-async def test_failure_log_names_each_object_while_few_objects_have_distinct_errors(log_lines: LogLines):
-    async def fail(request: Request) -> Result | None:
-        raise Invalid(422, "Invalid", f'Foo "{request.name}" is invalid: spec.size: Required value')
-
-    async with Running(Reconciler(fail)) as running:
-        running.add(*(f"{number}" for number in range(20)))
+        assert [line["name"] for line in failure_lines(log_lines)] == names[:5]
+        running.add(*names[5:25])
         await asyncio.sleep(30)
-        assert sorted(int(line["name"]) for line in failure_lines(log_lines)) == list(range(20))
-        running.add(*(f"{number}" for number in range(20, 200)))
+        assert sorted(line["name"] for line in failure_lines(log_lines)) == sorted(names[:25])
+        running.add(*names[25:])
         await asyncio.sleep(20)
-        assert len(failure_lines(log_lines)) < 20 + 30
+        assert len(failure_lines(log_lines)) < 25 + 30
 
 
 async def test_failure_log_is_limited_when_an_object_fails_and_succeeds_alternately(log_lines: LogLines):
@@ -521,7 +501,7 @@ async def test_failure_report_of_a_timed_out_reconcile_contains_its_duration():
 
 
 @pytest.mark.parametrize("problem", ["raises", "hangs", "is cancelled from within"])
-async def test_error_in_a_failure_report_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
+async def test_failure_report_that_fails_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
     async def report() -> None:
         if problem == "raises":
             raise ServiceUnavailable(503)
@@ -537,7 +517,7 @@ async def test_error_in_a_failure_report_is_logged_once_at_debug_level(problem: 
     assert line["log_level"] == "debug"
 
 
-async def test_worker_cancelled_during_a_failure_report_ends():
+async def test_controller_ends_when_cancelled_during_a_failure_report():
     reconciler = Reporting(answering(OSError("no"))._act, lambda: asyncio.sleep(1000))
     async with Running(reconciler) as running:
         running.add("a")

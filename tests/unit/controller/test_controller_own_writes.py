@@ -158,7 +158,7 @@ SCENES: dict[str, Scene] = {
 
 
 @pytest.mark.parametrize(("before", "within", "after", "calls"), SCENES.values(), ids=SCENES)
-async def test_controller_skips_only_events_that_its_own_write_caused(
+async def test_controller_skips_only_events_that_a_write_of_the_same_reconcile_caused(
     world: World, before: str, within: str, after: str, calls: int
 ):
     known = {"first": world.stored(), "namesake": world.stored(uid="uid-of-the-first")}
@@ -194,7 +194,9 @@ async def test_controller_skips_only_events_that_its_own_write_caused(
         assert world.skipped() == 1
 
 
-async def test_controller_reconciles_after_its_own_create_when_skipping_of_own_writes_is_off(world: World):
+async def test_controller_reconciles_after_a_create_by_its_reconciler_when_skips_own_writes_is_off(
+    world: World,
+):
     assert await world.calls(once(lambda: world.answered(world.stored())), skips=False) == ["f1", "f1"]
     assert world.skipped() == 0
 

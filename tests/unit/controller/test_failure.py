@@ -156,7 +156,7 @@ async def test_controller_probes_the_server_with_a_different_failed_object_each_
         assert max(tried.values()) <= min(tried.values()) + 3
 
 
-async def test_failing_object_neither_delays_nor_triggers_other_objects():
+async def test_failing_object_does_not_delay_or_trigger_reconciles_of_other_objects():
     server = Server(ServiceUnavailable(503), until=600)
     server.broken = {f"{number}" for number in range(50)}
     async with Running(Reconciler(server.write)) as running:

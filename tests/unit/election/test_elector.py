@@ -30,8 +30,17 @@ async def lost(candidate: Candidate) -> str:
     return str(caught.value)
 
 
-async def test_leader_renews_once_each_retry_period_and_sends_no_other_request(election: Election):
-    first = await election.leader(seconds=1)
+async def test_first_replica_leads_at_once_and_then_only_renews_once_each_retry_period(election: Election):
+    first = election.candidate("first")
+    assert first.gauge == 0
+    await first.lead()
+    assert now() < 0.1
+    assert (first.gauge, election.spec["leaseDurationSeconds"], election.spec["leaseTransitions"]) == (
+        1,
+        15,
+        0,
+    )
+    await asyncio.sleep(1)
     before = len(first.wire.requests)
     await asyncio.sleep(120)
     assert 60 <= first.renewals() <= 67
@@ -100,7 +109,7 @@ async def test_leader_sends_a_second_renewal_when_the_first_renewal_hangs_is_thr
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_renewal_is_retried_at_once_after_a_conflict(election: Election):
+async def test_lease_renewal_is_retried_at_once_after_a_conflict(election: Election):
     first = await election.leader()
     await asyncio.sleep(60.3)
     election.server.put(NAMESPACE, NAME, {**election.spec, "strategy": "x"})
@@ -179,18 +188,6 @@ async def taken_over(first: Candidate, second: Candidate) -> float:
 
 
 NOT_ALLOWED = Reply.status(403, "Forbidden", 'leases "election" is forbidden: User "x" cannot do that')
-
-
-async def test_first_replica_creates_the_lease_and_leads_at_once(election: Election):
-    first = election.candidate("first")
-    assert first.gauge == 0
-    await first.lead()
-    assert now() < 0.1
-    assert first.leads
-    assert first.gauge == 1
-    assert election.spec["holderIdentity"] == "first"
-    assert election.spec["leaseDurationSeconds"] == 15
-    assert election.spec["leaseTransitions"] == 0
 
 
 @pytest.mark.parametrize("clock", ["", "pod/boot"])
@@ -343,7 +340,7 @@ async def test_lease_acquisition_does_not_count_when_the_process_was_paused_beyo
     assert len(first.wire.sent("PUT", LEASE)) == 1
 
 
-async def test_work_does_not_start_when_the_election_stops_during_the_write_of_the_shard_count(
+async def test_elector_starts_no_work_when_it_stops_during_the_write_of_the_shard_count(
     election: Election,
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
@@ -419,7 +416,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(
         await asyncio.wait_for(first.elector.elected.wait(), 2.1)
 
 
-async def test_release_ends_the_election_and_frees_the_lease(election: Election):
+async def test_elector_release_ends_the_election_and_frees_the_lease(election: Election):
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
     second = await election.standby()
@@ -441,7 +438,7 @@ async def test_release_ends_the_election_and_frees_the_lease(election: Election)
     await first.transport.request("POST", DATA)  # Events, say
 
 
-async def test_release_sends_the_resource_version_and_never_frees_the_lease_of_another_holder(
+async def test_elector_release_never_frees_the_lease_of_another_holder(
     election: Election,
 ):
     first = await election.leader(seconds=60)
@@ -453,7 +450,7 @@ async def test_release_sends_the_resource_version_and_never_frees_the_lease_of_a
 
 @pytest.mark.parametrize("faults", [("before", "stall"), ("after",)])
 @pytest.mark.parametrize("renewing", [False, True])
-async def test_lost_release_is_verified_and_sent_again(
+async def test_elector_release_is_repeated_when_its_response_was_lost(
     election: Election, faults: tuple[str, ...], renewing: bool
 ):
     first = await election.leader(seconds=60)
@@ -468,7 +465,7 @@ async def test_lost_release_is_verified_and_sent_again(
     assert now() - started <= 5.0
 
 
-async def test_failed_release_ends_within_its_timeout_without_an_exception(election: Election):
+async def test_elector_release_ends_within_its_timeout_when_the_server_is_unreachable(election: Election):
     first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, Unreached())
     started = now()
@@ -478,7 +475,7 @@ async def test_failed_release_ends_within_its_timeout_without_an_exception(elect
     assert election.spec["holderIdentity"] == "first"
 
 
-async def test_release_waits_for_the_renewal_in_flight(election: Election):
+async def test_elector_release_waits_for_the_renewal_in_flight(election: Election):
     first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, Delayed(1.0, election.server.answer), election.server.answer)
     await asyncio.sleep(2.0)
@@ -523,43 +520,6 @@ async def test_lease_acquisition_without_a_response_is_released_when_the_electio
     assert election.spec["holderIdentity"] == ""
     assert not first.elector.elected.is_set()
     assert first.gauge == 0
-
-
-@pytest.mark.parametrize("claims_again", [False, True])
-async def test_lost_lease_acquisition_is_released_at_stop_when_the_watch_showed_an_earlier_state(
-    election: Election, claims_again: bool
-):
-    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
-    first = election.candidate("first")
-    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
-    first.wire.on("GET", LEASES, Unreached())
-    first.start()
-    await asyncio.sleep(0.5)
-    view = first.elector._lock._view
-    assert (view.holder, election.spec["holderIdentity"]) == ("", "first")
-    assert view.lease is not None
-    view.saw(view.lease, now=now())
-    if claims_again:  # and finds another version
-        await asyncio.sleep(0.1)
-        assert len(first.wire.sent("PUT")) == 2
-    await first.elector.release()
-    assert election.spec["holderIdentity"] == ""
-    assert not first.elector.elected.is_set()
-
-
-async def test_elector_problem_ends_after_another_replica_has_created_the_unreadable_lease(
-    election: Election,
-):
-    first = election.candidate("first")
-    exists = Reply.status(409, "AlreadyExists", "it exists")
-    first.wire.on("POST", LEASES, exists, election.server.answer)
-    first.wire.on("GET", LEASE, election.server.answer, NOT_ALLOWED, election.server.answer)
-    first.start()
-    await asyncio.sleep(0.1)
-    assert "is forbidden" in (first.elector.problem or "")
-    await first.elector.elected.wait()
-    await asyncio.sleep(10)
-    assert first.elector.problem is None
 
 
 async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_created(election: Election):

@@ -10,7 +10,7 @@ import pytest
 from manager.election.coordinator import LeadershipLost
 from tests.support.scripted_wire import Reply
 from tests.unit.election.conftest import EVERYTHING, LEASE, LEASES, NAME, NAMESPACE
-from tests.unit.election.program import SEEDS, Leader, Program, Replica, permits, program
+from tests.unit.election.program import SEEDS, Leader, Program, permits, program
 
 __all__ = ["program"]
 
@@ -31,20 +31,14 @@ async def test_replica_with_shards_waits_until_the_single_leader_has_ended(progr
     assert program.shares == [4, 4]
 
 
-async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
-    """Start a leader that holds the Lease while a replica still owns shards."""
-    await program.start("a", "b", **how)
-    first = next(each for each in program.sharers if 0 in each.permitted)
-    other = next(each for each in program.sharers if each is not first)
+async def test_single_leader_starts_after_the_last_shard_is_released(program: Program):
+    await program.start("a", "b", ends=20.0)
+    first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
     leader = await program.lead("leader")
+    # The other replica cannot take the Lease of the leader, and still owns shards.
     other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
     await first.stop()
     await asyncio.sleep(5)
-    return leader, other
-
-
-async def test_single_leader_starts_after_the_last_shard_is_released(program: Program):
-    leader, other = await led_after(program, ends=20.0)
     assert other.permitted
     assert not leader.leads
     await asyncio.sleep(20)

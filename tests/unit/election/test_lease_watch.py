@@ -92,7 +92,7 @@ def test_lease_observation_returns_the_time_at_which_the_lease_can_be_acquired(
     assert not seen.claimable(min(claimable_at - 0.1, 1e12)) or claimable_at == AT_ONCE
 
 
-def test_lease_metadata_without_spec_does_not_count_as_a_renewal():
+def test_lease_observation_counts_metadata_without_a_spec_as_no_renewal():
     record = {"leaseDurationSeconds": 15, "renewTime": "a", "acquireTime": "a", "leaseTransitions": 3}
     whole = lease(1, holder="y" * 5_000, **record, strategy="x")
     assert len(whole.outline("").encode()) < 5_000
@@ -106,7 +106,7 @@ def test_lease_metadata_without_spec_does_not_count_as_a_renewal():
     assert seen.claimable_at() == 127.0
 
 
-def test_not_found_read_is_ignored_when_the_watch_has_shown_a_newer_lease():
+def test_lease_observation_ignores_a_not_found_read_when_the_watch_has_shown_a_newer_lease():
     seen = view()
     seen.saw(lease(5), now=100.0)
     seen.was_read(None, before=4)
@@ -115,7 +115,7 @@ def test_not_found_read_is_ignored_when_the_watch_has_shown_a_newer_lease():
     assert seen.lease is None
 
 
-def test_late_lease_event_is_ignored_and_causes_a_read():
+def test_lease_observation_ignores_a_late_event_and_requests_a_read():
     seen = view()
     seen.saw(lease(5, holder="other"), now=100.0)
     for late in (lambda: seen.saw(lease(4, holder=""), now=101.0), lambda: seen.saw_none(lease(3))):

@@ -64,7 +64,7 @@ def conditions(**statuses: str) -> dict[str, Any]:
         ({"status": {"observedGeneration": 1}}, {"status": {"observedGeneration": 2}}, []),
     ],
 )
-def test_object_change_is_reported_as_a_list_of_fields(
+def test_fields_of_a_change_list_each_changed_field_with_both_values(
     before: dict[str, Any], after: dict[str, Any], told: list[tuple[str, str, str]]
 ):
     assert changed(before, after) == told

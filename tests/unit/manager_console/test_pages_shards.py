@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import orjson
 import pytest
@@ -25,13 +24,8 @@ from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages
-from tests.unit.manager_console.test_pages import (
-    PAGE,
-    PATH,
-    get,
-    lonely,
-    post,
-)
+from tests.unit.election.lease_server import LeaseServer
+from tests.unit.manager_console.test_pages import PAGE, PATH, get, lonely, post
 
 COUNT = 4
 OTHER = "pod-b_0123456789"
@@ -54,25 +48,19 @@ class Part:
             ShardHolders(leases, self.owned, {"foo": True}),
         )
 
-    async def hold(self, *numbers: int) -> None:
+    def hold(self, *numbers: int) -> None:
+        renewed = now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         for number in range(COUNT):
             if number in numbers:
                 self.owned.begin(number, Leadership())
-            await self.lease(number, "test" if number in numbers else OTHER)
-
-    async def lease(self, number: int, holder: str) -> None:
-        metadata: dict[str, Any] = {
-            "name": f"test-{number}" if number else "test",
-            "labels": {"test/lease": "shard"},
-            "annotations": {} if number else {"test/shards": f"{COUNT}"},
-        }
-        spec = {
-            "holderIdentity": holder,
-            "leaseDurationSeconds": 15,
-            "renewTime": now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        }
-        body = {"metadata": metadata, "spec": spec}
-        await self.world.cluster.client.create("leases.coordination.k8s.io", "default", body)
+            spec = {"holderIdentity": "test" if number in numbers else OTHER, "renewTime": renewed}
+            LeaseServer(self.world.cluster).put(
+                "default",
+                f"test-{number}" if number else "test",
+                {"leaseDurationSeconds": 15, **spec},
+                labels={"test/lease": "shard"},
+                annotations={} if number else {"test/shards": f"{COUNT}"},
+            )
 
     async def number(self) -> int:
         foo = await self.world.get(Foo, "lonely")
@@ -83,7 +71,7 @@ async def test_object_page_names_the_serving_replica_when_it_holds_the_shard(ser
     async with lonely() as world:
         part = Part(world)
         number = await part.number()
-        await part.hold(number)
+        part.hold(number)
         site = await serve_pages(part.console.routes())
         status, text = await get(site, PATH)
         assert status == 200
@@ -104,7 +92,7 @@ async def test_object_page_names_the_owning_replica_and_offers_no_action_on_anot
     async with lonely() as world:
         part = Part(world)
         number = await part.number()
-        await part.hold(*({*range(COUNT)} - {number}))
+        part.hold(*({*range(COUNT)} - {number}))
         site = await serve_pages(part.console.routes())
         _, text = await get(site, PATH)
         assert f"shard {number} of 4, which {OTHER} holds" in text
@@ -126,7 +114,7 @@ async def test_object_page_names_the_owning_replica_and_offers_no_action_on_anot
 async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
-        await part.hold()
+        part.hold()
         site = await serve_pages(part.console.routes())
         unknown = PAGE.replace("lonely", "elsewhere")
         assert orjson.loads((await get(site, unknown))[1])["owners"] == []
@@ -150,7 +138,7 @@ async def test_console_lists_an_uncached_object_with_the_rights_of_the_manager(
     monkeypatch.setattr(Collector, "_cached", lambda *_: None)
     async with lonely() as world:
         part = Part(world)
-        await part.hold()
+        part.hold()
         site = await serve_pages(part.console.routes())
         status, text = await get(site, PATH)
         assert status == 200
@@ -167,7 +155,7 @@ async def test_console_lists_an_uncached_object_with_the_rights_of_the_manager(
 async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
-        await part.hold(0, 1, 3)
+        part.hold(0, 1, 3)
         site = await serve_pages(part.console.routes())
         _, text = await get(site, "/")
         assert "Replicas and their shards" in text
@@ -195,7 +183,7 @@ async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
     wire.on("POST", RIGHTS, review)
     async with lonely() as world:
         part = Part(world, access_by(wire))
-        await part.hold()
+        part.hold()
         number = await part.number()
         site = await serve_pages(part.console.routes())
         for path in (PATH, "/", PAGE, f"{PATH}?part=1", "/?part=1"):

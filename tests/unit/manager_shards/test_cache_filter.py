@@ -333,7 +333,7 @@ class TestShardFilterChildren:
                 "DELETED ns/labelled@12",
             ]
 
-    async def test_own_write_is_visible_at_once_unless_the_child_is_in_another_shard(
+    async def test_observe_write_caches_a_child_at_once_unless_the_child_is_in_another_shard(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):

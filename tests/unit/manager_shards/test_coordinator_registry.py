@@ -129,7 +129,7 @@ async def test_member_that_deletes_many_leases_slowly_stays_a_member(program: Pr
 
 
 @pytest.mark.parametrize("cleans", [True, False])
-async def test_registry_deletes_expired_leases_if_told_to_but_no_foreign_lease_with_the_label(
+async def test_registry_deletes_expired_leases_when_cleaning_but_no_foreign_lease_with_the_label(
     program: Program, cleans: bool
 ):
     (a,) = await program.start("a", cleans=cleans)
@@ -193,7 +193,7 @@ async def test_member_recreates_its_lease_after_its_lease_was_deleted(program: P
     assert a.members == b.members == "a b"
 
 
-async def test_process_is_not_a_member_after_a_pause_longer_than_its_lease(program: Program):
+async def test_replica_is_not_a_member_after_a_pause_longer_than_its_lease(program: Program):
     a, _ = await program.start("a", "b")
     await asyncio.sleep(30)
     freeze(20.0)
@@ -231,7 +231,7 @@ async def test_renewing_member_stays_a_member_after_a_restore_of_the_server(prog
         assert a.members == "a b c"
 
 
-async def test_stop_leaves_the_member_lease_to_expire_when_its_deletion_times_out(program: Program):
+async def test_replica_stop_leaves_the_member_lease_to_expire_when_its_deletion_times_out(program: Program):
     a, b = await program.start("a", "b")
     b.wire.on("DELETE", EVERYTHING, Stall())
     started = now()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize(("at_once", "seconds"), [(True, 0.0), (False, 5.0)])
-async def test_work_is_cancelled_at_once_or_after_the_grace_period_when_its_shard_is_lost(
+async def test_owned_shards_cancel_work_at_once_or_after_the_grace_period_when_its_shard_is_lost(
     at_once: bool, seconds: float
 ):
     owned = OwnedShards(4, Metrics(), grace=5.0)
@@ -49,7 +49,7 @@ async def test_work_is_cancelled_at_once_or_after_the_grace_period_when_its_shar
         assert not ours
 
 
-async def test_leadership_deadline_outside_of_reconciles_is_that_of_the_first_shard():
+async def test_owned_shards_leadership_has_the_deadline_of_the_first_shard():
     owned, leadership = OwnedShards(4, Metrics()), Leadership(elected=False)
     assert owned.leadership.deadline == -math.inf
     owned.begin(0, leadership)

@@ -16,37 +16,24 @@ from manager.util.program import Program
 pytestmark = pytest.mark.virtual_time
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TO = f"{ENDPOINT}=http://collector.example"
 
 
 @pytest.mark.parametrize(
     ("environ", "told"),
     [
         ("OTEL_TRACES_EXPORTER=zipkin", "OTEL_TRACES_EXPORTER: otlp, console or none is expected"),
-        (
-            "OTEL_TRACES_EXPORTER=otlp; OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
-            "OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected",
-        ),
+        (f"OTEL_EXPORTER_OTLP_PROTOCOL=grpc; {TO}", "OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected"),
         ("OTEL_TRACES_EXPORTER=otlp; OTEL_BSP_MAX_QUEUE_SIZE=-1", "used: max_queue_size must be a positive"),
-        *(
-            (f"{name}={url}", f"^{name}: a URL of http or https is expected")
-            for name, url in (
-                (ENDPOINT, "localhost:4318"),
-                (ENDPOINT, "http://me:s3cret/x@collector"),
-                ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "grpc://collector"),
-            )
+        (f"{ENDPOINT}=http://me:s3cret/x@collector", f"^{ENDPOINT}: a URL of http or https is expected"),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=grpc://collector",
+            "^OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: a URL of http or https is expected",
         ),
+        (f"{TO}; HTTP_PROXY=http://me:s3cret@proxy:99999", "^HTTP_PROXY: not the URL of an http"),
+        (f"{TO}; HTTP_PROXY=http://me:s3cret/x@proxy", "^HTTP_PROXY: not the URL of an http"),
         *(
-            (
-                f"{ENDPOINT}=http://collector.example; HTTP_PROXY={proxy}",
-                "^HTTP_PROXY: not the URL of an http",
-            )
-            for proxy in (
-                "http://me:s3cret@proxy:99999",
-                "http://me:s3cret/x@proxy",
-            )
-        ),
-        *(
-            (f"{ENDPOINT}=https://collector.example; {name}={file}", f"^{name}: {file}: {said}$")
+            (f"{TO}; {name}={file}", f"^{name}: {file}: {said}$")
             for name, file, said in (
                 ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/dev/zero", "it is not a regular file"),
                 ("OTEL_EXPORTER_OTLP_CERTIFICATE", __file__, "it holds no certificate in PEM"),
@@ -56,24 +43,14 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
         ),
         *(
             (
-                f"{ENDPOINT}=http://localhost:4318; {name}=a=b, {bad}",
-                f"^{name}: name=value is expected, with commas between several, and values in URL encoding$",
+                f"{TO}; {name}=a=b, Authorization Bearer s3cret",
+                f"^{name}: name=value is expected, with commas",
             )
             for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
-            for bad in ("Authorization Bearer s3cret", 'token="s3cret"')
         ),
-        (
-            "OTEL_TRACES_EXPORTER=console; OTEL_TRACES_SAMPLER=sometimes",
-            r"the OTEL_\* variables cannot be used: Couldn't recognize sampler sometimes",
-        ),
-        (
-            "OTEL_TRACES_EXPORTER=console; OTEL_TRACES_SAMPLER=traceidratio; OTEL_TRACES_SAMPLER_ARG=ten",
-            "Could not convert TRACES_SAMPLER_ARG to float",
-        ),
-        (
-            "OTEL_TRACES_EXPORTER=console; OTEL_BSP_SCHEDULE_DELAY=5s",
-            "Unable to parse value for OTEL_BSP_SCHEDULE_DELAY",
-        ),
+        (f'{TO}; OTEL_EXPORTER_OTLP_HEADERS=token="s3cret"', "and values in URL encoding$"),
+        ("OTEL_TRACES_EXPORTER=console; OTEL_TRACES_SAMPLER=sometimes", "recognize sampler sometimes"),
+        ("OTEL_TRACES_EXPORTER=console; OTEL_BSP_SCHEDULE_DELAY=5s", "value for OTEL_BSP_SCHEDULE_DELAY"),
     ],
 )
 async def test_sdk_tracer_raises_cannot_trace_for_unsupported_environment(

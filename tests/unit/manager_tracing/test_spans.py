@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.kube.errors import Unreachable
+from manager.kube.errors import Invalid, Unreachable
 from manager.kube.wire import WireRequest
 from manager.telemetry.runs import called
 from manager.telemetry.tracing import current_tracer
@@ -51,7 +51,7 @@ class Traced:
 
 
 @asynccontextmanager
-async def traced(do: Do, monkeypatch: pytest.MonkeyPatch, **members: Any) -> AsyncIterator[Traced]:
+async def traced(do: Do, **members: Any) -> AsyncIterator[Traced]:
     """Run an operator with this reconcile, and create a Greeting."""
 
     class Doing(Operator[Greeting]):
@@ -73,11 +73,6 @@ async def traced(do: Do, monkeypatch: pytest.MonkeyPatch, **members: Any) -> Asy
 
 def config(name: str = "one") -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data={"a": "b"})
-
-
-async def settled(world: Traced, count: int) -> None:
-    """Wait for `count` reconciles."""
-    await until(lambda: len(world.roots()) >= count)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -108,8 +103,8 @@ async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pyt
         ctx.condition("Ready", True, "Done")
         called("store/Add", 0.0)
 
-    async with traced(apply, monkeypatch) as world:
-        await settled(world, 2)
+    async with traced(apply) as world:
+        await until(lambda: len(world.roots()) >= 2)
         first, second, *_ = world.roots()
         children = world.children(first)
         page = generate_latest(world.world.manager.metrics.registry).decode()
@@ -135,7 +130,7 @@ async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pyt
     assert f'trace_id="{second.context.trace_id:032x}"' in page
 
 
-async def test_reconcile_span_places_events_and_calls_at_their_times(monkeypatch: pytest.MonkeyPatch):
+async def test_reconcile_span_has_events_and_calls_at_their_times():
     async def work(greeting: Greeting, ctx: Context) -> None:
         await asyncio.sleep(1)
         ctx.event("Greeted", "told")
@@ -143,8 +138,8 @@ async def test_reconcile_span_places_events_and_calls_at_their_times(monkeypatch
         called("store/Add", 4.0, "Unavailable")
         await asyncio.sleep(20)
 
-    async with traced(work, monkeypatch) as world:
-        await settled(world, 1)
+    async with traced(work) as world:
+        await until(lambda: len(world.roots()) >= 1)
         root, *_ = world.roots()
         call = world.children(root)["store/Add"]
         begun = world.children(root)["queue wait"].end_time
@@ -163,16 +158,21 @@ async def test_reconcile_span_places_events_and_calls_at_their_times(monkeypatch
         (ExceptionGroup("several", [KeyError("Xk-secret")]), "ExceptionGroup", "panic"),
     ],
 )
-async def test_failed_reconcile_span_has_error_status_and_omits_secrets(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, failure: str
+async def test_spans_of_a_failed_reconcile_and_a_refused_request_have_error_status_and_omit_secrets(
+    error: Exception, kind: str, failure: str
 ):
     async def fail(greeting: Greeting, ctx: Context) -> None:
+        with pytest.raises(Invalid):
+            await ctx.client.create(config("Not A Name"))
         raise error
 
-    async with traced(fail, monkeypatch) as world:
-        await settled(world, 2)
+    async with traced(fail) as world:
+        await until(lambda: len(world.roots()) >= 2)
         first, second, *_ = world.roots()
-    assert first.status.status_code is StatusCode.ERROR
+        post = world.children(first)["post configmaps"]
+    assert [each.status.status_code for each in (first, post)] == [StatusCode.ERROR] * 2
+    refusal = dict(post.attributes or {})
+    assert (refusal["http.response.status_code"], refusal["error.type"]) == (422, "Invalid")
     attributes = dict(first.attributes or {})
     assert (attributes["error.type"], attributes["reconcile.outcome"]) == (kind, "error")
     assert attributes["reconcile.failure"] in {failure, "unexpected"}
@@ -183,27 +183,14 @@ async def test_failed_reconcile_span_has_error_status_and_omits_secrets(
     assert dict(second.attributes or {})["reconcile.attempt"] == 1
 
 
-async def test_request_span_has_error_status_when_refused(monkeypatch: pytest.MonkeyPatch):
-    async def create(greeting: Greeting, ctx: Context) -> None:
-        await ctx.client.create(config("Not A Name"))
-
-    async with traced(create, monkeypatch) as world:
-        await settled(world, 1)
-        first = world.roots()[0]
-        post = world.children(first)["post configmaps"]
-    assert post.status.status_code is StatusCode.ERROR
-    assert dict(post.attributes or {})["http.response.status_code"] == 422
-    assert dict(post.attributes or {})["error.type"] == "Invalid"
-
-
-async def test_reconcile_span_ends_when_the_reconcile_is_cancelled(monkeypatch: pytest.MonkeyPatch):
+async def test_reconcile_span_ends_when_the_reconcile_is_cancelled():
     begun = []
 
     async def hang(greeting: Greeting, ctx: Context) -> None:
         begun.append(greeting)
         await asyncio.sleep(1_000_000)
 
-    async with traced(hang, monkeypatch) as world:
+    async with traced(hang) as world:
         await until(lambda: begun)
         controller = world.world.manager.controllers[0]
         await controller.stop(grace=0.0)

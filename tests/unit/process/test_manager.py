@@ -114,7 +114,7 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     assert now() == pytest.approx(5)
 
 
-async def test_standby_manager_runs_leaderless_work_and_is_ready():
+async def test_standby_manager_runs_leaderless_work_and_is_ready_until_the_election_has_a_problem():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -125,6 +125,8 @@ async def test_standby_manager_runs_leaderless_work_and_is_ready():
     assert house.notes == ["helper began", "election began"]
     assert (waiting.state.value, working.state.value) == ("standby", "running")
     assert house.manager.health.readiness.report().healthy
+    house.elector.problem = "cannot read the lease"
+    assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
     await house.stopped()
     assert "released" in house.notes
     assert "led began" not in house.notes
@@ -185,40 +187,47 @@ async def test_reconciles_of_all_controllers_are_cancelled_after_one_shared_grac
         assert house.notes.index(how) < house.notes.index("released" if elect else last)
 
 
+@pytest.mark.parametrize("leader_only", [False, True])
+@pytest.mark.parametrize("run", [fail_later, fail_at_its_stop])
+async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
+    run: Callable[[], Coroutine[Any, Any, None]], leader_only: bool, log_lines: LogLines
+):
+    house = House(elect=True)
+    house.manager.add(Runnable("fragile", run, leader_only=leader_only))
+    _, source = house.controller("worker", seconds=10.0)
+    await house.start(elected=True)
+    assert house.watchdog.due() is None
+    source.add("a")
+    await asyncio.sleep(7)
+    if run is fail_at_its_stop:
+        house.stop.set()
+    with pytest.raises(OSError, match="the disk is full"):
+        await house.ended()
+    assert house.watchdog.due() is not None
+    assert now() == pytest.approx(10)
+    assert "worker reconciled a" in house.notes
+    assert "released" in house.notes
+    [line] = [line for line in log_lines if line["event"] == "stopping"]
+    assert line["reason"] == ("the disk is full" if run is fail_later else "asked to")
+
+
 @pytest.mark.parametrize(
     ("run", "error"),
     [
-        (fail_later, OSError("the disk is full")),
-        (fail_at_its_stop, OSError("the disk is full")),
         (cancel_itself, RuntimeError("odd was cancelled, but not by its owner")),
         (no_coroutine, TypeError("no coroutine")),
     ],
 )
-@pytest.mark.parametrize("leader_only", [False, True])
-async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
-    run: Callable[[], Coroutine[Any, Any, None]], error: Exception, leader_only: bool, log_lines: LogLines
+async def test_manager_stops_and_raises_when_a_runnable_cannot_start_or_is_cancelled(
+    run: Callable[[], Coroutine[Any, Any, None]], error: Exception
 ):
-    house = House(elect=True)
+    house = House()
     house.lifespan("health")
-    house.runnable("helper")
-    house.manager.add(Runnable("odd", run, leader_only=leader_only))
-    _, source = house.controller("worker", seconds=10.0)
-    assert house.watchdog.due() is None
-    await house.start(elected=True)
-    source.add("a")
-    if run is fail_at_its_stop:
-        await asyncio.sleep(7)
-        house.stop.set()
+    house.manager.add(Runnable("odd", run))
+    await house.start()
     with pytest.raises(type(error), match=str(error)):
         await house.ended()
-    assert house.watchdog.due() is not None
-    assert house.notes[-2:] == ["helper ended", "health closed"]
-    assert "released" in house.notes
-    lines = [line.get("reason") for line in log_lines if line["event"] == "stopping"]
-    assert lines == ["asked to" if run is fail_at_its_stop else str(error)]
-    if run is fail_later:
-        assert now() == pytest.approx(10)
-        assert "worker reconciled a" in house.notes
+    assert (house.notes[0], house.notes[-1]) == ("health opened", "health closed")
 
 
 @pytest.mark.parametrize(
@@ -285,13 +294,6 @@ async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     assert "released" not in house.notes
     assert {"helper ended", "health closed"} <= set(house.notes)
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
-
-
-async def test_manager_is_unready_when_the_election_reports_a_problem():
-    house = House(elect=True)
-    house.elector.problem = "cannot read the lease"
-    assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
-    house.elector.ending.cancel()
 
 
 async def test_manager_refuses_two_controllers_with_the_same_name():
@@ -451,23 +453,7 @@ async def test_manager_stops_cleanly_while_a_lifespan_is_opening():
     await house.start()
     await house.stopped()
     assert house.notes == ["first opened", "slow began", "slow gave up", "first closed"]
-    assert asyncio.get_running_loop().time() == pytest.approx(0)
-
-
-async def test_lifespan_opens_and_closes_in_the_same_task():
-    house = House()
-    tasks: list[asyncio.Task[Any] | None] = []
-
-    @asynccontextmanager
-    async def channel() -> AsyncIterator[None]:
-        tasks.append(asyncio.current_task())
-        yield
-        tasks.append(asyncio.current_task())
-
-    house.manager.add(Lifespan(channel))
-    await house.start()
-    await house.stopped()
-    assert tasks == [house.task, house.task]
+    assert now() == pytest.approx(0)
 
 
 @pytest.mark.parametrize(
@@ -497,7 +483,7 @@ async def test_manager_reports_or_abandons_a_lifespan_that_fails_to_close(
 
     house.manager.add(Lifespan(stuck, name="the connection to the store"))
     if fails:
-        house.run_beside("broken", broken)
+        house.manager.add(Runnable("broken", broken))
     await house.start()
     house.stop.set()
     if error is None:
@@ -506,7 +492,7 @@ async def test_manager_reports_or_abandons_a_lifespan_that_fails_to_close(
         with pytest.raises(ValueError if fails else type(error)) as raised:
             await house.ended()
         assert (raised.value.__cause__ if fails else raised.value) is error
-    assert asyncio.get_running_loop().time() == pytest.approx(seconds)
+    assert now() == pytest.approx(seconds)
     assert house.notes[-1] == "first closed"
     late = [line["what"] for line in log_lines if line["event"] == "resource not closed in time"]
     assert late == ([] if error else ["the connection to the store"])

@@ -119,14 +119,6 @@ def test_python_warnings_are_logged(output: Output):
     assert "old thing" in line["msg"]
 
 
-def test_configured_restores_stdlib_logging_at_its_end(output: Output):
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    output.logged(lambda: None, "debug")
-    assert root.handlers == handlers
-    assert root.level == level
-
-
 class Unwilling:
     """Value whose repr and str fail."""
 
@@ -204,10 +196,6 @@ def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool
     return b"".join(parts).decode()
 
 
-def hello() -> None:
-    get_logger("cache").warning("hello there", kind="Pod", reason="two words")
-
-
 @pytest.mark.parametrize(
     ("log_format", "terminal", "no_color", "coloured"),
     [
@@ -227,7 +215,8 @@ def test_console_line_has_colours_only_on_a_terminal_with_colours_enabled(
     monkeypatch.setenv("NO_COLOR", "1")
     if not no_color:
         monkeypatch.delenv("NO_COLOR")
-    line = written(hello, log_format, terminal=terminal)
+    log = get_logger("cache", kind="Pod", reason="two words")
+    line = written(lambda: log.warning("hello there"), log_format, terminal=terminal)
     assert ("\x1b" in line) is bool(coloured)
     assert "hello there" in line
     assert line.startswith('{"ts":') is (coloured is None)  # JSON where there is no terminal
@@ -237,7 +226,7 @@ def test_console_line_has_colours_only_on_a_terminal_with_colours_enabled(
         assert line.rstrip().endswith("kind=Pod reason='two words'")
 
 
-def test_stack_is_printed_below_its_line_and_cannot_imitate_a_log_line():
+def test_console_format_indents_a_stack_so_that_it_cannot_imitate_a_log_line():
     def call() -> None:
         get_logger("x").error("ended", stack="task a:\n  sleep()\n2026-11-21 [error] \x1b[2J")
 
@@ -331,7 +320,7 @@ def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
     ends.close()
 
 
-def test_flush_waits_until_all_lines_are_written_completely_and_in_order(ends: Ends):
+def test_line_writer_flush_waits_until_all_lines_are_written_completely_and_in_order(ends: Ends):
     for number in range(50):
         ends.writer.write(b"%d" % number)
     assert ends.writer.flush(GENEROUS)

@@ -13,7 +13,9 @@ from manager.telemetry.open_files import Reserve, raised_limit, report_exhaustio
 
 
 @pytest.mark.virtual_time
-async def test_report_exhaustion_logs_at_once_then_less_and_less_often(monkeypatch: pytest.MonkeyPatch):
+async def test_report_exhaustion_of_open_files_logs_at_once_and_then_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:
@@ -38,7 +40,9 @@ async def test_report_exhaustion_logs_at_once_then_less_and_less_often(monkeypat
 
 
 @pytest.mark.parametrize("hard", [100, resource.RLIM_INFINITY])
-def test_raised_limit_raises_soft_limit_to_hard_limit(monkeypatch: pytest.MonkeyPatch, hard: int):
+def test_raised_limit_of_open_files_raises_soft_limit_to_hard_limit(
+    monkeypatch: pytest.MonkeyPatch, hard: int
+):
     now = [28, hard]
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(now))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: now.__setitem__(slice(None), limits))
@@ -46,7 +50,9 @@ def test_raised_limit_raises_soft_limit_to_hard_limit(monkeypatch: pytest.Monkey
     assert now == [hard, hard]
 
 
-def test_raised_limit_returns_current_limit_when_it_cannot_be_raised(monkeypatch: pytest.MonkeyPatch):
+def test_raised_limit_of_open_files_returns_current_limit_when_it_cannot_be_raised(
+    monkeypatch: pytest.MonkeyPatch,
+):
     def refused(*_: object) -> None:
         raise ValueError("not allowed to raise maximum limit")
 
@@ -55,7 +61,7 @@ def test_raised_limit_returns_current_limit_when_it_cannot_be_raised(monkeypatch
     assert raised_limit() == 28
 
 
-def test_reserve_releases_no_descriptor_after_it_is_closed():
+def test_file_reserve_releases_no_descriptor_after_it_is_closed():
     with Reserve() as reserve:
         assert reserve.give_up()
         assert not reserve.give_up()

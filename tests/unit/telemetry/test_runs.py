@@ -237,7 +237,7 @@ async def test_record_in_unix_time_converts_all_its_times():
     assert [each.at for each in (*shown.requests, *shown.events)] == [now + 1000, now + 1000]
 
 
-async def test_tasks_inherit_the_current_record_until_the_reconcile_ends():
+async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
     found: list[ReconcileRecord | None] = []
 
     async def look() -> None:

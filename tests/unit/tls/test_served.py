@@ -104,15 +104,7 @@ def clients(authority: trustme.CA, tmp_path: Path) -> Path:
     return file
 
 
-def put(file: Path, content: bytes | None) -> None:
-    """Write the file, or remove it."""
-    if content is None:
-        file.unlink()
-    else:
-        file.write_bytes(content)
-
-
-async def test_removed_client_authority_takes_effect_when_the_certificate_is_unusable(
+async def test_served_certificate_applies_new_client_authorities_when_the_new_pair_is_unusable(
     pairs: Pairs, clients: Path
 ):
     shelf = Shelf(pairs[0])
@@ -121,19 +113,21 @@ async def test_removed_client_authority_takes_effect_when_the_certificate_is_unu
         before = certificate.context
         assert certificate.lets_in(before, SHOWN)
         shelf.item = KeyPair(pairs[1].certificates, pairs[0].key)
-        put(clients, trustme.CA().cert_pem.bytes())
+        trustme.CA().cert_pem.write_to_path(str(clients))
         await shelf.looked_at(2)
         assert not certificate.lets_in(before, SHOWN)
         assert certificate.lets_in(certificate.context, SHOWN)
 
 
-async def test_certificate_is_renewed_when_the_client_authorities_are_unreadable(pairs: Pairs, clients: Path):
+async def test_served_certificate_is_renewed_when_the_client_authorities_are_unreadable(
+    pairs: Pairs, clients: Path
+):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf, clients=ClientAuthorities(clients))
     with capture_logs() as lines:
         async with certificate.refreshed():
             before = certificate.context
-            put(clients, None)
+            await asyncio.to_thread(clients.unlink)
             shelf.item = pairs[1]
             await shelf.looked_at(3)
             assert certificate.context is not before
@@ -143,7 +137,7 @@ async def test_certificate_is_renewed_when_the_client_authorities_are_unreadable
     assert warning["error"].endswith("clients.crt cannot be read: No such file or directory")
 
 
-async def test_served_certificate_reports_a_recurring_error_again(pairs: Pairs):
+async def test_served_certificate_warns_of_an_error_again_after_it_was_gone(pairs: Pairs):
     shelf = Shelf(pairs[0])
     with capture_logs() as lines:
         async with ServedCertificate(shelf).refreshed():
@@ -194,7 +188,7 @@ def test_key_pair_context_refuses_a_truncated_file(pairs: Pairs, half: float):
             damaged.context()
 
 
-def test_encrypted_key_is_refused_without_asking_for_a_password(pairs: Pairs):
+def test_key_pair_context_refuses_an_encrypted_key_without_asking_for_a_password(pairs: Pairs):
     key = load_pem_private_key(pairs[0].key, password=None)
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
     with pytest.raises(CertificateUnusable, match="the key is encrypted"):
@@ -202,7 +196,7 @@ def test_encrypted_key_is_refused_without_asking_for_a_password(pairs: Pairs):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a temporary file")
-def test_private_key_is_not_written_to_a_disk():
+def test_key_pair_as_file_writes_no_key_to_a_disk():
     with as_file(b"secret", name="example") as path:
         assert re.fullmatch(r"/proc/self/fd/\d+", path)
         assert Path(path).read_bytes() == b"secret"

@@ -27,14 +27,14 @@ def operator(**members: Any) -> type[Operator[Any]]:
 async def no_request(self: Any, new: Thing) -> None: ...
 async def of_one(self: Any, new: Thing, request: AdmissionRequest) -> Warnings: ...
 async def of_two(self: Any, old: Thing | None, new: Thing, request: AdmissionRequest) -> Warnings: ...
-async def of_both_there(self: Any, old: Thing, new: Thing, request: AdmissionRequest) -> Warnings: ...
+async def of_both(self: Any, old: Thing, new: Thing, request: AdmissionRequest) -> Warnings: ...
 async def of_three(self: Any, old: Thing, new: Thing, request: AdmissionRequest, more: int) -> None: ...
 async def by_name(self: Any, new: Thing, *, request: AdmissionRequest) -> None: ...
 async def of_json(self: Any, thing: JsonObject, request: AdmissionRequest) -> None: ...
 async def of_json_alone(self: Any, thing: JsonObject) -> None: ...
 async def of_model_alone(self: Any, thing: Thing) -> None: ...
 async def of_json_that_returns(self: Any, thing: JsonObject, request: AdmissionRequest) -> JsonObject: ...
-async def of_an_old_version(self: Any, new: OldThing, request: AdmissionRequest) -> None: ...
+async def of_old_version(self: Any, new: OldThing, request: AdmissionRequest) -> None: ...
 async def of_a_pod(self: Any, pod: Pod, request: AdmissionRequest) -> None: ...
 async def of_options(self: Any, options: Unstructured, request: AdmissionRequest) -> None: ...
 async def swapped(self: Any, request: AdmissionRequest, new: Thing) -> None: ...
@@ -69,57 +69,35 @@ CREATE, UPDATE, DELETE = "@webhook.validate_create", "@webhook.validate_update",
 DEFAULT = "@webhook.default"
 ONE, TWO = "with (new, request)", "with (old, new, request)"
 JSON = "with plain JSON (JsonObject)"
+TAKES, TYPED = "after self, and it takes", "which is annotated as"
+SPLIT = "write two methods"
 NONE = "with None for old when the object is new: write `old: Thing | None`"
 
 
 @pytest.mark.parametrize(
     ("function", "decorators", "why"),
     [
-        (no_request, [create], f"{CREATE} calls it {ONE} after self, and it takes new"),
-        (of_two, [create], f"{CREATE} calls it {ONE} after self, and it takes old, new, request"),
-        (by_name, [create], f"{CREATE} calls it {ONE} after self, and it takes new, request"),
-        (of_one, [update], f"{UPDATE} calls it {TWO} after self, and it takes new, request"),
-        (
-            of_one,
-            [create, update],
-            f"{CREATE} and {UPDATE} call it {TWO} after self, and it takes new, request",
-        ),
-        (of_both_there, [update, create], f"{UPDATE} and {CREATE} call it {NONE}"),
-        (of_three, [update], f"{UPDATE} calls it {TWO} after self, and it takes old, new, request, more"),
-        (
-            of_both_there,
-            [update, delete],
-            f"{UPDATE} calls it {TWO}, and {DELETE} with (old, request): write two methods",
-        ),
+        (no_request, [create], f"{CREATE} calls it {ONE} {TAKES} new"),
+        (of_two, [create], f"{CREATE} calls it {ONE} {TAKES} old, new, request"),
+        (by_name, [create], f"{CREATE} calls it {ONE} {TAKES} new, request"),
+        (of_one, [update], f"{UPDATE} calls it {TWO} {TAKES} new, request"),
+        (of_one, [create, update], f"{CREATE} and {UPDATE} call it {TWO} {TAKES} new, request"),
+        (of_both, [update, create], f"{UPDATE} and {CREATE} call it {NONE}"),
+        (of_three, [update], f"{UPDATE} calls it {TWO} {TAKES} old, new, request, more"),
+        (of_both, [update, delete], f"{UPDATE} calls it {TWO}, and {DELETE} with (old, request): {SPLIT}"),
         (
             of_one,
             [create, webhook.default],
-            f"{CREATE} calls it {ONE}, and {DEFAULT} with (object, request): write two methods",
+            f"{CREATE} calls it {ONE}, and {DEFAULT} with (object, request): {SPLIT}",
         ),
-        (of_one, [webhook.default], f"{DEFAULT} calls it {JSON} for new, which is annotated as Thing"),
-        (of_json, [delete], f"{DELETE} calls it with a Thing for thing, which is annotated as dict"),
-        (
-            of_an_old_version,
-            [create],
-            f"{CREATE} calls it with a Thing for new, which is annotated as OldThing",
-        ),
-        (
-            swapped,
-            [create],
-            f"{CREATE} calls it with a Thing for request, which is annotated as AdmissionRequest",
-        ),
+        (of_one, [webhook.default], f"{DEFAULT} calls it {JSON} for new, {TYPED} Thing"),
+        (of_json, [delete], f"{DELETE} calls it with a Thing for thing, {TYPED} dict"),
+        (of_old_version, [create], f"{CREATE} calls it with a Thing for new, {TYPED} OldThing"),
+        (swapped, [create], f"{CREATE} calls it with a Thing for request, {TYPED} AdmissionRequest"),
         (that_says_no, [create], "it returns warnings, as texts, or None; to refuse, it raises `Refused`"),
         (of_json_that_returns, [webhook.default], "it changes its argument in place, and returns None"),
-        (
-            of_json,
-            [to_hub],
-            "@webhook.to_hub(OldThing) calls it with (object) after self, and it takes thing, request",
-        ),
-        (
-            of_model_alone,
-            [from_hub],
-            f"@webhook.from_hub(OldThing) calls it {JSON} for thing, which is annotated as Thing",
-        ),
+        (of_json, [to_hub], f"@webhook.to_hub(OldThing) calls it with (object) {TAKES} thing, request"),
+        (of_model_alone, [from_hub], f"@webhook.from_hub(OldThing) calls it {JSON} for thing, {TYPED} Thing"),
         (renamed, [update], f"{UPDATE} calls it {TWO} in this order, and it takes new, old, request"),
         (plain, [create], "a webhook method has to be an `async def`, without yield"),
     ],
@@ -127,7 +105,7 @@ NONE = "with None for old when the object is new: write `old: Thing | None`"
 def test_webhook_method_with_an_unsuitable_signature_is_refused(
     function: Any, decorators: list[Any], why: str
 ):
-    if "and it takes" in why:
+    if "it takes" in why:
         why += f", at tests/unit/webhook/test_methods.py:{function.__code__.co_firstlineno}"
     with pytest.raises(RegistrationError, match=f"^{re.escape(f'Judging.judge: {why}')}$"):
         operator(judge=decorated(function, *decorators), **VERSIONS)
@@ -141,7 +119,7 @@ def test_webhook_method_with_an_unsuitable_signature_is_refused(
         (of_two, [create, update]),
         (of_two, [update, create]),
         (of_two, [update]),
-        (of_both_there, [update]),
+        (of_both, [update]),
         (of_json, [webhook.default]),
         (of_json_alone, [to_hub]),
         (of_parents, [create]),

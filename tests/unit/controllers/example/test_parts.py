@@ -12,7 +12,7 @@ from manager import Blocked
 from manager.api import ObjectMeta, OwnerReference, find_condition, is_true
 from manager_kinds.core_v1 import PersistentVolumeClaim, Secret
 from manager_tools.testing import operated
-from tests.unit.controllers.example.sites import NOW, site
+from tests.unit.controllers.example.world import NOW, site
 
 OURS = identity(site(), "test")
 

@@ -5,7 +5,7 @@ from typing import Any
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.workloads import Workloads
 from manager_kinds.apps_v1 import Deployment
-from tests.unit.controllers.example.sites import site
+from tests.unit.controllers.example.world import site
 
 WORKLOADS = Workloads(program="test", mysql_image="mysql:default", wordpress_image="wordpress:default")
 

@@ -20,10 +20,9 @@ from petstore.client import PetStoreError, PetType
 from petstore.embedded import EmbeddedStore, embedded_store
 from tests.support.petstores import pet
 from tests.unit.controllers.fate import Died, Fate
-from tests.unit.controllers.petstore.world import ApiServer, FatefulStore, Process
+from tests.unit.controllers.petstore.world import THOR, ApiServer, FatefulStore, Process
 
 FINALIZER, (OLD_FINALIZER,) = PetOperator.finalizer, PetOperator.former_finalizers
-THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 
 
 class Stage:

@@ -9,10 +9,8 @@ from manager.api import ObjectKey
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
 from petstore.embedded import EmbeddedStore
 from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.petstore.world import ApiServer, Process
+from tests.unit.controllers.petstore.world import THOR, TRON, ApiServer, Process
 
-THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
-TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
 KEY = ObjectKey("default", "thor")
 
 

@@ -47,6 +47,8 @@ NAMESPACE = "default"
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 DEFINITION = ROOT / "config/crd/bases/petstore.example.com_pets.yaml"
 GROUP, PLURAL = Pet.gvk.group, Pet.plural
+THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
+TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
 
 
 class FatefulStore:

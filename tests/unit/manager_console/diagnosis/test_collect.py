@@ -90,7 +90,7 @@ def pages_of(items: list[Any]) -> Callable[[Sent], Reply]:
 
 
 @pytest.mark.parametrize("kind", [POD, EVENT], ids=lambda kind: kind.kind)
-async def test_collect_shrinks_pages_and_stops_early_for_huge_objects(kind: GroupVersionKind):
+async def test_collector_shrinks_pages_and_stops_early_for_huge_objects(kind: GroupVersionKind):
     cluster, filled = Cluster(), pod(1, ready=False)
     filled["metadata"]["annotations"] = {"a": "x" * 400_000}
     plural = f"{kind.kind.lower()}s"
@@ -104,7 +104,7 @@ async def test_collect_shrinks_pages_and_stops_early_for_huge_objects(kind: Grou
     assert sum(len(str(each)) for each in found.events) < 10_000
 
 
-async def test_collect_keeps_only_shown_fields_and_truncates_texts():
+async def test_collector_keeps_only_shown_fields_and_truncates_texts():
     cluster, long = Cluster(), "y" * 100_000
     fat = dict.fromkeys(("reason", "message", "action", "reportingComponent"), long)
     series = {"count": 3, "state": long}
@@ -135,7 +135,7 @@ async def test_explanation_shows_failing_pods_and_counts_the_rest():
     assert len(to_text(explained)) < 3_000
 
 
-async def test_collect_stops_waiting_for_a_stalled_server():
+async def test_collector_stops_waiting_for_a_stalled_server():
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Stall())
     found = await cluster.collect(POD)
@@ -143,7 +143,7 @@ async def test_collect_stops_waiting_for_a_stalled_server():
     assert found.missing == [f"everything not found within {PATIENCE:g} s"]
 
 
-async def test_collect_skips_deeply_nested_object_and_keeps_others():
+async def test_collector_skips_deeply_nested_object_and_keeps_others():
     cluster = Cluster()
     nested = b'{"metadata":{"name":"x","managedFields":[%b]}}' % (b'{"f:a":' * 1100 + b"{}" + b"}" * 1100)
     bad = orjson.dumps(pod(1, ready=False))
@@ -172,7 +172,7 @@ async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any
 
 
 @pytest.mark.parametrize("answer", [b"7", b"{", b'{"items":{}}', b'{"metadata":{"continue":7}}'], ids=str)
-async def test_collect_reports_malformed_list_and_shows_other_kinds(answer: bytes):
+async def test_collector_reports_malformed_list_and_shows_other_kinds(answer: bytes):
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, answer))
     cluster.serve("secrets", owned("password", "s", "f"))
@@ -182,7 +182,7 @@ async def test_collect_reports_malformed_list_and_shows_other_kinds(answer: byte
     assert missing.startswith(f"Pod: GET {CORE}/pods: not a list")
 
 
-async def test_collect_skips_child_that_was_deleted_meanwhile():
+async def test_collector_skips_child_that_was_deleted_meanwhile():
     cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
     cluster.wire.on("GET", f"{base}*", pages_of([owned("gone", "a", "f"), owned("web", "b", "f")]))
     cluster.wire.on("GET", f"{base}/gone", Reply.status(404, "NotFound", "no such Deployment"))
@@ -191,7 +191,7 @@ async def test_collect_skips_child_that_was_deleted_meanwhile():
     assert [child.name for child in found.root.children] == ["web"]
 
 
-async def test_explanation_of_objects_that_own_each_other_ends():
+async def test_collector_stops_after_a_limit_of_levels_when_objects_own_each_other():
     cluster = Cluster()
     chain = [owned(f"foo-{each}", f"f{each}", f"f{each - 1}" if each else "f") for each in range(30)]
     chain += [owned("foo", "f", "f"), owned("foo", "f", "f0")]
@@ -202,7 +202,7 @@ async def test_explanation_of_objects_that_own_each_other_ends():
     assert len(cluster.wire.sent("GET", f"{BASE}/foos")) == MOST_LEVELS
 
 
-async def test_collect_reads_limited_number_of_claims_per_pod():
+async def test_collector_reads_limited_number_of_claims_per_pod():
     cluster, waits = Cluster(), pod(1, ready=False)
     waits["spec"] = {"volumes": [{"persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(500)]}
     cluster.serve("pods", waits)
@@ -213,7 +213,7 @@ async def test_collect_reads_limited_number_of_claims_per_pod():
     assert f"PersistentVolumeClaim: only the first {MOST_SHOWN} of a pod were looked at" in found.missing
 
 
-async def test_collect_reports_a_kind_that_the_user_must_not_list():
+async def test_collector_reports_a_kind_that_the_user_must_not_list():
     cluster = Cluster()
     refused = Reply.status(403, "Forbidden", "deployments is forbidden")
     cluster.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments", refused)
@@ -222,7 +222,7 @@ async def test_collect_reports_a_kind_that_the_user_must_not_list():
     assert "not known: Deployment: you may not list them" in to_text(explanation_of(found))
 
 
-async def test_collect_requests_only_metadata_of_secrets():
+async def test_collector_requests_only_metadata_of_secrets():
     cluster = Cluster()
     cluster.serve("secrets", owned("password", "s", "f"))
     found = await cluster.collect(SECRET)
@@ -362,7 +362,7 @@ async def test_explanation_of_a_crash_loop_without_a_message_quotes_the_last_log
     assert (sent.query["previous"], sent.query["tailLines"], sent.query["container"]) == ("true", "1", "main")
 
 
-async def test_explanation_is_the_same_without_a_readable_pod_log():
+async def test_explanation_of_a_crash_loop_has_no_log_line_when_the_pod_log_cannot_be_read():
     cluster = Cluster()
     names = [f"web-{number}" for number in range(9)]
     cluster.serve("pods", crashed("said", message="so"), *map(crashed, names))

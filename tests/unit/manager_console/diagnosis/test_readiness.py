@@ -94,11 +94,13 @@ FAILED = "BackoffLimitExceeded", "Job has failed"
         (made("Foo", conditions="none"), SILENT),
     ],
 )
-def test_judge_returns_the_readiness_of_an_object(obj: dict[str, Any], verdict: Verdict | tuple[str, str]):
+def test_readiness_judge_returns_the_verdict_for_the_status_of_an_object(
+    obj: dict[str, Any], verdict: Verdict | tuple[str, str]
+):
     assert judge(obj) == (verdict if isinstance(verdict, Verdict) else (False, *verdict))
 
 
-def test_judge_reports_terminating_with_the_finalizers_of_a_deleted_object():
+def test_readiness_judge_reports_terminating_with_the_finalizers_of_a_deleted_object():
     obj = made("Pet", conditions=[condition("Ready", "False", "CleanupFailed", "the store does not answer")])
     obj["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b", "c/d"]}
     ready, reason, message = judge(obj)
@@ -106,7 +108,7 @@ def test_judge_reports_terminating_with_the_finalizers_of_a_deleted_object():
     assert "the finalizer a/b, c/d: the store does not answer" in message
 
 
-def test_bad_conditions_lists_worst_condition_first():
+def test_bad_conditions_of_an_object_begin_with_the_worst_condition():
     told = [condition("Available", "False", "NotEnoughReady"), condition("Degraded", "True", "NameTaken")]
     assert [each["reason"] for each in bad_conditions(made("Foo", conditions=told))] == [
         "NameTaken",
@@ -124,7 +126,7 @@ def test_bad_conditions_lists_worst_condition_first():
         ({"conditions": [condition("Ready", "True", observedGeneration=2)]}, False),
     ],
 )
-def test_is_behind_detects_the_status_of_an_earlier_generation(status: dict[str, Any], behind: bool):
+def test_is_behind_is_true_when_the_status_is_for_an_earlier_generation(status: dict[str, Any], behind: bool):
     obj = made("Foo", **status)
     obj["metadata"]["generation"] = 2
     assert is_behind(obj) is behind
@@ -135,7 +137,7 @@ ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {
 
 @pytest.mark.parametrize("kind", ["Pod", "PersistentVolumeClaim", "Deployment", "DaemonSet", "Job", "Foo"])
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_judge_treats_malformed_fields_as_absent(kind: str, odd: Any):
+def test_readiness_judge_treats_malformed_fields_as_absent(kind: str, odd: Any):
     statuses = {"state": odd}, {"state": {"waiting": odd}}, {"state": {"terminated": odd}}, odd
     names = ("conditions", "containerStatuses", "phase", "readyReplicas", "numberReady", "observedGeneration")
     named = [{"status": {name: odd}} for name in names]
