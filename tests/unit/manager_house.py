@@ -184,7 +184,3 @@ async def begin(source: ManualSource) -> None:
     """Have its controller work on something."""
     source.add("a")
     await turns()
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()

@@ -24,7 +24,7 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestCacheInformer:
-    async def test_informer_with_one_watch_is_shared_by_all_users_of_a_kind(
+    async def test_informer_with_one_watch_is_shared_by_users_of_a_kind(
         self, cache: Cache, wire: ScriptedWire
     ):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
@@ -153,7 +153,7 @@ class TestCacheOwnedBy:
 
 
 class TestCacheRun:
-    async def test_cache_watches_kinds_that_are_requested_before_and_during_its_run(
+    async def test_cache_watches_kinds_requested_before_and_during_a_run(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10))
@@ -261,9 +261,7 @@ class TestCacheSelection:
         (record,) = metadata.list(labels={"app": "db"})
         assert record.decode(PartialObjectMetadata).model_extra == {}
 
-    async def test_cache_metrics_sum_informers_of_a_kind_with_different_selectors(
-        self, cache: Cache, metrics: Metrics
-    ):
+    async def test_cache_metrics_sum_all_informers_of_a_kind(self, cache: Cache, metrics: Metrics):
         size = len(encoded(pod("b", 6)))
 
         def value(name: str) -> float | None:
@@ -300,8 +298,6 @@ async def test_cache_keeps_partial_objects_apart_from_complete_objects(cache: Ca
 
 
 @pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])
-async def test_cache_refuses_projections_that_are_not_field_paths(
-    cache: Cache, keeps: Any, error: type[Exception]
-):
+async def test_cache_refuses_keeps_without_field_paths(cache: Cache, keeps: Any, error: type[Exception]):
     with pytest.raises(error, match=r"status"):
         cache.informer(Pod, keeps=keeps)

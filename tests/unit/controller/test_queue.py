@@ -12,12 +12,9 @@ from manager.controller.reconciler import Priority
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager.util.loop import loop_factory
+from tests.unit.controller.doubles import now
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    return round(asyncio.get_running_loop().time(), 3)
 
 
 async def test_queue_item_contains_its_priority_and_first_triggers(queue: WorkQueue[Any]):
@@ -77,9 +74,7 @@ async def test_discard_if_only_keeps_a_key_that_another_cause_or_a_delay_also_ad
     assert len(at_work) == 1
 
 
-async def test_discard_if_only_returns_false_when_no_request_arrived_during_the_reconcile(
-    queue: WorkQueue[Any],
-):
+async def test_discard_if_only_returns_false_when_no_request_came_during_the_reconcile(queue: WorkQueue[Any]):
     queue.add("a", cause="x")
     assert not queue.discard_if_only("a", {"x"})
     assert await queue.get()
@@ -90,9 +85,7 @@ def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, {"name": "test", "controller": "test", **labels})
 
 
-async def test_queue_metrics_count_keys_by_priority_ready_keys_and_retries(
-    queue: WorkQueue[Any], metrics: Metrics
-):
+async def test_queue_metrics_count_keys_by_priority_adds_and_retries(queue: WorkQueue[Any], metrics: Metrics):
     queue.add("a")
     queue.add("b")
     queue.add("c", priority=Priority.LOW)
@@ -131,7 +124,7 @@ async def test_queue_metrics_measure_waiting_from_the_last_request_and_work_of_k
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(2 + 3)
 
 
-async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(queue: WorkQueue[Any], metrics: Metrics):
+async def test_queue_metrics_show_oldest_key_and_next_retry(queue: WorkQueue[Any], metrics: Metrics):
 
     def shown() -> list[float]:
         names = "oldest_key", "next_retry"
@@ -206,7 +199,7 @@ async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(
     assert await released(queue) == [("late", 5.0)]
 
 
-def test_queue_makes_overdue_keys_ready_together_on_the_real_event_loop(metrics: Metrics, rng: random.Random):
+def test_queue_makes_overdue_keys_ready_at_once_on_the_real_event_loop(metrics: Metrics, rng: random.Random):
     # For what is due within the millisecond, uvloop hands out no timer.
     async def taken() -> list[str]:
         queue = WorkQueue[str]("test", metrics=metrics, backoff=KeyBackoff(rng=rng))

@@ -37,7 +37,6 @@ from manager.controller.source import (
 from manager.telemetry.metrics import Metrics
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import (
-    Change,
     Cluster,
     Foo,
     Watched,
@@ -61,7 +60,7 @@ EVENTS = {
     "annotations": changed(annotations={"a": "b"}),
     "finalizers": changed(finalizers=["x"]),
     "terminating": changed(deletionTimestamp=NOW),
-    "still terminating": Change(deletionTimestamp=NOW).to(finalizers=[]),
+    "still terminating": changed({"deletionTimestamp": NOW}, finalizers=[]),
     "replaced": changed(uid="another"),
     "added": added(),
     "removed": removed(),
@@ -105,7 +104,7 @@ def test_status_changed_compares_only_the_status():
     assert not any(map(status_changed, EVENTS.values()))
 
 
-FINALIZER_GONE = Change(deletionTimestamp=NOW, finalizers=["a", "b"]).to(finalizers=["b"])
+FINALIZER_GONE = changed({"deletionTimestamp": NOW, "finalizers": ["a", "b"]}, finalizers=["b"])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ FINALIZER_GONE = Change(deletionTimestamp=NOW, finalizers=["a", "b"]).to(finaliz
     [
         (presence_changed, removed(deletionTimestamp=NOW), False),
         (presence_changed, added(deletionTimestamp=NOW), False),
-        (generation_changed, Change(generation=0).to(), True),
+        (generation_changed, changed({"generation": 0}), True),
         (desired_state_changed, FINALIZER_GONE, True),
         (created_or_deleted, FINALIZER_GONE, False),
     ],
@@ -144,9 +143,9 @@ FOO, OLD = owner("foo-1"), [owner("old")]
         (added(ownerReferences=[FOO]), ["ns/foo-1"]),
         (removed(ownerReferences=[FOO]), ["ns/foo-1"]),
         (added(ownerReferences=[{**FOO, "apiVersion": "tutorial.my.domain/v1alpha1"}]), ["ns/foo-1"]),
-        (Change(ownerReferences=[FOO]).to(labels={"a": "b"}), ["ns/foo-1"]),
-        (Change(ownerReferences=OLD).to(ownerReferences=[owner("new")]), ["ns/new", "ns/old"]),
-        (Change(ownerReferences=OLD).to(ownerReferences=[]), ["ns/old"]),
+        (changed({"ownerReferences": [FOO]}, labels={"a": "b"}), ["ns/foo-1"]),
+        (changed({"ownerReferences": OLD}, ownerReferences=[owner("new")]), ["ns/new", "ns/old"]),
+        (changed({"ownerReferences": OLD}, ownerReferences=[]), ["ns/old"]),
         *[
             (added(ownerReferences=[owner(**other)]), [])
             for other in ({"controller": False}, {"kind": "Bar"}, {"group": "other.domain/"}, {"group": ""})
@@ -154,9 +153,7 @@ FOO, OLD = owner("foo-1"), [owner("old")]
         (added(), []),
     ],
 )
-def test_enqueue_owner_enqueues_owners_that_control_the_object_now_or_before(
-    event: CacheEvent, enqueued: list[str]
-):
+def test_enqueue_owner_enqueues_present_and_former_controlling_owners(event: CacheEvent, enqueued: list[str]):
     assert names(enqueue_owner(Foo), event) == enqueued
 
 
@@ -169,9 +166,9 @@ def test_enqueue_mapped_enqueues_each_object_once_that_its_function_names_before
     handler = enqueue_mapped(by_label)
     assert names(handler, added(labels={"foo": "x"})) == ["ns/x"]
     assert names(handler, removed(labels={"foo": "x"})) == ["ns/x"]
-    assert names(handler, Change(labels={"foo": "x"}).to(labels={"foo": "y"})) == ["ns/y", "ns/x"]
-    assert names(handler, Change(labels={"foo": "x"}).to(generation=2)) == ["ns/x"]
-    assert names(handler, Change(labels={"foo": "x"}).to(labels={})) == ["ns/x"]
+    assert names(handler, changed({"labels": {"foo": "x"}}, labels={"foo": "y"})) == ["ns/y", "ns/x"]
+    assert names(handler, changed({"labels": {"foo": "x"}}, generation=2)) == ["ns/x"]
+    assert names(handler, changed({"labels": {"foo": "x"}}, labels={})) == ["ns/x"]
     assert names(handler, added()) == []
 
 

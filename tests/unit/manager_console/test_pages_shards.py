@@ -86,9 +86,7 @@ async def test_object_page_names_the_serving_replica_when_it_holds_the_shard(ser
         ]
 
 
-async def test_object_page_names_the_owning_replica_and_offers_no_action_on_another_replica(
-    serve_pages: ServePages,
-):
+async def test_object_page_on_another_replica_names_the_owner_and_offers_no_action(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
         number = await part.number()
@@ -170,7 +168,7 @@ async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: S
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
+async def test_console_shows_shard_holders_only_with_the_right_to_the_lease(
     serve_pages: ServePages, may: bool
 ):
     wire = api_server()

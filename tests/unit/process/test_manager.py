@@ -15,8 +15,8 @@ from manager.election.coordinator import LeadershipLost
 from manager.process.manager import CannotStart, Lifespan, Runnable
 from manager_tools.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import turns
-from tests.unit.manager_house import House, begin, now
+from tests.unit.controller.doubles import now, turns
+from tests.unit.manager_house import House, begin
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
@@ -81,9 +81,7 @@ async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_
 
 
 @pytest.mark.parametrize(("hands_over_after", "ends"), [(3.0, 4), (3600.0, 11)])
-async def test_manager_accepts_work_until_its_coordinator_has_handed_over_its_shards(
-    hands_over_after: float, ends: float
-):
+async def test_manager_accepts_work_until_its_shards_are_handed_over(hands_over_after: float, ends: float):
     house = House(elect=True)
     _, source = house.controller("worker", seconds=2.0)
     await house.start(elected=True)
