@@ -24,9 +24,7 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestCacheInformer:
-    async def test_informer_with_one_watch_is_shared_by_users_of_a_kind(
-        self, cache: Cache, wire: ScriptedWire
-    ):
+    async def test_informer_and_watch_are_shared_by_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
             pass
 
@@ -153,9 +151,7 @@ class TestCacheOwnedBy:
 
 
 class TestCacheRun:
-    async def test_cache_watches_kinds_requested_before_and_during_a_run(
-        self, cache: Cache, wire: ScriptedWire
-    ):
+    async def test_cache_watches_kinds_requested_before_or_during_run(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         cache.informer(Pod)
         async with running(cache):

@@ -236,7 +236,7 @@ async def test_kind_source_waits_for_a_late_first_list_and_enqueues_it_at_low_pr
         assert len(pods.informer._handlers) == (handler is not None)
 
 
-async def test_kind_source_enqueues_only_events_that_every_predicate_accepts(
+async def test_kind_source_enqueues_events_that_every_predicate_accepts(
     pods: Watched, queue: WorkQueue[Request]
 ):
     pods.listed("a")

@@ -223,9 +223,7 @@ async def test_standby_waits_only_for_the_rest_of_the_lease_when_the_dead_leader
 
 
 @pytest.mark.parametrize("clock", ["", "pod/boot"])
-async def test_standby_takes_over_when_the_leader_is_silent_for_a_lease_duration(
-    election: Election, clock: str
-):
+async def test_standby_takes_over_when_the_leader_is_silent_for_its_lease(election: Election, clock: str):
     first = await election.leader("first", clock=clock)
     second = await election.standby("second", clock=clock)
     await asyncio.sleep(60)

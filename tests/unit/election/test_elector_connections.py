@@ -106,7 +106,7 @@ async def cluster(authority: trustme.CA) -> AsyncIterator[Cluster]:
         yield Cluster(server, leases)
 
 
-async def test_lease_renewals_continue_during_a_thousand_unanswered_requests(
+async def test_lease_renewals_continue_during_1000_unanswered_requests(
     cluster: Cluster, authority: trustme.CA
 ):
     async with replica(cluster, authority) as (transport, elector):

@@ -168,9 +168,7 @@ async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: S
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_console_shows_shard_holders_only_with_the_right_to_the_lease(
-    serve_pages: ServePages, may: bool
-):
+async def test_console_shows_shard_holders_only_with_a_right_to_leases(serve_pages: ServePages, may: bool):
     wire = api_server()
 
     def review(sent: Sent) -> Reply:

@@ -302,9 +302,7 @@ async def test_manager_refuses_two_controllers_with_the_same_name():
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-async def test_manager_keeps_lease_and_logs_no_stop_while_a_reconcile_does_not_end(
-    log_lines: LogLines, in_thread: bool
-):
+async def test_manager_keeps_the_lease_while_a_reconcile_does_not_end(log_lines: LogLines, in_thread: bool):
     house = House(elect=True, grace=5.0)
     hold, may_end = ThreadHold(), asyncio.Event()
 
