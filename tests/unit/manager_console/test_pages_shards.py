@@ -24,7 +24,7 @@ from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages
-from tests.unit.election.lease_server import LeaseServer
+from tests.unit.election.conftest import LeaseServer
 from tests.unit.manager_console.test_pages import PAGE, PATH, get, lonely, post
 
 COUNT = 4

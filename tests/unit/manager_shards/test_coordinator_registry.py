@@ -23,8 +23,7 @@ from tests.support.scripted_wire import (
     Step,
     Unreached,
 )
-from tests.unit.election.conftest import EVERYTHING, NAMESPACE, Participant
-from tests.unit.election.lease_server import LeaseServer, lease_server
+from tests.unit.election.conftest import EVERYTHING, NAMESPACE, LeaseServer, Participant, lease_server
 
 pytestmark = pytest.mark.virtual_time
 LABEL = "example.com/lease"
