@@ -11,7 +11,7 @@ import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import hypothesis
 import pytest
@@ -147,8 +147,7 @@ def pytest_sessionstart() -> None:
     """Start the fork server for our programs, and tell asyncio that loops are set on purpose.
 
     Otherwise asyncio's policy makes a loop when pytest-asyncio asks for the first test's previous loop. That
-    loop
-    stays open, and its warning fails an unrelated test.
+    loop stays open, and its warning fails an unrelated test.
     """
     asyncio.set_event_loop(None)
     fork_our_programs()
@@ -198,17 +197,8 @@ def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
     return kind
 
 
-class StartControlPlane(Protocol):
-    """Function that starts a control plane, with CRDs on demand, and EnvtestControlPlane's options."""
-
-    def __call__(
-        self,
-        *,
-        parts: Sequence[str] = ...,
-        apiserver_flags: Sequence[str] = ...,
-        controllers_flags: Sequence[str] = ...,
-        crds: bool = ...,
-    ) -> ControlPlane: ...
+StartControlPlane = Callable[..., ControlPlane]
+"""Function that starts a control plane, with CRDs if `crds` is true; it has EnvtestControlPlane's options."""
 
 
 @pytest.fixture(scope="session")
@@ -276,16 +266,8 @@ def bare_control_plane(module_control_plane: StartControlPlane) -> ControlPlane:
     return module_control_plane(parts=BARE)
 
 
-class RunManager(Protocol):
-    """Function that starts a manager against a kubeconfig, without waiting for its readiness."""
-
-    def __call__(
-        self,
-        kubeconfig: Path,
-        *flags: str,
-        environ: Mapping[str, str] | None = ...,
-        program: Sequence[str | Path] = ...,
-    ) -> ManagerProcess: ...
+RunManager = Callable[..., ManagerProcess]
+"""Function that starts a manager with a kubeconfig, flags and ManagerProcess's options, and does not wait."""
 
 
 @pytest.fixture

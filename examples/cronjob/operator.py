@@ -64,7 +64,7 @@ class CronJobOperator(Operator[CronJob]):
             ctx.condition(SCHEDULED, True, "Waiting")
 
     async def start(self, cronjob: CronJob, due: datetime, active: list[Job], ctx: Context) -> None:
-        """Start the Job of that time, unless another manager has done so and the cache does not know yet."""
+        """Start the due Job, unless another manager has started it, which the cache may not show yet."""
         live = await ctx.client.uncached.get(CronJob, cronjob.key)
         if live.status.last_schedule_time is not None and live.status.last_schedule_time >= due:
             return
@@ -118,7 +118,7 @@ class CronJobOperator(Operator[CronJob]):
 
 
 def due_time(cronjob: CronJob, now: datetime) -> datetime | None:
-    """Return the latest time of a missing Job; None if the time has passed by too much."""
+    """Return the latest time without a Job; None if that time is too long ago."""
     since = cronjob.status.last_schedule_time or cronjob.metadata.creation_timestamp or now
     deadline = cronjob.spec.starting_deadline_seconds
     latest = next(CronSim(cronjob.spec.schedule, now + timedelta(seconds=1), reverse=True))

@@ -28,17 +28,17 @@ class RunsSpec(ApiModel):
     """The fields of the spec that both versions have."""
 
     starting_deadline_seconds: Annotated[Int64, Field(ge=10)] | None = None
-    """How late a Job may start; a run that is missed by more is left out. Any delay by default."""
+    """How many seconds late a Job may start; later runs are omitted. By default, any delay is allowed."""
     concurrency_policy: Literal["Allow", "Forbid", "Replace"] = "Allow"
-    """Whether a Job starts beside an earlier one, waits for its end, or takes its place."""
+    """Whether a Job starts beside a running Job, waits for its end, or replaces it."""
     suspend: bool = False
-    """Whether no Jobs are started for now."""
+    """Whether the schedule is paused."""
     job_template: JobTemplateSpec
-    """The Jobs that are started."""
+    """The template of the Jobs."""
     successful_jobs_history_limit: Annotated[Int32, Field(ge=0, le=1000)] = 3
-    """How many Jobs that succeeded are kept."""
+    """The number of successful Jobs to keep."""
     failed_jobs_history_limit: Annotated[Int32, Field(ge=0, le=1000)] = 1
-    """How many Jobs that failed are kept."""
+    """The number of failed Jobs to keep."""
 
 
 class CronJobSpec(RunsSpec):

@@ -15,18 +15,18 @@ Part = Annotated[str, Field(max_length=40, pattern=r"^\S+$")]
 
 
 class Schedule(ApiModel):
-    """The times in UTC that all of these match, each as crontab has it."""
+    """The times in UTC that match all fields, in crontab's notation."""
 
     minute: Part = "*"
-    """Of the hour, 0 to 59."""
+    """Minutes of the hour, 0 to 59."""
     hour: Part = "*"
-    """Of the day, 0 to 23."""
+    """Hours of the day, 0 to 23."""
     day_of_month: Part = "*"
-    """1 to 31."""
+    """Days of the month, 1 to 31."""
     month: Part = "*"
-    """1 to 12, or JAN to DEC."""
+    """Months, 1 to 12, or JAN to DEC."""
     day_of_week: Part = "*"
-    """0 to 7 from Sunday to Sunday, or SUN to SAT."""
+    """Days of the week, 0 to 7 from Sunday to Sunday, or SUN to SAT."""
 
 
 class CronJobSpec(RunsSpec):

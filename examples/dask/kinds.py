@@ -18,14 +18,14 @@ Workers = Annotated[Int32, Field(ge=0, le=1000)]
 
 
 class WorkerSpec(ApiModel):
-    """The workers that are wanted, and the spec of their pods."""
+    """The wanted number of workers, and the spec of their pods."""
 
     replicas: Workers = 3
     spec: PodSpec
 
 
 class ClusterSpec(ApiModel):
-    """The scheduler's pod, the first group of workers, and how many of them there are at the beginning."""
+    """The scheduler's pod, and the first group of workers with its initial size."""
 
     scheduler: PodSpec
     worker: WorkerSpec
@@ -42,28 +42,28 @@ class DaskCluster(Resource, group=GROUP, version="v1", plural="daskclusters"):
 
 
 class WorkerGroupSpec(ApiModel):
-    """The cluster, and the workers that are wanted for it."""
+    """The cluster, and its wanted workers."""
 
     cluster: Name
     worker: WorkerSpec
 
 
 class WorkerGroupStatus(Status, conditions={READY: "there are as many workers as wanted"}):
-    """The workers as they were last seen."""
+    """The last observed workers."""
 
     replicas: Int32 = 0
 
 
 @crd(scale=Scale(".spec.worker.replicas", ".status.replicas"))
 class DaskWorkerGroup(Resource, group=GROUP, version="v1", plural="daskworkergroups"):
-    """Workers of one sort, which `kubectl scale` takes."""
+    """Workers of one type, whose number `kubectl scale` sets."""
 
     spec: WorkerGroupSpec
     status: WorkerGroupStatus = Field(default_factory=WorkerGroupStatus)
 
 
 class JobSpec(ApiModel):
-    """A program's pod, and the cluster that is there for as long as it runs."""
+    """A program's pod, and the cluster that exists while the program runs."""
 
     cluster: ClusterSpec
     job: PodSpec
@@ -77,14 +77,14 @@ class JobStatus(Status, conditions={READY: "the program has ended well"}):
 
 @crd(columns=(Column("Phase", "string", ".status.phase", "The state of the program"),))
 class DaskJob(Resource, group=GROUP, version="v1", plural="daskjobs"):
-    """A program that runs on a cluster of its own."""
+    """A program that runs on a separate cluster."""
 
     spec: JobSpec
     status: JobStatus = Field(default_factory=JobStatus)
 
 
 class AutoscalerSpec(ApiModel):
-    """The cluster whose first group is scaled, and how many workers it may have."""
+    """The cluster whose first group is scaled, and the group's least and greatest size."""
 
     cluster: Name
     minimum: Workers = 1
@@ -92,7 +92,7 @@ class AutoscalerSpec(ApiModel):
 
 
 class AutoscalerStatus(Status, conditions={READY: "the scheduler says how many workers it wants"}):
-    """The last change."""
+    """The time of the last change of the group's size."""
 
     scaled_at: datetime | None = None
 

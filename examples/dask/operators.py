@@ -104,7 +104,7 @@ class JobOperator(Operator[DaskJob]):
         phase = ended.get(runner.status.get("phase", "")) if runner is not None else None
         if phase is not None or status.phase in ended.values():
             status.phase = phase or status.phase  # type: ignore[assignment]
-            await ctx.write_status()  # before the pod can be deleted, so that the program does not run again
+            await ctx.write_status()  # before the pod is deleted, so that the program does not run again
             for cluster in await ctx.children(DaskCluster):
                 await ctx.delete(cluster)
             ctx.condition(READY, status.phase == "Successful", status.phase or "")

@@ -37,7 +37,7 @@ class SchedulerClient:
         return int((await self._ask("GET", address, "adaptive_target"))["workers"])
 
     async def idle_since(self, address: str) -> datetime | None:
-        """Return the time since when the scheduler has had no work; None while it has some."""
+        """Return the time since when the scheduler has had no work; None while it has work."""
         since = (await self._ask("GET", address, "check_idle"))["idle_since"]
         return None if since is None else datetime.fromtimestamp(float(since), UTC)
 

@@ -37,7 +37,7 @@ class Job(Resource, group="batch", version="v1", plural="jobs"):
 
 
 class DatabaseSpec(ApiModel):
-    """The servers that are wanted."""
+    """The wanted servers."""
 
     version: Annotated[str, Field(pattern=r"^[a-z0-9.-]+$", max_length=40)]
     """The tag of the image."""
@@ -53,12 +53,12 @@ class DatabaseStatus(
         DEGRADED: "the last upgrade has failed",
     },
 ):
-    """The servers as they were last seen."""
+    """The last observed servers."""
 
     ready: Int32 = 0
     """How many servers are ready."""
     upgrade: StepsStatus = Field(default_factory=StepsStatus)
-    """The upgrade that runs, or the last one."""
+    """The running or the last upgrade."""
 
 
 @crd(
@@ -75,6 +75,6 @@ class Database(Resource, group="db.example.com", version="v1", plural="databases
     """Database servers of one version."""
 
     spec: DatabaseSpec
-    """The servers that are wanted."""
+    """The wanted servers."""
     status: DatabaseStatus = Field(default_factory=DatabaseStatus)
-    """The servers as they were last seen."""
+    """The last observed servers."""

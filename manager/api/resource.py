@@ -326,16 +326,17 @@ def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
 
 def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
     """Return the same reference as `controller_reference`, as JSON fields."""
-    if not owner.metadata.uid:
+    metadata = owner.metadata
+    if not metadata.uid:
         raise ValueError(f"{owner.kind} {owner.key} has no UID yet, so it cannot own anything")
-    if owner.namespaced and child.namespace != owner.metadata.namespace:
+    if owner.namespaced and child.namespace != metadata.namespace:
         where = f"is in namespace {child.namespace}" if child.namespace else "is in no namespace"
         raise ValueError(f"{owner.kind} {owner.key} cannot own {child.name}, which {where}")
     return {
         "apiVersion": owner.api_version,
         "kind": owner.kind,
-        "name": owner.metadata.name,
-        "uid": owner.metadata.uid,
+        "name": metadata.name,
+        "uid": metadata.uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }

@@ -189,13 +189,15 @@ class Cache:
         """Return texts for people about informers that cannot watch the server; empty if all can."""
         return [problem for informer in self.informers if (problem := informer.problem) is not None]
 
-    def observe_write(self, kind: type[Resource], raw: bytes, *, before: int | None = None) -> None:
+    def observe_write(self, kind: type[Resource], raw: bytes, *, before: int | None = None) -> Record | None:
         """Update the cache with the server's answer to a write, so that later reads see the write.
 
         See `Informer.observe_write`.
         """
+        found: Record | None = None
         for informer in self._of_kind.get(kind.gvk, ()):
-            informer.observe_write(raw, before=before)
+            found = informer.observe_write(raw, before=before) or found
+        return found
 
     def observe_delete(self, kind: type[Resource], key: ObjectKey, uid: str | None, raw: bytes) -> None:
         """Update the cache with the server's answer to a delete; see `Informer.observe_delete`."""

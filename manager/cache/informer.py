@@ -85,6 +85,7 @@ class Informer:
     ) -> None:
         self.spec = spec
         self.filter = object_filter
+        self._keeps_whole = spec.projection == "full"
         self._decoder = decoder
         failures = upstream.metrics.cache_failures
         self._failures = {part: failures.labels(spec.resource, part.value).inc for part in Part}
@@ -263,10 +264,12 @@ class Informer:
 
     # Methods for our own writes.
 
-    def observe_write(self, raw: bytes, *, before: int | None = None) -> None:
+    def observe_write(self, raw: bytes, *, before: int | None = None) -> Record | None:
         """Update the cache with the server's answer to a write: the current object.
 
         `before` is the version that the write replaced, 0 for a create; None if it is not known for sure.
+        Returns the record of the answer, if the cache has it as a whole.
+
         Raises ProtocolError for an invalid object, and for a newer one of another kind.
         """
         arrival = self._decoder.look(raw)
@@ -274,13 +277,15 @@ class Informer:
         if before is not None:
             note_own_write(Change(uid, before, version))
         if not self.covers(key.namespace):
-            return
+            return None
         if self.filter is not None and not self._takes(key, meta):
-            return
+            return None
         if meta.deletion_timestamp is not None and is_removed(raw, meta):
             self._publish(self._store.observe_deletion(key, uid, version))
         elif self._store.is_news(key, uid, version):  # the watch may have been faster
             self._publish(self._store.observe_write(*self._decoder.take(arrival)))
+        held = self.get(key) if self._keeps_whole else None
+        return None if held is None or held.version != version or held.is_cut else held
 
     def _takes(self, key: ObjectKey, meta: Meta) -> bool:
         return any(

@@ -74,7 +74,8 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     """An object's JSON and the few facts that every event needs.
 
     The cache and all readers share records: treat them as immutable. `version` is the resourceVersion as a
-    number, which orders all states of all objects of a kind.
+    number, which orders all states of all objects of a kind. `raw` has no `managedFields`; `managed` has the
+    entries of our field managers, as a JSON list, empty without any.
     """
 
     key: ObjectKey
@@ -83,6 +84,7 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     version: int
     generation: int = 0
     deleting: bool = False
+    managed: bytes = b""
 
     @property
     def is_cut(self) -> bool:
@@ -155,7 +157,8 @@ class Arrival(msgspec.Struct, gc=False):
 class RecordDecoder:
     """A decoder that creates records of one kind.
 
-    Of `managedFields`, which can be half of an object, it keeps only our field managers' entries.
+    Of `managedFields`, which can be half of an object, it keeps only our field managers' entries, beside the
+    object: only an apply reads them.
 
     With `metadata_only`, it keeps only the metadata, and with `parts` the metadata and these parts. It then
     also drops managedFields and large annotations: kubectl's copy of the applied object, and every annotation
@@ -221,7 +224,7 @@ class RecordDecoder:
                 kept = bytes(raw)
             else:
                 raise ProtocolError(f"not {self._what}: it is of another kind")
-            kept = shallow_at_once(_with_managed_fields(kept, managed, own))
+            kept = shallow_at_once(_without_managed_fields(kept, managed))
             if self._parts is not None and not only_metadata:
                 kept = self._parts.of(kept)
             if (only_metadata or self._parts) and (less := _limited(meta)):
@@ -229,8 +232,8 @@ class RecordDecoder:
                 meta = msgspec.structs.replace(meta, **less)
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
-        deleting = meta.deletion_timestamp is not None
-        return Record(arrival.key, kept, arrival.uid, arrival.version, meta.generation, deleting), meta
+        deleting, own = meta.deletion_timestamp is not None, shallow_at_once(own)
+        return Record(arrival.key, kept, arrival.uid, arrival.version, meta.generation, deleting, own), meta
 
 
 def _is_foreign(meta: Meta, owners: set[tuple[str, str]]) -> bool:
@@ -308,22 +311,16 @@ def _encoded(name: str) -> bytes:
     return msgspec.json.encode(name)[1:-1]
 
 
-def _with_managed_fields(raw: bytes, value: bytes, own: bytes) -> bytes:
-    """Return an object's JSON with `own` instead of `value` as its `metadata.managedFields`.
-
-    Both are empty if there are no entries; if nothing is removed, the result is `raw` itself.
-    """
-    if own == value:
+def _without_managed_fields(raw: bytes, value: bytes) -> bytes:
+    """Return an object's JSON without its `metadata.managedFields`, which have this value, if any."""
+    if not value:
         return raw
     start = raw.find(_MANAGED_FIELDS)
     colon = start + len(_MANAGED_FIELDS)
     if start < 0 or raw.find(_MANAGED_FIELDS, colon) >= 0 or not raw.startswith(b":" + value, colon):
         # Another field of the object has the same name, or the JSON is formatted differently.
-        return _rebuild(raw, {"managedFields": own})
-    end = colon + 1 + len(value)
-    if own:
-        return b"".join((raw[: colon + 1], own, raw[end:]))
-    before, after = raw[:start].rstrip(), raw[end:].lstrip()
+        return _rebuild(raw, {"managedFields": b""})
+    before, after = raw[:start].rstrip(), raw[colon + 1 + len(value) :].lstrip()
     return before[:-1] + after if before.endswith(b",") else before + after.removeprefix(b",")
 
 

@@ -211,14 +211,15 @@ class Indexes:
 
     async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
         """Build the indexes for these conditions, in portions between which other tasks run."""
-        for label in labels or ():
-            await self._grow(f"label {label}", partial(_label, label))
+        wanted: dict[str, IndexFunction] = {
+            f"label {label}": partial(_label, label) for label in labels or ()
+        }
         if owner_uid is not None:
-            await self._grow("owner", _owners)
+            wanted["owner"] = _owners
+        for name in wanted.keys() - self._indexes.keys():
+            await self._grow(name, wanted[name])
 
     async def _grow(self, name: str, function: IndexFunction) -> None:
-        if name in self._indexes:
-            return
         async with self._grows:
             if name in self._indexes:
                 return
@@ -534,12 +535,12 @@ class Store:
     ) -> CacheEvent:
         event = CacheEvent(old, new, meta=meta, initial=initial, handed_over=handed_over)
         if old is not None:
-            self.bytes -= len(old.raw)
+            self.bytes -= len(old.raw) + len(old.managed)
         if new is not None:
             if old is not None:
                 # The store and its indexes already reference these strings.
                 new.key, new.uid = old.key, old.uid
-            self.bytes += len(new.raw)
+            self.bytes += len(new.raw) + len(new.managed)
             self.records[new.key] = new
         elif old is not None:
             del self.records[old.key]

@@ -24,7 +24,7 @@ from manager.api import (
     Unstructured,
 )
 from manager.cache import Cache, metadata_of
-from manager.cache.record import CUT, MOST_KEPT, note_own_write
+from manager.cache.record import CUT, MOST_KEPT, Record, RecordDecoder
 from manager.client.child_label import ChildLabel, label_of
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
 from manager.client.kubernetes import api_client_on, pod_streams_on
@@ -71,7 +71,7 @@ from manager.client.write import (
     whole_object,
 )
 from manager.kube.config import load_config
-from manager.kube.decoding import not_a
+from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -119,7 +119,7 @@ TAKEOVER_ATTEMPTS = 3
 _UNKNOWN = -1
 """A value that no hash has in Python; it stands for an unknown state."""
 
-Written = tuple[bytes, tuple[FieldConflict, ...]]
+Written = tuple[Record, tuple[FieldConflict, ...]]
 """The answer to a write, and the fields that others had set to other values."""
 
 
@@ -293,7 +293,7 @@ class Client(CachedReader):
     async def _send_whole(self, method: str, obj: R, **more: Any) -> R:
         if not obj.namespaced:
             await self._check_owners(obj, type(obj))
-        raw = await self._send(method, type(obj), obj.key, whole_object(obj), **more)
+        raw, _ = await self._send(method, type(obj), obj.key, whole_object(obj), **more)
         return await decode_object(raw, type(obj), obj.key)
 
     async def patch(
@@ -342,7 +342,7 @@ class Client(CachedReader):
         metadata["uid"] = obj.metadata.uid
         booked: Any = {"content_type": MERGE_PATCH, "dry_run": dry_run, "replaces": replaces}
         try:
-            raw = await self._send("PATCH", kind, key, changes, **booked)
+            raw, _ = await self._send("PATCH", kind, key, changes, **booked)
         except Invalid as error:
             if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes", ())):
                 message = f"{kind.gvk.kind} {key} was replaced by another one"
@@ -526,9 +526,8 @@ class Client(CachedReader):
                 return await self._create(obj, key, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # The cache lacks the object, or another client has just created it: read before writing.
-                found = await self._read(kind, key)
-        await own_turn(len(found))
-        live = self._ownership(decoded(kind, found))
+                found = self._record(kind, await self._read(kind, key))
+        live = await self._owned(kind, found)
         adopted = False
         if owner is not None:
             adopted = _refuse_foreign(kind, key, live, owner, adopt=adopt)
@@ -551,36 +550,34 @@ class Client(CachedReader):
         elif may_update is not None and not self._wants_the_same(encoded, live, ()):
             spared = not may_update()
         if spared:
-            return Applied(decode_at_once(found, kind, key, parsed=live.live), None, Outcome.UNCHANGED)
+            return Applied(decode_at_once(found.raw, kind, key, parsed=live.live), None, Outcome.UNCHANGED)
         body = orjson.loads(encoded)
         body["metadata"]["uid"] = live.uid
         change = _Change(kind, key, live, encoded, body, given_up, options.get("force", True), dry_run)
-        raw, conflicts = await self._write(change, taken_over=taken_over or live.created is not None)
-        await own_turn(len(raw))
+        written, conflicts = await self._write(change, taken_over=taken_over or bool(live.created_by))
         restores = adopted or self._wants_the_same(encoded, live, conflicts)
-        after = self._ownership(decoded(kind, raw))
+        after = await self._owned(kind, written)
         if not dry_run:
             self._settle(live.uid, encoded, after)
-            _note_change(live, after, body)
-        now = decode_at_once(raw, kind, key, parsed=after.live)
-        if after.has_content_of(live):
+            live.note_change_to(after, body)
+        now = decode_at_once(written.raw, kind, key, parsed=after.live)
+        if after.content == live.content:
             return Applied(now, None, Outcome.UNCHANGED)  # the write only recorded our ownership
         outcome = Outcome.RESTORED if restores else Outcome.UPDATED
-        return Applied(now, decode_at_once(found, kind, key, parsed=live.live), outcome, conflicts)
+        return Applied(now, decode_at_once(found.raw, kind, key, parsed=live.live), outcome, conflicts)
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise OwnedByOther, as `apply` would, for the object with that name; write nothing."""
         found = await self._find_known(kind, key, owner)
         if found is not None:
-            await own_turn(len(found))
-            _refuse_foreign(kind, key, self._ownership(decoded(kind, found)), owner, adopt=False)
+            _refuse_foreign(kind, key, await self._owned(kind, found), owner, adopt=False)
 
     # Methods before a write.
 
     async def _find_known(
         self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
-    ) -> bytes | None:
-        """Return the object's known JSON, maybe only the metadata if another owner controls it for sure.
+    ) -> Record | None:
+        """Return the object's known state, maybe only the metadata if another owner controls it for sure.
 
         With `adopt`, read from the server.
         """
@@ -590,17 +587,27 @@ class Client(CachedReader):
             if record is None and informer.filter is None:
                 return None
             if record is not None and not record.is_cut:
-                return record.raw
+                return record
             controller = None if record is None or owner is None else record.meta().controller
             if record and owner and controller and controller.uid != owner.metadata.uid:
-                return record.raw
+                return record
         # A cache with a selection, or of one shard, does not show whether the object exists.
         selected = None if adopt else self._cache.held(kind, key)
         if selected is not None:
-            return selected.raw
+            return selected
         with suppress(NotFound):
-            return await self._read(kind, key)
+            return self._record(kind, await self._read(kind, key))
         return None
+
+    def _record(self, kind: type[Resource], raw: bytes) -> Record:
+        """Return the record that a cache would have of an object."""
+        return RecordDecoder(kind.gvk, field_manager=self._cache.managers)(raw)[0]
+
+    async def _owned(self, kind: type[Resource], record: Record) -> Ownership:
+        """Decode a record; a large one waits for its turn."""
+        await own_turn(len(record.raw))
+        live = json_object(record.raw, f"a {kind.gvk.kind} object")
+        return self._ownership(live, managed=record.managed)
 
     async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes:
         mapping = await self._mapper.resolve(kind.gvk)
@@ -631,12 +638,10 @@ class Client(CachedReader):
 
     def _holds(self, wanted: dict[str, Any], encoded: bytes, live: Ownership) -> bool:
         """Return whether the object has all wanted fields, and this client owns them."""
-        owned, exact = live.applied, True
-        if live.created is not None:
-            if live.created_by != creator_name(self.field_manager, encoded):
-                return False
-            # After a create, the server counts its defaults as our fields, too.
-            owned, exact = live.created, False
+        if live.created_by and live.created_by != creator_name(self.field_manager, encoded):
+            return False
+        # After a create, the server counts its defaults as our fields, too.
+        owned, exact = (live.created, False) if live.created_by else (live.applied, True)
         # Compare without conversion first: it nearly always suffices. In JSON, a tuple becomes a list.
         return owned is not None and (
             holds(owned_fields(wanted), live.live, owned, exact=exact)
@@ -651,7 +656,7 @@ class Client(CachedReader):
         known = self._settled.get(live.uid)
         if known is not None:
             return known[0] == hash(encoded)
-        if live.created is not None:
+        if live.created_by:
             return live.created_by == creator_name(self.field_manager, encoded)
         return bool(conflicts)
 
@@ -680,17 +685,18 @@ class Client(CachedReader):
             whole = orjson.loads(encoded)
             whole["metadata"]["resourceVersion"] = "1"
             try:
-                raw = await self._send_apply(kind, key, whole, dry_run=dry_run, creates=True)
+                created = await self._send_apply(kind, key, whole, dry_run=dry_run, creates=True)
             except Conflict as error:
                 raise AlreadyExists(409, "AlreadyExists", str(error)) from error
         else:
             manager = creator_name(self.field_manager, kept)
             booked: Any = {"manager": manager, "dry_run": dry_run, "fieldValidation": "Strict"}
-            raw = await self._send("POST", kind, key, encoded, **booked)
-        after = self._ownership(decoded(kind, raw))
+            raw, cached = await self._send("POST", kind, key, encoded, **booked)
+            created = cached or self._record(kind, raw)
+        after = await self._owned(kind, created)
         if not dry_run:
             self._settle(after.uid, kept, after)
-        return Applied(decode_at_once(raw, kind, key, parsed=after.live), None, Outcome.CREATED)
+        return Applied(decode_at_once(created.raw, kind, key, parsed=after.live), None, Outcome.CREATED)
 
     async def _write(self, change: _Change, *, taken_over: bool) -> Written:
         """Send an apply for an existing object, or repair the object if the apply is refused."""
@@ -714,9 +720,9 @@ class Client(CachedReader):
         """
         if taken_over:
             there = await self._reread(change)
-            raw = await self._try(change, there)
+            tried = await self._try(change, there)
             if change.dry_run:
-                return raw, ()
+                return tried, ()
             await self._take_over(change, there)
         sent, dry_run = (change.kind, change.key, change.body), change.dry_run
         try:
@@ -730,7 +736,7 @@ class Client(CachedReader):
         """Read the object from the server: the cache lacks other managers' entries and the places of ours."""
         return self._ownership(decoded(change.kind, await self._read(change.kind, change.key)))
 
-    async def _try(self, change: _Change, there: Ownership) -> bytes:
+    async def _try(self, change: _Change, there: Ownership) -> Record:
         """Send an apply as a dry run before the take-over, so that a refusal changes nothing.
 
         A dry run of the apply itself keeps the fields of the other entries, which may cause a refusal, such
@@ -739,13 +745,13 @@ class Client(CachedReader):
         """
         repair = change.repair(there)
         try:
-            raw = await self._send_apply(change.kind, change.key, change.body, dry_run=True)
+            tried = await self._send_apply(change.kind, change.key, change.body, dry_run=True)
         except Invalid:
             if not repair.releases:
                 raise
         else:
             if not repair.releases:
-                return raw
+                return tried
         return await self._patch(change, repair.patch_of({"uid": change.live.uid}), dry_run=True)
 
     async def _take_over(self, change: _Change, there: Ownership) -> None:
@@ -780,7 +786,7 @@ class Client(CachedReader):
         uid, candidates, conflict = change.live.uid, refused_lists(refusal.details), None
         if not candidates:
             raise refusal
-        state = hash((change.encoded, orjson.dumps(change.live.content())))
+        state = hash((change.encoded, change.live.content))
         last_state, until, known = self._refused.get(uid, (_UNKNOWN, 0.0, None))
         if known is not None and last_state == state and until > clock.monotonic():
             raise type(known)(known.status, known.reason, known.message, known.details)
@@ -798,17 +804,17 @@ class Client(CachedReader):
             manager = creator_name(self.field_manager, change.encoded)
             booked: Any = {"manager": manager, "replaces": there.version}
             try:
-                raw = await self._patch(change, repair.patch_of(demanded), dry_run=True, **booked)
+                repaired = await self._patch(change, repair.patch_of(demanded), dry_run=True, **booked)
                 keeps = set[Path]()
                 for each in repair.removed[:_MOST_KEPT] if len(repair.removed) > 1 else ():
                     less = change.repair(there, repair.lists, {*keeps, each})
                     with suppress(Invalid):  # the item causes the conflict
                         patch = less.patch_of(demanded)
-                        raw = await self._patch(change, patch, dry_run=True, **booked)
+                        repaired = await self._patch(change, patch, dry_run=True, **booked)
                         keeps, repair = {*keeps, each}, less
                 if not change.dry_run:
-                    raw = await self._patch(change, repair.patch_of(demanded), **booked)
-                return raw, repair.conflicts
+                    repaired = await self._patch(change, repair.patch_of(demanded), **booked)
+                return repaired, repair.conflicts
             except (Invalid, Forbidden, BadRequest) as error:
                 refused = state, clock.monotonic() + REFUSED_SECONDS, error
                 remember(self._refused, uid, refused, SETTLED_OBJECTS)
@@ -819,18 +825,19 @@ class Client(CachedReader):
 
     # Methods for requests.
 
-    async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> bytes:
-        return await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)
+    async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> Record:
+        raw, cached = await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)
+        return cached or self._record(change.kind, raw)
 
     async def _send_apply(
         self, kind: type[Resource], key: ObjectKey, body: Any, *, force: bool = True, **more: Any
-    ) -> bytes:
+    ) -> Record:
         """Send a server-side apply; return the object as stored.
 
         Raises ApplyConflict, and BadRequest for a body that does not fit the schema.
         """
         try:
-            return await self._send(
+            raw, cached = await self._send(
                 "PATCH", kind, key, body, content_type=APPLY_PATCH, force=str(force).lower(), **more
             )
         except Conflict as error:
@@ -841,6 +848,7 @@ class Client(CachedReader):
                 what = error.message.partition("): ")[2] or error.message
                 raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
             raise
+        return cached or self._record(kind, raw)
 
     async def _send(
         self,
@@ -856,12 +864,12 @@ class Client(CachedReader):
         replaces: str = "",
         creates: bool = False,
         **query: str,
-    ) -> bytes:
-        """Write an object or its subresource; return it as stored. The next cached read sees the result.
+    ) -> tuple[bytes, Record | None]:
+        """Write an object or its subresource; return it as stored, and the cached record if there is one.
 
         `body` is JSON text or a JSON value. The write uses the client's field manager, or `manager`.
         `replaces` is the resourceVersion that the body demands, if any; `creates` says that the object must
-        not exist yet. The answer to a dry run is not cached.
+        not exist yet. The next cached read sees the result, unless this is a dry run.
         """
         mapping = await self._mapper.resolve(kind.gvk)
         name, new = key.name, ""
@@ -887,10 +895,11 @@ class Client(CachedReader):
         except BadRequest as error:
             name_nearest(error, kind)
             raise
-        if not dry_run:
-            # "0" demands no version
-            self._cache.observe_write(kind, raw, before=0 if creates else int(replaces or 0) or None)
-        return raw
+        if dry_run:
+            return raw, None
+        # "0" demands no version
+        before = 0 if creates else int(replaces or 0) or None
+        return raw, self._cache.observe_write(kind, raw, before=before)
 
 
 @asynccontextmanager
@@ -947,12 +956,6 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
     # The server does not distinguish missing and empty fields.
     fields["metadata"] = {name: metadata[name] for name in APPLIED_METADATA if metadata.get(name)}
     return fields
-
-
-def _note_change(live: Ownership, after: Ownership, wanted: Mapping[str, Any]) -> None:
-    """Record a change as our own write, unless it may include a change by another client."""
-    if (change := live.change_to(after, wanted)) is not None:
-        note_own_write(change)
 
 
 def _refuse_foreign(

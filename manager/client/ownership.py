@@ -26,16 +26,18 @@ import copy
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
 import orjson
 
 from manager.api import Resource
-from manager.cache.record import Change
+from manager.cache.record import Change, note_own_write
 from manager.client.errors import FieldConflict
 from manager.client.write import merge_diff
-from manager.kube.decoding import json_object, not_a
+from manager.kube.decoding import MALFORMED, json_object, not_a
 
 Path = tuple[str, ...]
 """The steps to a field in FieldsV1 notation: `("f:spec", "f:replicas")`."""
@@ -53,34 +55,46 @@ class Ownership:
     """The managedFields of an object from the view of one field manager, without subresources.
 
     Attributes:
-        live, metadata, uid, version: the object's JSON, and parts of it.
-        applied, created: the FieldsV1 records of our apply and of our create; None for a missing entry.
+        live, metadata, uid, version: the object's JSON, and parts of it. A cached object lacks managedFields.
         created_by: the manager name of the create.
         former: whether a former field manager has an entry to take over.
     """
 
-    def __init__(self, live: dict[str, Any], field_manager: str, former: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        live: dict[str, Any],
+        field_manager: str,
+        former: Sequence[str] = (),
+        *,
+        managed: bytes = b"",
+    ) -> None:
+        """Read the managedFields of `live`, or `managed` instead: see `Record.managed`."""
         self.live = live
         self.metadata: dict[str, Any] = live["metadata"]
         self.uid: str = self.metadata.get("uid", "")
         self.version = self.metadata.get("resourceVersion")
-        self.applied: Fields | None = None
-        self.created: Fields | None = None
+        self._applied: Any = None
+        self._created: Any = None
         self.created_by = ""
         self.former = False
         self._entries: Sequence[Fields] = self.metadata.get("managedFields", ())
+        if managed:
+            try:
+                self._entries = _decode_entries(managed)
+            except MALFORMED:
+                self._entries = [each for each in orjson.loads(managed) if isinstance(each, dict)]
         self._name, self._former_names = field_manager, former
         ours = []
         for place, entry in enumerate(self._entries):
             manager, operation = entry.get("manager"), entry.get("operation")
-            fields = entry.get("fieldsV1")
+            fields = entry.get("fieldsV1") or {}
             if entry.get("subresource") or not isinstance(manager, str):
                 continue
             if operation == "Apply" and manager == field_manager:
-                self.applied = fields if isinstance(fields, dict) else {}
+                self._applied = fields
                 ours.append((0, place))
             elif operation == "Update" and manager.startswith(field_manager + "+"):
-                self.created, self.created_by = fields if isinstance(fields, dict) else {}, manager
+                self._created, self.created_by = fields, manager
                 ours.append((1, place))
             elif manager.partition("+")[0] in former:
                 self.former = True
@@ -88,32 +102,39 @@ class Ownership:
         # The indexes of our entries; the others are merged into the first: our apply, if it exists.
         self._ours = [place for _, place in sorted(ours)]
 
-    def change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> Change | None:
-        """Return the step to `after`, if only wanted fields have changed; otherwise None."""
+    @cached_property
+    def applied(self) -> Fields | None:
+        """Return the record of our apply; None without one."""
+        return None if self._applied is None else _fields(self._applied)
+
+    @cached_property
+    def created(self) -> Fields | None:
+        """Return the record of our create; None without one."""
+        return None if self._created is None else _fields(self._created)
+
+    def note_change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> None:
+        """Record the change to `after` as our own write, if only wanted fields have changed."""
         before, now = (
             each.live | {"metadata": {**each.metadata, **dict.fromkeys(_SET_BY_EACH_WRITE)}}
             for each in (self, after)
         )
         versions = [str(each.version) for each in (self, after)]
-        if not all(map(str.isdecimal, versions)) or not _changed_only(wanted, before, now):
-            return None
-        return Change(self.uid, *map(int, versions))
+        if all(map(str.isdecimal, versions)) and _changed_only(wanted, before, now):
+            note_own_write(Change(self.uid, *map(int, versions)))
 
-    def content(self) -> dict[str, Any]:
-        """Return all fields that an apply can change."""
+    @cached_property
+    def content(self) -> bytes:
+        """Return the JSON of all fields that an apply can change, in the server's order."""
         fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
         fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
-        return fields
-
-    def has_content_of(self, other: Ownership) -> bool:
-        """Return whether both objects have the same values in all fields that an apply can change."""
-        ours, theirs = self.content(), other.content()
-        return ours == theirs and _equal(ours, theirs)
+        return orjson.dumps(fields)
 
     def state(self) -> int:
         """Return a hash of the content and of our ownership."""
         # Python's own hashes have a random key in each process, so no client can construct collisions.
-        return hash(orjson.dumps((self.content(), self.created or self.applied, self.created_by)))
+        owned = self._applied if self._created is None else self._created
+        record = bytes(owned) if isinstance(owned, msgspec.Raw) else orjson.dumps(owned)
+        return hash((self.content, record, self.created_by))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or a field below one."""
@@ -185,6 +206,24 @@ class Ownership:
         ]
 
 
+class _Entry(TypedDict, total=False):
+    """An entry of managedFields whose fields stay undecoded."""
+
+    manager: str
+    operation: str
+    subresource: str
+    fieldsV1: msgspec.Raw
+
+
+_decode_entries = msgspec.json.Decoder(list[_Entry]).decode
+
+
+def _fields(value: Any) -> Fields:
+    """Return a FieldsV1 record; empty if it has an unknown format."""
+    fields = orjson.loads(memoryview(value)) if isinstance(value, msgspec.Raw) else value
+    return fields if isinstance(fields, dict) else {}
+
+
 def _joined(entries: Iterable[Fields], released: Sequence[Path]) -> dict[str, Any]:
     """Return the fields of all entries in one record, except the `released` fields."""
     fields: dict[str, Any] = {}
@@ -245,16 +284,13 @@ def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
     if isinstance(before, dict) and isinstance(after, dict):
         asked = wanted if isinstance(wanted, dict) else {}
         return before.keys() <= after.keys() and all(
-            _changed_only(asked.get(name, _UNWANTED), before.get(name, _MISSING), value)
+            _changed_only(asked.get(name, _MISSING), before.get(name, _MISSING), value)
             for name, value in after.items()
         )
     if isinstance(before, list) and isinstance(after, list) and isinstance(wanted, list):
         return len(wanted) == len(before) == len(after) and all(map(_changed_only, wanted, before, after))
-    return _equal(wanted, after)
+    return wanted.__class__ is after.__class__ and bool(wanted == after)
 
-
-_UNWANTED = object()
-"""Stands for a field that is not wanted: no value equals it."""
 
 _SET_BY_EACH_WRITE = ("resourceVersion", "generation", "managedFields")
 
@@ -384,7 +420,6 @@ the server checks the keys at the creation, too."""
 
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_texts_in = re.compile(_TEXT).findall
 _longer_lists = re.compile(rb'\[(?=(%b(?:,%b)++\])|%b,|[^][{}"]*,)' % (_TEXT, _TEXT, _TEXT)).finditer
 """Finds lists of several plain values; for lists of strings, the group contains the items."""
 
@@ -398,7 +433,7 @@ def may_repeat_keys(encoded: bytes) -> bool:
     # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
     # inside a string costs at most a needless check.
     if encoded.find(b"},{") < 0 and encoded.find(b"],[") < 0:  # `in` is slow for bytes in bytes
-        longer = [found[1] and _texts_in(found[1]) for found in _longer_lists(encoded)]
+        longer = [found[1] and orjson.loads(b"[" + found[1]) for found in _longer_lists(encoded)]
         if all(texts and len({*texts}) == len(texts) for texts in longer):
             return False
     return _has_repeats(orjson.loads(encoded))

@@ -316,7 +316,8 @@ class Connection(asyncio.Protocol):
                 answer.transport.pause_reading()
         elif answer.whole:
             return
-        answer.wake()
+        if answer.waiter is not None:
+            answer.wake()
 
     def on_message_complete(self) -> None:
         """Finish the response, unless it is informational (1xx) and the final one follows."""

@@ -47,6 +47,7 @@ _HEADER_SETS = 64
 
 _UNAUTHORIZED = 401
 
+_is_target = re.compile(r"[!-~]+").fullmatch
 _is_line = re.compile(r"[^\r\n\0]*").fullmatch
 
 
@@ -172,7 +173,7 @@ class HttpWire(Wire):
     def head(self, request: WireRequest, authorization: str | None) -> bytes:
         """Return the request line and all headers."""
         target = self._prefix + request.path
-        if not target or not target.isascii() or not target.isprintable() or " " in target:
+        if not _is_target(target):
             raise ValueError(f"{request.path!r} is not the percent-encoded path of a request")
         line = f"{request.method} {target} HTTP/1.1\r\n".encode("ascii")
         known = self._headers.get(id(request.headers))

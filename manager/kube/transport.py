@@ -522,7 +522,5 @@ def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | No
 _is_plain = re.compile(r"[A-Za-z0-9._~+-]*").fullmatch
 
 
-@lru_cache(_REMEMBERED)
 def _quoted(text: str) -> str:
-    # Each create has a new field manager, which consists of these characters.
     return text.replace("+", "%2B") if _is_plain(text) else quote(text, safe="")

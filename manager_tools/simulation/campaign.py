@@ -54,9 +54,9 @@ $ {command}
 ```
 
 A cell has the number of runs that converge, and the time of the slowest of these runs after the last fault
-and change, in virtual seconds. This time can be ten minutes, because a Deployment whose pods do not become
-ready then changes once more. *Lost* and *there twice* count missing and surplus objects at the end of the
-row's runs, compared with a fresh install.
+and change, in virtual seconds. A run can take ten minutes, because a Deployment whose pods do not become
+ready changes once more after this time. *Lost* and *there twice* count missing and surplus objects at the
+end of the row's runs, compared with a fresh install.
 
 """
 

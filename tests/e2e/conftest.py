@@ -103,12 +103,8 @@ def client_pod() -> dict[str, Any]:
         "securityContext": security,
     }
     confined = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    return manifest(
-        *("v1", "Pod", CLIENT),
-        terminationGracePeriodSeconds=1,
-        securityContext=confined,
-        containers=[container],
-    )
+    spec = {"terminationGracePeriodSeconds": 1, "securityContext": confined, "containers": [container]}
+    return manifest("v1", "Pod", CLIENT, **spec)
 
 
 @pytest.fixture(scope="session")

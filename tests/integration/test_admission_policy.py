@@ -13,7 +13,6 @@ import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.workloads import Workloads
-from devcluster.http_call import ApiRequest, ApiResponse
 from tests.conftest import StartControlPlane
 from tests.support.api_access import JSON, MERGE_PATCH, ApiAccess, ApiFailure
 from tests.support.api_objects import object_path
@@ -22,7 +21,6 @@ from tests.support.crds import wait_served
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manifests import SYSTEM, manifests
-from tests.unit.controllers.example.world import World, in_process_cluster
 
 pytestmark = pytest.mark.contract
 
@@ -453,29 +451,6 @@ ESCALATIONS = {
 @pytest.mark.parametrize("write", HONEST.values(), ids=HONEST)
 def test_admission_policy_admits_the_writes_that_operators_make(thief: ApiAccess, write: Write):
     write.by(thief)
-
-
-@pytest.mark.oldest
-async def test_admission_policy_admits_every_object_that_wordpress_operator_creates(thief: ApiAccess):
-    written: list[ApiRequest] = []
-    async with in_process_cluster() as cluster:
-        answer = cluster.handle
-
-        async def note(request: ApiRequest) -> ApiResponse:
-            if request.method != "GET":
-                written.append(request)
-            return await answer(request)
-
-        cluster.handle = note
-        world = World(cluster, PLACE)
-        await world.create()
-        await world.settle()
-    created = [Write("POST", each.path, json.loads(each.body)) for each in written if each.method == "POST"]
-    assert {each.body["kind"] for each in created} == {
-        *("Secret", "PersistentVolumeClaim", "Deployment", "Service"),
-    }
-    for each in created:
-        each.by(thief)
 
 
 def test_admission_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thief: ApiAccess):

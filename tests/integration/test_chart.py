@@ -24,15 +24,9 @@ SPREAD = {
     "whenUnsatisfiable": "ScheduleAnyway",
     "labelSelector": {"matchLabels": {"cost": "b"}},
 }
-TERM = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
 PLACED = {
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"key": "dedicated", "operator": "Exists"}],
-    "affinity": {
-        "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": TERM}]
-        }
-    },
     "priorityClassName": "system-cluster-critical",
     "podAnnotations": {"team": "a"},
     "podLabels": {"cost": "b"},

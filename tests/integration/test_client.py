@@ -27,6 +27,7 @@ from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager_kinds import core_v1
 from manager_kinds.apps_v1 import Deployment
+from manager_kinds.batch_v1 import Job
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually_async
 
@@ -37,12 +38,6 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
     """Some text."""
 
     data: dict[str, str] = Field(default_factory=dict)
-
-
-class Secret(Resource, group="", version="v1", plural="secrets"):
-    """Model of a kind that only some tests watch."""
-
-    type: str = "Opaque"
 
 
 class Bench:
@@ -125,12 +120,6 @@ async def test_client_reads_return_the_result_of_the_last_write_of_the_client(be
         assert (await client.get(ConfigMap, created.key)).metadata.uid == again.metadata.uid
 
 
-class Job(Resource, group="batch", version="v1", plural="jobs"):
-    """A kind whose dependents stay by default."""
-
-    spec: dict[str, Any] = Field(default_factory=dict)
-
-
 @pytest.mark.parametrize("propagation", [None, "Foreground", "Orphan"])
 async def test_client_delete_of_job_deletes_its_pods_unless_propagation_is_orphan(
     bench: Bench, control_plane: ControlPlane, propagation: Any
@@ -175,7 +164,7 @@ async def test_client_raises_a_typed_error_for_each_error_status(bench: Bench):
     with pytest.raises(NotFound):
         await client.uncached.get(ConfigMap, bench.key("none"))
     with pytest.raises(NotCached, match="Secret is not cached"):
-        await client.find(Secret, bench.key("any"))
+        await client.find(core_v1.Secret, bench.key("any"))
 
 
 async def test_client_patch_sends_only_changed_fields(bench: Bench):
@@ -498,7 +487,8 @@ async def test_apply_raises_already_exists_when_another_client_created_the_objec
 
     made = await bench.client.apply(wanted("new"))
     assert made.outcome is Outcome.CREATED
-    entries = orjson.loads(made.object.origin or b"")["metadata"]["managedFields"]
+    stored = orjson.loads(await bench.client.uncached.read(Deployment, made.object.key))
+    entries = stored["metadata"]["managedFields"]
     assert [(each["manager"], each["operation"]) for each in entries] == [("test", "Apply")]
     assert (await bench.client.apply(wanted("new"))).outcome is Outcome.UNCHANGED
     await bench.client.named("another").create(bench.deployment("d"))

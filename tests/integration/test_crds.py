@@ -210,25 +210,6 @@ def test_server_refuses_an_invalid_pod_template_field(
     assert message in refusal.replace('\\"', '"')
 
 
-def test_transition_rule_refuses_a_change_of_an_immutable_field(plane: ControlPlane, widgets: str):
-    plane.api.create(widgets, widget(colour="blue"))
-    with pytest.raises(ApiFailure, match="the colour is immutable"):
-        plane.api.patch(f"{widgets}/sample", {"spec": {"colour": "green"}})
-
-
-def test_server_serves_each_version_and_warns_about_the_deprecated_version(plane: ControlPlane):
-    old = {
-        "apiVersion": "test.example.com/v1beta1",
-        "kind": "Gadget",
-        "metadata": {"name": "old"},
-        "spec": {},
-    }
-    warned = plane.kubectl("create", "-f", "-", stdin=json.dumps(old))
-    assert "Warning: use test.example.com/v1" in warned.stderr
-    gadget = plane.api.get("/apis/test.example.com/v1/gadgets/old")
-    assert (gadget["apiVersion"], gadget["spec"]) == ("test.example.com/v1", {"size": 1})
-
-
 @pytest.mark.oldest
 @pytest.mark.long
 def test_server_accepts_every_overlay_of_config_strictly_and_without_warnings(

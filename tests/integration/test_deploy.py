@@ -111,7 +111,7 @@ def answers_webhooks(plane: ControlPlane, namespace: str) -> None:
     assert (old["type"], old["birthday"]) == ("dog", "2021-04-01T00:00:00Z")
 
 
-def are_taken_up(plane: ControlPlane, namespace: str) -> None:
+def samples_have_a_status(plane: ControlPlane, namespace: str) -> None:
     """Assert that every sample object of our kinds has a status; the core group's Secret has none."""
     for sample in manifests("samples"):
         if sample["apiVersion"] == "v1":
@@ -181,7 +181,7 @@ def run_as_deployed(
             wait_served(plane)
             eventually(lambda: is_trusted_everywhere(plane))
             plane.kubectl(f"--namespace={namespace}", "apply", "--kustomize", ROOT / "config" / "samples")
-            eventually(lambda: are_taken_up(plane, namespace))
+            eventually(lambda: samples_have_a_status(plane, namespace))
             answers_webhooks(plane, namespace)
             return Deployed(manager, access)
 

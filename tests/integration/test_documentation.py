@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
 import re
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -168,18 +168,15 @@ def test_flow_schema_of_operations_page_applies_to_lease_requests(
     try:
         user = f"system:serviceaccount:{namespace}:m"
         manager = Credentials.read(plane.user_kubeconfig(user, "system:serviceaccounts"))
-        server = urlsplit(manager.server)
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/x"
 
         def schema_of(path: str) -> str | None:
-            context = manager.ssl_context(tmp_path)
-            connection = http.client.HTTPSConnection(server.netloc, context=context, timeout=30)
             headers = {"Authorization": f"Bearer {manager.token}"} if manager.token else {}
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-            answer.read()
-            connection.close()
-            return answer.headers["X-Kubernetes-PF-FlowSchema-UID"]
+            request = urllib.request.Request(f"{manager.server}{path}", headers=headers)
+            context = manager.ssl_context(tmp_path)
+            with pytest.raises(urllib.error.HTTPError) as answered:
+                urllib.request.urlopen(request, context=context, timeout=30)
+            return answered.value.headers["X-Kubernetes-PF-FlowSchema-UID"]
 
         eventually(lambda: schema_of(leases) == uid)
         assert schema_of("/api/v1/secrets") not in {uid, None}

@@ -103,8 +103,7 @@ class ImageTree:
         """Return the command that starts the image's entry point, or `entry`; arguments may follow.
 
         It runs as uid 65532 on a tree that is read-only except for /tmp. The program can read the folders
-        `visible`
-        under their paths on this machine.
+        `visible` under their paths on this machine.
         """
         root = self.build(name)
         (start,) = self._dockerfile.stages[name].of("ENTRYPOINT")

@@ -10,7 +10,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from tests.conftest import RunManager, StartControlPlane
-from tests.integration.test_deploy import are_taken_up
+from tests.integration.test_deploy import samples_have_a_status
 from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import object_path, storage_classes
@@ -50,7 +50,7 @@ def account(plane: ControlPlane, name: str) -> Credentials:
 @pytest.mark.contract
 @pytest.mark.long
 def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
-    plane: ControlPlane, namespace_of_samples: str, run_manager: RunManager, tmp_path: Path
+    plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     managers = {}
     with PetStoreProcess(tmp_path / "petstore", "--memory") as store, PortBlock(1) as ports:
@@ -71,24 +71,16 @@ def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
             flags.append("--metrics-secure=false")
             managers[name] = run_manager(kubeconfig, *flags, environ=environ).wait_ready()
 
-        def samples_are_applied():
-            plane.kubectl(f"--namespace={namespace_of_samples}", "apply", "--kustomize", SAMPLES)
-
-        eventually(samples_are_applied)
-        eventually(lambda: are_taken_up(plane, namespace_of_samples))
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": "samples"}})
+        eventually(lambda: plane.kubectl("--namespace=samples", "apply", "--kustomize", SAMPLES))
+        eventually(lambda: samples_have_a_status(plane, "samples"))
         leases = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
         assert {each["metadata"]["name"] for each in leases} == {f"operator-manager-{name}" for name in NAMES}
         for name, manager in managers.items():
             assert manager.metrics().value("rest_client_requests_total", code="403") == 0, name
-        plane.kubectl(f"--namespace={namespace_of_samples}", "delete", "pets", "--all")
+        plane.kubectl("--namespace=samples", "delete", "pets", "--all")
         for manager in managers.values():
             assert manager.stop() == 0
-
-
-@pytest.fixture
-def namespace_of_samples(plane: ControlPlane) -> str:
-    plane.api.create("/api/v1/namespaces", {"metadata": {"name": "samples"}})
-    return "samples"
 
 
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:

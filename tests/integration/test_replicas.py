@@ -64,8 +64,7 @@ class Replica:
         """Freeze the replica while no write is under way; call this when it has no new work.
 
         No process can read the clock and make a system call in one step. A replica frozen between the two
-        sends one
-        more write when it continues: `LeaderElector` cannot prevent that, and this test excludes it.
+        sends one more write when it continues. `LeaderElector` cannot prevent that; this test excludes it.
         """
         eventually(self._is_quiet, every=QUIET / 10)
         self.manager.process.freeze()

@@ -54,13 +54,6 @@ def test_manager_waits_for_an_api_server_that_is_started_later(
     assert not manager.logs(level="error")
 
 
-@pytest.fixture
-def taken() -> Iterator[str]:
-    """Yield an address that another socket listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield f"127.0.0.1:{listening.getsockname()[1]}"
-
-
 def last_word(done: subprocess.CompletedProcess[str]) -> str:
     """Return the message of the last line, which must be the only error."""
     assert done.returncode == 1, done.stderr
@@ -84,12 +77,12 @@ def test_run_error_says_that_the_server_does_not_accept_the_credentials(
 
 
 @pytest.mark.parametrize("what", ["metrics", "health-probe", "console"])
-def test_run_error_names_the_port_in_use_and_its_flag(
-    control_plane: ControlPlane, tmp_path: Path, taken: str, what: str
-):
-    addresses = dict.fromkeys(("metrics", "health-probe", "console", "webhook"), "0") | {what: taken}
-    flags = [f"--{name}-bind-address={address}" for name, address in addresses.items()]
-    done = run_once("run", f"--kubeconfig={control_plane.kubeconfig}", *flags, folder=tmp_path)
+def test_run_error_names_the_port_in_use_and_its_flag(control_plane: ControlPlane, tmp_path: Path, what: str):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        taken = f"127.0.0.1:{listening.getsockname()[1]}"
+        addresses = dict.fromkeys(("metrics", "health-probe", "console", "webhook"), "0") | {what: taken}
+        flags = [f"--{name}-bind-address={address}" for name, address in addresses.items()]
+        done = run_once("run", f"--kubeconfig={control_plane.kubeconfig}", *flags, folder=tmp_path)
     message = last_word(done)
     where = f"{taken} (--{what}-bind-address)"
     assert message == f"cannot serve {what.removesuffix('-probe')} on {where}: Address already in use"

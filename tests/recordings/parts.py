@@ -15,8 +15,6 @@ from tests.recordings import builtin, corpus, custom, files, shards, types, writ
 from tests.recordings.asking import Server
 from tests.support.control_plane import ControlPlane
 
-__all__ = ["PARTS", "Part"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support.fork_server import Forked, start
+from tests.support.fork_server import Program, start
 
 TAIL_LINES = 20
 
@@ -30,7 +30,7 @@ class Daemon:
         self.log = log
         self._command = [str(part) for part in command]
         self._environ = dict(os.environ if environ is None else environ)
-        self._process: Forked | None = None
+        self._process: Program | None = None
 
     @property
     def pid(self) -> int:
@@ -121,7 +121,7 @@ class Daemon:
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
-    def _started(self) -> Forked:
+    def _started(self) -> Program:
         assert self._process is not None, f"{self.name} was never started"
         return self._process
 

@@ -25,6 +25,7 @@ from tests.conftest import StartControlPlane
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator
 from tests.support import ROOT
 from tests.support.api_access import MERGE_PATCH, ApiAccess, ApiFailure
+from tests.support.api_objects import manifest
 from tests.support.certificates import Authority
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import wait_served
@@ -57,12 +58,7 @@ class Served(NamedTuple):
 
 
 def judged(name: str, ask: str = "") -> dict[str, Any]:
-    return {
-        "apiVersion": "test.example.com/v1",
-        "kind": "Judged",
-        "metadata": {"name": name},
-        "spec": {"ask": ask},
-    }
+    return manifest("test.example.com/v1", "Judged", name, ask=ask)
 
 
 @pytest.fixture(scope="module")

@@ -49,30 +49,44 @@ def set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+def started(flags: dict[str, str], operators: Sequence[AnyOperator] = OPERATORS) -> Any:
+    return assembled(PROGRAM, load_settings(flags), operators, SettingValues())
+
+
 async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda manager: None) -> Any:
-    async with assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues()) as manager:
+    async with started(flags) as manager:
         return then(manager)
 
 
+@asynccontextmanager
+async def serving(
+    flags: dict[str, str], operators: Sequence[AnyOperator] = OPERATORS
+) -> AsyncIterator[LogLines]:
+    """Serve the pages of a manager; yield the log lines that name them."""
+    with capture_logs() as lines:
+        async with started(flags, operators) as manager, AsyncExitStack() as stack:
+            for lifespan in manager._lifespans:
+                await stack.enter_async_context(lifespan.enter())
+            yield [line for line in lines if line["event"] == "serving"]
+
+
 @pytest.mark.virtual_time
-async def test_assembly_sets_up_every_operator_with_its_concurrency(wire: ScriptedWire, set_up: list[str]):
-
-    def limits(manager: Manager) -> list[int]:
-        return [each.options.max_concurrent_reconciles for each in manager.controllers]
-
-    default = ControllerOptions().max_concurrent_reconciles
-    assert await assemble({"concurrency": "foo=3"}, limits) == [default, 3, default]
-    assert set_up == ["memcached", "foo", "pet"]
-
-
-@pytest.mark.virtual_time
-async def test_assembly_limits_rollouts_according_to_the_settings(
+async def test_assembly_sets_up_every_operator_with_its_concurrency_and_rollout_limit(
     wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     limits: list[int | None] = []
     monkeypatch.setattr(Rollouts, "limit", lambda self, most: limits.append(most))
     monkeypatch.setattr(OPERATORS[2], "options", ControllerOptions(max_concurrent_rollouts=7))
-    await assemble({"max_concurrent_rollouts": "foo=3"})
+    # A user without the right to read the version still can do all else.
+    wire.on("GET", "/version", Reply.status(403, "Forbidden"))
+
+    def concurrency(manager: Manager) -> list[int]:
+        return [each.options.max_concurrent_reconciles for each in manager.controllers]
+
+    default = ControllerOptions().max_concurrent_reconciles
+    flags = {"concurrency": "foo=3", "max_concurrent_rollouts": "foo=3"}
+    assert await assemble(flags, concurrency) == [default, 3, default]
+    assert set_up == ["memcached", "foo", "pet"]
     assert limits == [None, 3, 7]
     limits.clear()
     await assemble({"max_concurrent_rollouts": "memcached=2,pet=0"})
@@ -80,7 +94,7 @@ async def test_assembly_limits_rollouts_according_to_the_settings(
 
 
 @pytest.mark.virtual_time
-async def test_leader_election_runs_only_with_leader_elect_or_shards(wire: ScriptedWire):
+async def test_assembly_takes_part_in_leader_election_only_with_leader_elect_or_shards(wire: ScriptedWire):
 
     def takes_part(manager: Any) -> bool:
         return "leader-election" in manager.health.readiness.names
@@ -92,17 +106,13 @@ async def test_leader_election_runs_only_with_leader_elect_or_shards(wire: Scrip
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("flag", [{"leader_elect": "true"}, {"shards": "4"}])
-async def test_lease_requests_use_separate_connections(
+async def test_assembled_manager_sends_lease_requests_on_separate_connections(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
 ):
     lane, stop = ScriptedWire(), asyncio.Event()
     wires = [wire, lane]
     monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wires.pop(0))
-    flags = {**flag, "console_bind_address": "0"}
-    async with (
-        lease_server() as leases,
-        assembled(PROGRAM, load_settings(flags), [], SettingValues()) as manager,
-    ):
+    async with lease_server() as leases, started({**flag, "console_bind_address": "0"}, []) as manager:
         leases.serve(lane)
         running = asyncio.create_task(manager.run(stop))
         await asyncio.sleep(30)
@@ -118,14 +128,8 @@ async def test_assembly_serves_health_metrics_and_console_unless_their_address_i
     flags = dict.fromkeys(PAGES, "127.0.0.1:0")
     for off in (None, *PAGES):
         flags |= {} if off is None else {off: "0"}
-        with capture_logs() as lines:
-            async with (
-                assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues()) as manager,
-                AsyncExitStack() as stack,
-            ):
-                for lifespan in manager._lifespans:
-                    await stack.enter_async_context(lifespan.enter())
-        served = [line["what"] for line in lines if line["event"] == "serving"]
+        async with serving(flags) as lines:
+            served = [line["what"] for line in lines]
         assert served == [name for flag, name in PAGES.items() if flags[flag] != "0"]
 
 
@@ -138,17 +142,11 @@ async def metrics_answer(
 ) -> tuple[str, int]:
     """Return the scheme of /metrics or another page, and its answer to a client without a token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
-    with capture_logs() as lines:
-        started = assembled(PROGRAM, load_settings(flags), operators, SettingValues())
-        async with started as manager, AsyncExitStack() as stack:
-            for lifespan in manager._lifespans:
-                await stack.enter_async_context(lifespan.enter())
-            [address] = [line["address"] for line in lines if line["event"] == "serving"]
-            session = await stack.enter_async_context(aiohttp.ClientSession())
-            for scheme in ("https", "http"):
-                with suppress(aiohttp.ClientError):
-                    async with session.get(f"{scheme}://{address}{path}", ssl=trusting()) as answer:
-                        return scheme, answer.status
+    async with serving(flags, operators) as [line], aiohttp.ClientSession() as session:
+        for scheme in ("https", "http"):
+            with suppress(aiohttp.ClientError):
+                async with session.get(f"{scheme}://{line['address']}{path}", ssl=trusting()) as answer:
+                    return scheme, answer.status
     raise AssertionError("it is not served")
 
 
@@ -163,16 +161,6 @@ async def test_console_serves_objects_without_a_token_only_outside_of_a_pod(
     assert await metrics_answer({}, server="console", path=path) == ("https", 401)
 
 
-@pytest.mark.virtual_time
-async def test_manager_warns_when_no_console_package_is_installed(
-    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
-):
-    monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
-    await assemble({})
-    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning == "the console is not served: no installed package has one"
-
-
 async def test_metrics_server_uses_the_certificate_of_metrics_cert_path(wire: ScriptedWire, tmp_path: Path):
     flags = {"metrics_secure": "true", "metrics_cert_path": str(tmp_path), "metrics_cert_key": "my.key"}
     with pytest.raises(CannotServe, match=rf"{tmp_path}/tls.crt \(--metrics-cert-path\) cannot be read: No"):
@@ -183,24 +171,20 @@ async def test_metrics_server_uses_the_certificate_of_metrics_cert_path(wire: Sc
     assert await metrics_answer(flags) == ("https", 401)
 
 
-class Distrusted:
-    """Wire whose connection fails with the given TLS error."""
+def distrusted(error: ssl.SSLError) -> Callable[[Sent], Reply]:
+    """Return a step that fails with a TLS error."""
 
-    def __init__(self, error: ssl.SSLError) -> None:
-        self.error = error
+    def step(_: Sent) -> Reply:
+        raise Unreachable("cannot connect (scripted)") from error
 
-    def __call__(self, _: Sent) -> Reply:
-        raise Unreachable("cannot connect (scripted)") from self.error
+    return step
 
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (
-            Distrusted(ssl.SSLCertVerificationError("self-signed certificate")),
-            "does not answer: cannot connect",
-        ),
+        (distrusted(ssl.SSLCertVerificationError("self-signed")), "does not answer: cannot connect"),
         (Reply.status(401, "Unauthorized"), "does not accept the credentials: "),
         (Reply.status(400, "BadRequest"), "does not answer like an API server: "),
         (Reply.status(404, "NotFound"), "does not answer like an API server: "),
@@ -208,22 +192,26 @@ class Distrusted:
         (Reply.json({}), "does not answer like an API server: "),
     ],
 )
-async def test_manager_ends_at_once_after_a_permanent_api_server_error(
+async def test_assembly_fails_soon_after_a_permanent_error_of_the_api_server(
     wire: ScriptedWire, set_up: list[str], step: Any, expected: str
 ):
-    wire.on("GET", "/version", step)
-    with pytest.raises(ServerUnusable) as error:
-        await assemble({})
-    assert str(error.value).startswith(f"the API server https://api.example.com (kubeconfig k) {expected}")
+    for earlier in ([], [Unreached()]):
+        wire.on("GET", "/version", *earlier, step)
+        with pytest.raises(ServerUnusable) as error:
+            await assemble({})
+        assert str(error.value).startswith(
+            f"the API server https://api.example.com (kubeconfig k) {expected}"
+        )
     assert asyncio.get_running_loop().time() < 5
     assert set_up == []
+    assert wire.closed
 
 
 UNAVAILABLE = {
     "refused": Unreached(),
     "silent": Stall(),
     "hangs up": LostBefore(),
-    "handshake": Distrusted(ssl.SSLError("handshake failure")),
+    "handshake": distrusted(ssl.SSLError("handshake failure")),
     "500": Reply.status(500, "InternalError"),
     "503": Reply.status(503, "ServiceUnavailable"),
     "429": Reply.status(429, "TooManyRequests", retry_after=1),
@@ -240,7 +228,7 @@ UNAVAILABLE = {
     ],
     ids=[*UNAVAILABLE, "leader election", "shards"],
 )
-async def test_manager_waits_for_the_api_server_and_is_alive_but_not_ready(
+async def test_assembled_manager_is_alive_but_not_ready_while_it_waits_for_the_api_server(
     wire: ScriptedWire, set_up: list[str], step: Any, flags: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     made: list[Manager] = []
@@ -275,30 +263,13 @@ async def test_manager_waits_for_the_api_server_and_is_alive_but_not_ready(
 
 
 @pytest.mark.virtual_time
-async def test_manager_ends_when_the_started_api_server_refuses_its_credentials(wire: ScriptedWire):
-    wire.on("GET", "/version", *[Unreached()] * 9, Reply.status(401, "Unauthorized"))
-    with pytest.raises(ServerUnusable, match="does not accept the credentials"):
-        await assemble({})
-    assert wire.closed
-
-
-@pytest.mark.virtual_time
-async def test_manager_is_assembled_when_reading_the_server_version_is_forbidden(
-    wire: ScriptedWire, set_up: list[str]
-):
-    wire.on("GET", "/version", Reply.status(403, "Forbidden"))
-    await assemble({})
-    assert len(set_up) == 3
-
-
-@pytest.mark.virtual_time
 async def test_assembly_closes_the_connection_when_an_operator_setup_fails(wire: ScriptedWire):
     class Broken(Plain):
         def setup(self) -> None:
             raise LookupError("nothing there")
 
     with pytest.raises(LookupError):
-        async with assembled(PROGRAM, load_settings({}), [Broken], SettingValues()):
+        async with started({}, [Broken]):
             pytest.fail("it was assembled")
     assert wire.closed
 
@@ -312,7 +283,7 @@ async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_u
             setting = getattr(Settings, f"{name}_bind_address")
             monkeypatch.delenv(f"OPERATOR_MANAGER_{name.upper()}_BIND_ADDRESS", raising=False)
             monkeypatch.setattr(setting, "default", f"127.0.0.1:{taken.getsockname()[1]}")
-        async with assembled(PROGRAM, load_settings({}), [Plain], SettingValues()) as manager:
+        async with started({}, [Plain]) as manager:
             stop = asyncio.Event()
             running = asyncio.create_task(manager.run(stop))
             await asyncio.sleep(0.1)
@@ -324,7 +295,9 @@ async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_u
     ]
 
 
-async def test_console_port_in_use_fails_the_start_before_operators_open_connections(wire: ScriptedWire):
+async def test_assembled_manager_opens_no_connection_of_an_operator_when_the_console_port_is_in_use(
+    wire: ScriptedWire,
+):
     opened: list[str] = []
 
     @asynccontextmanager
@@ -337,9 +310,8 @@ async def test_console_port_in_use_fails_the_start_before_operators_open_connect
             self.manager.add(Lifespan(connection))
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        settings = load_settings({"console_bind_address": f"127.0.0.1:{port}"})
-        async with assembled(PROGRAM, settings, [Opener], SettingValues()) as manager:
+        flags = {"console_bind_address": f"127.0.0.1:{taken.getsockname()[1]}"}
+        async with started(flags, [Opener]) as manager:
             with pytest.raises(CannotStart, match="cannot serve console"):
                 await manager.run(asyncio.Event())
     assert not opened
@@ -365,20 +337,31 @@ async def test_metrics_and_routes_of_operators_need_a_token_only_when_metrics_se
     assert await metrics_answer(secure, path=path, operators=[Called]) == ("https", 401)
 
 
-async def test_assembly_warns_of_a_namespace_that_does_not_exist(wire: ScriptedWire, log_lines: LogLines):
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (
+            {"namespaces": "nope,there,hidden"},
+            "--namespaces: the namespace nope does not exist; the manager goes on",
+        ),
+        (dict.fromkeys(PAGES, "0"), "routes of operators are not served: --metrics-bind-address is 0"),
+        ({}, "the console is not served: no installed package has one"),
+    ],
+    ids=["a namespace that does not exist", "routes without a server", "no package with a console"],
+)
+async def test_assembly_warns_of_settings_without_effect(
+    wire: ScriptedWire,
+    monkeypatch: pytest.MonkeyPatch,
+    log_lines: LogLines,
+    flags: dict[str, str],
+    expected: str,
+):
     wire.on("GET", "/api/v1/namespaces/nope", Reply.status(404, "NotFound", 'namespaces "nope" not found'))
     wire.on("GET", "/api/v1/namespaces/there", Reply.json({"metadata": {"name": "there"}}))
     wire.on("GET", "/api/v1/namespaces/hidden", Reply.status(403, "Forbidden", "you may not"))
-    await assemble({"namespaces": "nope,there,hidden"})
-    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning.startswith("--namespaces: the namespace nope does not exist; the manager goes on")
-
-
-async def test_assembly_warns_when_the_metrics_server_of_added_routes_is_off(
-    wire: ScriptedWire, log_lines: LogLines
-):
-    flags = dict.fromkeys(PAGES, "0")
-    async with assembled(PROGRAM, load_settings(flags), [Called], SettingValues()):
+    if not flags:
+        monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
+    async with started({"metrics_bind_address": "127.0.0.1:0", **flags}, [Called]):
         pass
     [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning == "routes of operators are not served: --metrics-bind-address is 0"
+    assert warning.startswith(expected)

@@ -35,7 +35,9 @@ def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
     return fail
 
 
-def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble):
+def test_run_exits_with_0_after_a_clean_end_and_warns_of_an_unknown_environment_variable(
+    command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+):
     asked = assemble()
     outcome = command("run", "--controllers=*,-foo", "--leader-elect", "--concurrency=pet=3")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
@@ -43,27 +45,27 @@ def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble
     assert settings.leader_elect
     assert settings.concurrency == {"pet": 3}
     assert operators == ["memcached", "pet"]
+    monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
+    warning = json.loads(command("run").err)
+    assert (warning["level"], warning["variable"]) == ("warn", "OPERATOR_MANAGER_LOGLEVEL")
 
 
-def test_run_stops_on_a_signal(command: Command, assemble: Assemble):
+def test_run_ends_on_a_signal_even_before_the_cluster_answers(
+    command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+):
     async def until_stopped(stop: asyncio.Event) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         await stop.wait()
 
-    assemble(until_stopped)
-    outcome = command("run")
-    assert outcome.code == 0
-    [line] = outcome.err.splitlines()
-    assert json.loads(line)["signal"] == "SIGTERM"
-
-
-def test_run_ends_on_a_signal_before_the_cluster_answers(command: Command, monkeypatch: pytest.MonkeyPatch):
     @asynccontextmanager
     async def assembled(*_: object) -> AsyncIterator[None]:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         await asyncio.Event().wait()
         yield
 
+    assemble(until_stopped)
+    outcome = command("run")
+    assert (outcome.code, json.loads(outcome.err)["signal"]) == (0, "SIGTERM")
     monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run").code == 0
 
@@ -145,17 +147,6 @@ def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
 
     monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run", *argv, operators=DECLARING).refusal().startswith(f"run: {expected}")
-
-
-def test_run_warns_of_an_unknown_environment_variable(
-    command: Command, monkeypatch: pytest.MonkeyPatch, assemble: Assemble
-):
-    monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
-    assemble()
-    outcome = command("run")
-    [line] = outcome.err.splitlines()
-    told = json.loads(line)
-    assert (told["level"], told["variable"]) == ("warn", "OPERATOR_MANAGER_LOGLEVEL")
 
 
 def test_run_help_lists_settings_under_their_operator(command: Command):
@@ -247,13 +238,19 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @contextmanager
 def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event]]:
-    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush."""
-    flushed = threading.Event()
+    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush.
+
+    At the end, assert that the handlers of the signals are those of before.
+    """
+    flushed, numbers = threading.Event(), (signal.SIGTERM, signal.SIGINT)
+    handlers = [signal.getsignal(number) for number in numbers]
     with (
         Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
         watchdog.stop_on_signals() as stop,
     ):
+        assert signal.getsignal(signal.SIGTERM) is not handlers[0]
         yield watchdog, stop, flushed
+    assert [signal.getsignal(number) for number in numbers] == handlers
 
 
 @pytest.mark.each_loop
@@ -292,17 +289,3 @@ async def test_second_stop_signal_flushes_the_log_and_exits_even_when_the_loop_i
             assert [line["log_level"] for line in log_lines[:2]] == ["info", "error"]
     assert exits == [1]
     assert log_lines[-1]["event"] == "exiting at once on a second signal"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_stop_signals_restore_the_earlier_handler_on_exit(number: signal.Signals):
-    def earlier(*_: object) -> None:
-        pass
-
-    original = signal.signal(number, earlier)
-    try:
-        with Watchdog() as watchdog, watchdog.stop_on_signals():
-            assert signal.getsignal(number) is not earlier
-        assert signal.getsignal(number) is earlier
-    finally:
-        signal.signal(number, original)

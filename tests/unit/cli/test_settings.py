@@ -66,12 +66,16 @@ def test_environment_variables_can_set_the_settings_file_and_disable_webhooks(
 
 
 def test_watch_namespace_variable_sets_the_namespaces(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    monkeypatch.setenv("WATCH_NAMESPACE", "A")
+    assert "'A' for the environment variable WATCH_NAMESPACE: " in refusal({})
     monkeypatch.setenv("WATCH_NAMESPACE", "a, b")
     assert load_settings({}).namespaces == ("a", "b")
     assert load_settings({"config": write_file("namespaces: [c]")}).namespaces == ("a", "b")
     assert load_settings({"namespaces": "d,e,,d"}).namespaces == ("d", "e")
     monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "e")
     assert load_settings({}).namespaces == ("e",)
+    monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "E")
+    assert "'E' for the environment variable OPERATOR_MANAGER_NAMESPACES: " in refusal({})
 
 
 @pytest.mark.parametrize("name", ["WATCH_NAMESPACE", "OPERATOR_MANAGER_LOG_LEVEL", "OPERATOR_MANAGER_CONFIG"])
@@ -86,40 +90,27 @@ def test_load_settings_ignores_an_empty_variable_and_a_file_key_without_a_value(
 def test_settings_are_equal_from_flags_variables_and_file(
     monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
 ):
+    periods = ("resync_period", "graceful_shutdown_timeout", "shutdown_delay", "leader_elect_retry_period")
+    certificates = (
+        f"{each}_cert_{part}" for each in ("metrics", "webhook") for part in ("path", "name", "key")
+    )
+    texts = ("kubeconfig", "context", "webhook_client_ca_file", "webhook_local_path", *certificates)
     values = {
-        "kubeconfig": "/k",
-        "context": "c",
+        **dict.fromkeys(periods, "5s"),
+        **dict.fromkeys(texts, "some/text"),
+        **dict.fromkeys(("leader_elect", "metrics_secure", "debug_pages"), "true"),
+        **dict.fromkeys(("health_probe_bind_address", "console_bind_address"), "0"),
+        **dict.fromkeys(("metrics_bind_address", "webhook_bind_address"), "127.0.0.1:1"),
+        **dict.fromkeys(("leader_election_id", "leader_election_namespace", "webhook_name_prefix"), "mine"),
         "namespaces": "a,b",
         "controllers": "*,-foo",
         "concurrency": "foo=2",
         "max_concurrent_rollouts": "foo=0",
-        "resync_period": "1h",
-        "graceful_shutdown_timeout": "1m",
-        "shutdown_delay": "5s",
-        "leader_elect": "true",
-        "leader_election_id": "x.example.com",
-        "leader_election_namespace": "ns",
         "shards": "8",
         "leader_elect_lease_duration": "60s",
         "leader_elect_renew_deadline": "40s",
-        "leader_elect_retry_period": "5s",
-        "metrics_bind_address": "127.0.0.1:1",
-        "metrics_secure": "true",
-        "metrics_cert_path": "/certificates",
-        "metrics_cert_name": "metrics.crt",
-        "metrics_cert_key": "metrics.key",
-        "health_probe_bind_address": "0",
-        "console_bind_address": "0",
-        "debug_pages": "true",
         "enable_webhooks": "false",
-        "webhook_bind_address": ":1",
         "webhook_certificates": "files",
-        "webhook_cert_path": "/webhook",
-        "webhook_cert_name": "webhook.crt",
-        "webhook_cert_key": "webhook.key",
-        "webhook_client_ca_file": "clients.crt",
-        "webhook_local_path": "elsewhere",
-        "webhook_name_prefix": "mine-",
         "log_level": "warn",
         "log_format": "json",
     }
@@ -142,18 +133,14 @@ def test_settings_are_equal_from_flags_variables_and_file(
     assert {each.name.replace("-", "_") for each in OWN if by_flags.is_given(each)} == values.keys()
 
 
-@pytest.mark.parametrize(
-    ("text", "url"),
-    [
-        ("https://dev.example.test:9443", "https://dev.example.test:9443"),
-        ("https://10.0.0.1:9443/", "https://10.0.0.1:9443"),
-        ("https://[::1]:9443", "https://[::1]:9443"),
-        ("https://dev.example.test", "https://dev.example.test"),
-    ],
-)
-def test_webhook_url_accepts_host_with_or_without_port(monkeypatch: pytest.MonkeyPatch, text: str, url: str):
-    monkeypatch.setenv("OPERATOR_MANAGER_WEBHOOK_URL", text)
-    assert load_settings({}).webhook_url == url
+def test_webhook_url_accepts_host_with_or_without_port():
+    for text in (
+        "https://dev.example.test:9443",
+        "https://10.0.0.1:9443/",
+        "https://[::1]:9443",
+        "https://a.test",
+    ):
+        assert load_settings({"webhook_url": text}).webhook_url == text.rstrip("/")
 
 
 def test_settings_file_accepts_yaml_booleans_lists_mappings_and_numbers(write_file: WriteFile):
@@ -185,7 +172,6 @@ def refusal(flags: dict[str, str]) -> str:
         ("namespaces", "good,Bad", "a namespace is expected"),
         ("leader_election_namespace", "a.b", "a namespace is expected"),
         ("leader_election_id", "Not_A_Name", "an object's name is expected"),
-        ("concurrency", "memcached", "NAME=N is expected"),
         ("concurrency", "memcached=0", "NAME=N is expected"),
         ("concurrency", "memcached=10001", "NAME=N is expected, N a whole number from 1 to 10000"),
         ("max_concurrent_rollouts", "memcached=-1", "N a whole number from 0 to"),
@@ -220,13 +206,6 @@ def test_load_settings_error_names_flag_and_expected_form_of_an_invalid_value(
     assert expected in text
 
 
-def test_load_settings_error_names_the_variable_of_an_invalid_value(monkeypatch: pytest.MonkeyPatch):
-    for name, value in (("WATCH_NAMESPACE", "A"), ("OPERATOR_MANAGER_LOG_LEVEL", "loud")):
-        monkeypatch.setenv(name, value)
-        assert f"{value!r} for the environment variable {name}: " in refusal({})
-        monkeypatch.delenv(name)
-
-
 @pytest.mark.parametrize(
     ("text", "shown", "key"),
     [
@@ -235,12 +214,10 @@ def test_load_settings_error_names_the_variable_of_an_invalid_value(monkeypatch:
         ("graceful-shutdown-timeout: .nan", "'nan'", "graceful-shutdown-timeout"),
         ("kubeconfig: 2021-04-01", "'2021-04-01'", "kubeconfig"),
         ("concurrency: {memcached: yes}", "'memcached=True'", "concurrency"),
-        ("namespaces: {a: b}", "'a=b'", "namespaces"),
         ("namespaces: [1]", "'[1]'", "namespaces"),
         ("metrics-bind-address: false", "'false'", "metrics-bind-address"),
         ("kubeconfig: [a]", "\"['a']\"", "kubeconfig"),
         ("namespaces: no", "'False'", "namespaces"),
-        ("leader-elect: [true]", "'[True]'", "leader-elect"),
     ],
 )
 def test_load_settings_error_names_file_and_key_of_an_invalid_value(
@@ -254,14 +231,13 @@ def test_load_settings_error_names_file_and_key_of_an_invalid_value(
     ("text", "expected"),
     [
         ("loglevel: info", "unknown key 'loglevel'; did you mean 'log-level'?"),
-        ("zzz: 1", "unknown key 'zzz'"),
         ("1: 1", "unknown key 1"),
         ("config: other.yaml", "unknown key 'config'"),
         ("- a", "a mapping of settings is expected"),
         ("a: [", "not valid YAML in line 2, column 1: "),
         (
-            "log-level: info\nlog-format: json\nlog-level: warn\n",
-            "not valid YAML in line 3, column 1: 'log-level' is there twice",
+            "log-level: info\nlog-level: warn\n",
+            "not valid YAML in line 2, column 1: 'log-level' is there twice",
         ),
         ("log-level: " + "9" * 5000, "not valid YAML in line 1, column 12: it is a number"),
         ("log-level: " + "[" * 250, "not valid YAML in line 1, column 211: it is nested"),
@@ -275,10 +251,7 @@ def test_load_settings_error_names_an_invalid_settings_file(write_file: WriteFil
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (
-            {"metrics_cert_path": "/c"},
-            "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP",
-        ),
+        ({"metrics_cert_path": "/c"}, "--metrics-cert-path is given without --metrics-secure"),
         ({"leader_elect_lease_duration": "10s"}, "--leader-elect-lease-duration (10s) must be longer than"),
         ({"leader_elect_retry_period": "9s"}, "--leader-elect-renew-deadline (10s) must be longer than"),
         ({"leader_elect_renew_deadline": "-1s"}, "--leader-elect-renew-deadline must be longer than zero"),
@@ -286,12 +259,9 @@ def test_load_settings_error_names_an_invalid_settings_file(write_file: WriteFil
         ({"webhook_certificates": "local"}, "--webhook-certificates=local needs --webhook-url"),
         (
             {"webhook_certificates": "secret", "webhook_cert_path": "/c"},
-            "--webhook-cert-path is given, and not used by --webhook-certificates=secret",
+            "--webhook-cert-path is given, and not used by",
         ),
-        (
-            {"webhook_cert_path": "/c", "webhook_url": "https://localhost:9443"},
-            "--webhook-url is given with --webhook-cert-path",
-        ),
+        ({"webhook_cert_path": "/c", "webhook_url": "https://localhost:9443"}, "--webhook-url is given with"),
     ],
 )
 def test_conflicting_settings_are_refused_with_the_names_of_their_flags(flags: dict[str, str], told: str):

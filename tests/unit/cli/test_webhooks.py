@@ -1,22 +1,25 @@
-"""Webhook server of a manager: the conditions on which it runs, and the log lines about it."""
+"""Webhook server of a manager: its conditions, its log lines, and whether the API server reaches it."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from structlog.testing import capture_logs
+from yarl import URL
 
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
 from manager import webhook
 from manager.cli import webhooks
 from manager.cli.assembly import assembled
-from manager.cli.webhooks import AGAIN_EVERY, NotCalled, certificate_way
-from manager.kube.config import IN_CLUSTER
+from manager.cli.webhooks import AGAIN_EVERY, NotCalled, certificate_way, reached_address
+from manager.kube.config import IN_CLUSTER, ClusterConfig
 from manager.operator import AnyOperator
 from manager.settings import SettingsError, SettingValues
 from manager.tls.served import ClientAuthorities
@@ -24,14 +27,13 @@ from manager.util.address import BindAddress
 from manager.webhook import AdmissionRequest
 from tests.support.certificates import Authority
 from tests.support.kinds import GadgetOperator
-from tests.support.scripted_wire import ScriptedWire
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Config, Plain
 from tests.unit.conftest import LogLines
+from tests.unit.connected import connected
 
 AUTHORITY = Authority("of the API server")
-
-pytestmark = pytest.mark.virtual_time
 
 
 class With(Plain):
@@ -55,13 +57,20 @@ async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple
     return served, [line["event"] for line in lines if line["logger_name"] == "webhook"]
 
 
-async def test_webhooks_of_a_disabled_operator_are_served(wire: ScriptedWire):
-    assert await assemble(FILES) == (True, [])
-
-
-@pytest.mark.parametrize("off", [{"enable_webhooks": "false"}, {"webhook_bind_address": "0"}])
-async def test_webhooks_can_be_turned_off(wire: ScriptedWire, off: dict[str, str]):
-    assert await assemble({**FILES, **off}) == (False, ["webhooks are off, as the settings say"])
+@pytest.mark.parametrize(
+    ("flags", "known", "outcome"),
+    [
+        ({}, With, (True, [])),
+        ({"enable_webhooks": "false"}, With, (False, ["webhooks are off, as the settings say"])),
+        ({"webhook_bind_address": "0"}, With, (False, ["webhooks are off, as the settings say"])),
+        ({}, OPERATORS[0], (False, [])),
+    ],
+    ids=["a disabled operator", "off", "no address", "no webhook"],
+)
+async def test_webhooks_are_served_when_any_known_operator_has_webhooks_unless_they_are_off(
+    wire: ScriptedWire, flags: dict[str, str], known: AnyOperator, outcome: tuple[bool, list[str]]
+):
+    assert await assemble({**FILES, **flags}, known=known) == outcome
 
 
 async def test_webhooks_are_off_with_a_logged_hint_when_the_api_server_cannot_reach_this_machine(
@@ -84,7 +93,7 @@ async def test_webhooks_are_off_with_a_logged_hint_when_the_api_server_cannot_re
         ({"webhook_url": "https://dev.example.test:9443", "webhook_bind_address": "127.0.0.1:9443"}, False),
     ],
 )
-async def test_webhook_flags_that_prevent_calls_of_the_api_server_cause_a_warning_with_a_remedy(
+async def test_assembly_warns_of_webhook_flags_that_prevent_calls_of_the_api_server(
     wire: ScriptedWire, flags: dict[str, str], warned: bool, tmp_path: Path
 ):
     served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})
@@ -102,6 +111,7 @@ async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
     assert await assemble({"webhook_local_path": str(tmp_path)}) == (True, [])
 
 
+@pytest.mark.virtual_time
 async def test_webhooks_start_later_when_the_api_server_was_at_first_too_slow(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log_lines: LogLines
 ):
@@ -132,6 +142,7 @@ async def test_webhooks_start_later_when_the_api_server_was_at_first_too_slow(
     )
 
 
+@pytest.mark.virtual_time
 async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
 ):
@@ -148,15 +159,6 @@ async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     assert "--webhook-url" in log_lines[-1]["event"]
 
 
-async def test_manager_logs_nothing_about_webhooks_when_no_operator_has_webhooks(wire: ScriptedWire):
-    assert await assemble(FILES, known=OPERATORS[0]) == (False, [])
-
-
-async def test_webhook_server_is_unready_until_it_has_a_certificate(wire: ScriptedWire):
-    async with assembled(PROGRAM, load_settings(FILES), (), SettingValues(), (With,)) as manager:
-        assert "no certificate" in str(manager.health.readiness.problem("webhook"))
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -169,7 +171,7 @@ async def test_webhook_server_is_unready_until_it_has_a_certificate(wire: Script
     ],
     ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )
-async def test_unreadable_client_authority_file_is_reported_at_the_start(
+async def test_assembly_refuses_a_client_authority_file_without_an_authority(
     wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str
 ):
     file = tmp_path / "ca.crt"
@@ -180,7 +182,7 @@ async def test_unreadable_client_authority_file_is_reported_at_the_start(
 
 
 @pytest.mark.parametrize(("operator", "required"), [(With, True), (GadgetOperator, False)])
-async def test_client_certificate_is_required_unless_a_kind_is_converted(
+async def test_webhooks_require_a_client_certificate_unless_a_kind_is_converted(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, operator: AnyOperator, required: bool
 ):
     made: list[bool] = []
@@ -213,3 +215,108 @@ def test_certificate_way_depends_on_flags_and_config_source(
 ):
     config: Any = Config(source)
     assert certificate_way(load_settings(flags), config) == way
+
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Server:
+    """API server that can or cannot reach this machine."""
+
+    def __init__(self, *, calls: bool = True, allowed: bool = True, says: str = "") -> None:
+        self.wire = ScriptedWire()
+        self._calls = calls
+        self._says = says or "failed calling webhook"
+        self._url = ""
+        self.wire.on("POST", REVIEWS, Reply.json({"status": {"allowed": allowed}}))
+        self.wire.on("POST", CONFIGURATIONS, self._register)
+        self.wire.on("DELETE", f"{CONFIGURATIONS}/*", Reply.json({}))
+        self.wire.on("POST", CONFIG_MAPS, self._create)
+
+    def _register(self, request: Sent) -> Reply:
+        [webhook] = request.json()["webhooks"]
+        self._url = webhook["clientConfig"]["url"]
+        return Reply.json({})
+
+    async def _create(self, request: Sent) -> Reply:
+        assert request.query["dryRun"] == "All"
+        if self._calls:
+            at = urlsplit(self._url)
+            _, writer = await asyncio.open_connection(at.hostname, at.port)
+            writer.write(b"\x16\x03\x01")
+            await writer.drain()
+            writer.close()
+        return Reply.status(500, "InternalError", self._says)
+
+
+async def tried(server: Server, flags: dict[str, str], at: str = "https://127.0.0.1:6443") -> tuple[str, str]:
+    transport = connected(server.wire).transport
+    no_credentials: Any = None
+    config = ClusterConfig(server=URL(at), source="kubeconfig k", credentials=no_credentials, tls=None)
+    address, url = await reached_address(load_settings(flags), transport, config, PROGRAM)
+    return str(address), url
+
+
+def left(server: Server) -> int:
+    """Return the number of webhook configurations left on the server."""
+    return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
+
+
+async def test_reached_address_returns_a_free_local_port_when_the_server_calls():
+    server = Server()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address, url = await tried(server, {})
+        assert url == f"https://{address}"
+        assert address.startswith("127.0.0.1:")
+        assert not address.endswith(f":{taken.getsockname()[1]}")
+    assert left(server) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("127.0.0.1:19443", "https://127.0.0.1:19443"),
+        (":19443", "https://127.0.0.1:19443"),
+        ("0.0.0.0:19443", "https://127.0.0.1:19443"),
+        ("[::1]:19443", "https://[::1]:19443"),
+    ],
+)
+async def test_reached_address_uses_the_given_bind_address(given: str, url: str):
+    assert await tried(Server(), {"webhook_bind_address": given}) == (given, url)
+
+
+@pytest.mark.parametrize(
+    ("says", "problem", "is_temporary"),
+    [
+        ('failed calling webhook "reach": connection refused', "it may run in a container$", False),
+        ("", r"has called no webhook within 0\.05 s$", True),
+        ("context deadline exceeded", r"has called no webhook within 0\.05 s$", True),
+    ],
+)
+async def test_reached_address_raises_not_called_when_the_server_cannot_call_or_is_slow(
+    monkeypatch: pytest.MonkeyPatch, says: str, problem: str, is_temporary: bool
+):
+    monkeypatch.setattr(webhooks, "_PATIENCE", 0.05)
+    server = Server(calls=False, says=says)
+    with pytest.raises(NotCalled, match=problem) as error:
+        await tried(server, {})
+    assert error.value.passing is is_temporary
+    assert left(server) == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "problem", "asked"),
+    [
+        ("https://127.0.0.1:6443", "^these credentials may not register any$", [REVIEWS]),
+        ("https://cluster.test:6443", r"server https://cluster\.test:6443.* is not on this machine$", []),
+    ],
+)
+async def test_reached_address_registers_no_webhook_without_rights_or_for_another_machine(
+    at: str, problem: str, asked: list[str]
+):
+    server = Server(allowed=False)
+    with pytest.raises(NotCalled, match=problem):
+        await tried(server, {}, at)
+    assert [each.path for each in server.wire.requests] == asked

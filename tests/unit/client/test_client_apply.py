@@ -375,7 +375,7 @@ async def test_apply_raises_protocol_error_when_owner_references_are_malformed(s
     owners = [{"controller": True, "name": 5, "kind": "hunter2"}]
     scene.there(Reply.json({"metadata": {**METADATA, "ownerReferences": owners}}))
     owner = Deployment(metadata=ObjectMeta(name="owner", namespace="team", uid="o"), spec={})
-    with pytest.raises(ProtocolError, match=r"^not a Deployment object$"):
+    with pytest.raises(ProtocolError, match=r"^not a Deployment object: Expected `str`, got `int`"):
         await scene.apply(WANTED, owner=owner)
 
 
@@ -479,7 +479,7 @@ def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
 async def test_apply_refuses_an_object_that_its_owner_does_not_control(
     scene: Scene, owner: dict[str, Any], message: str, controller: str | None
 ):
-    metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": [owner]}
+    metadata = {**METADATA, "uid": "theirs", "ownerReferences": [owner]}
     scene.there(Reply.json({"metadata": metadata, "spec": {}}))
     with pytest.raises(OwnedByOther) as refused:
         await scene.apply(WANTED, owner=OWNER)
@@ -505,6 +505,16 @@ async def test_apply_refuses_unknown_metadata_fields_without_a_request(scene: Sc
         await scene.apply(wanted)
     assert str(error.value) == message
     assert scene.wire.requests == []
+
+
+@pytest.mark.parametrize("exists", [False, True])
+async def test_apply_error_of_the_server_suggests_the_most_similar_field(scene: Scene, exists: bool):
+    message = 'strict decoding error: unknown field "spec.replica"'
+    scene.there(stored(5) if exists else Reply.status(404, "NotFound"))
+    scene.wire.on("POST", COLLECTION, Reply.status(400, "BadRequest", message))
+    scene.answers(Reply.status(400, "BadRequest", message))
+    with pytest.raises(BadRequest, match=f"{message}; did you mean spec.replicas?"):
+        await scene.apply(WANTED)
 
 
 async def test_apply_accepts_an_object_with_every_field_that_a_server_sets(scene: Scene):

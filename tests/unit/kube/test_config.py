@@ -207,23 +207,17 @@ def with_program(**changes: Any) -> dict[str, Any]:
             for address in ("https://jane:hunter2@a:port", "jane:hunter2@a", "https://jane:12/hunter2@a")
         ),
         *(
-            (
-                kubeconfig({"server": "a:6443"}, user),
-                "'a:6443' does not say https://, .* and there the credentials of user 'a' are not sent$",
-            )
+            (kubeconfig({"server": "a:6443"}, user), "and there the credentials of user 'a' are not sent$")
             for user in CREDENTIALS
         ),
         *(
             (
                 kubeconfig({"server": "a:6443", key: value}, {"as": "jane"}),
-                f"it means plain HTTP, and there {key} has no meaning$",
+                f"and there {key} has no meaning$",
             )
             for key, value in (("certificate-authority", "ca.crt"), ("insecure-skip-tls-verify", True))
         ),
-        (
-            kubeconfig({"certificate-authority": "none"}),
-            "'a': certificate-authority: .*/none cannot be read",
-        ),
+        (kubeconfig({"certificate-authority": "none"}), "certificate-authority: .*/none cannot be read"),
         (kubeconfig({"certificate-authority-data": "eHg="}), "certificate-authority-data: contains no PEM"),
         (
             kubeconfig({"insecure-skip-tls-verify": True, "certificate-authority-data": "eHg="}),
@@ -241,21 +235,12 @@ def with_program(**changes: Any) -> dict[str, Any]:
         (kubeconfig(user={"client-certificate": "crt"}), "user 'a' has no client-key"),
         (kubeconfig(user={"client-key": "-----BEGIN\nhunter2"}), "client-key cannot be the name of a file$"),
         (kubeconfig(user={"tokenFile": "none"}), "user 'a': tokenFile: .*/none cannot be read"),
-        (
-            kubeconfig(user={"token": ["hunter2"]}),
-            r"Expected `str \| null`, got `array` - at `\$.users\[0\]",
-        ),
-        (
-            kubeconfig(user={"auth-provider": {}, "token": "x"}),
-            "'a': auth-provider is not supported: use exec",
-        ),
+        (kubeconfig(user={"token": ["hunter2"]}), r"got `array` - at `\$.users\[0\]"),
+        (kubeconfig(user={"auth-provider": {}, "token": "x"}), "auth-provider is not supported: use exec"),
         (kubeconfig(user={"as": "jane\nX-Other: 1"}), "user 'a': as: .* is not one line of text"),
         (kubeconfig(user={"as-groups": ["system:masters"]}), "user 'a' impersonates nobody: 'as' is missing"),
         *(
-            (
-                kubeconfig(user={"client-certificate": "c", "client-key-data": data}),
-                "'a': client-key-data: not base64",
-            )
+            (kubeconfig(user={"client-certificate": "c", "client-key-data": data}), "key-data: not base64")
             for data in ("schl\u00fcssel", "YWJj=", "YWJj====", "YQ=", "YQ==YQ==", "YW Jj")
         ),
     ],
@@ -386,37 +371,31 @@ USER = config_module._User.__struct_encode_fields__
 PROGRAM = ExecSpec.__struct_encode_fields__
 
 
-def odd_document(**sections: Any) -> dict[str, Any]:
-    cluster = {"server": "https://a:1", **sections.pop("cluster", {})}
-    user = sections.pop("user", {"as": "jane"})
-    if "exec" in sections:
-        program = {"command": "none-such", "apiVersion": V1BETA1, "provideClusterInfo": True}
-        user = {"exec": {**program, **sections.pop("exec")}}
-    return document(
-        clusters=[{"name": "a", "cluster": cluster}], users=[{"name": "a", "user": user}], **sections
-    )
-
-
 def odd_documents() -> Iterator[Any]:
+    """Yield kubeconfigs with one odd value each."""
+    program = {"command": "none-such", "apiVersion": V1BETA1, "provideClusterInfo": True}
+    jane = {"as": "jane"}
     for odd in ODD:
         yield odd
         for key in ("current-context", "contexts", "clusters", "users"):
-            yield {**odd_document(), key: odd}
+            yield {**kubeconfig(user=jane), key: odd}
         for key, kind in itertools.product(("name", "context"), ("cluster", "user", "namespace")):
             context = {"cluster": "a", "user": "a", kind: odd}
-            yield odd_document(contexts=[{"name": "a", "context": context, key: odd}])
+            yield {**kubeconfig(user=jane), "contexts": [{"name": "a", "context": context, key: odd}]}
         for key in CLUSTER:
-            yield odd_document(cluster={key: odd})
-            yield odd_document(cluster={key: odd}, exec={})
+            yield kubeconfig({key: odd}, jane)
+            yield kubeconfig({key: odd}, {"exec": program})
         for key in USER:
-            yield odd_document(user={"as": "jane", key: odd})
-        yield odd_document(user={"as-user-extra": {"a": odd}, "as": "jane"})
-        yield odd_document(user={"as-groups": [odd], "as": "jane"})
-        for key in ("certificate", "key"):
-            yield odd_document(user={"client-certificate": "a", "client-key": "b", f"client-{key}-data": odd})
-        for key in PROGRAM:
-            yield odd_document(exec={key: odd})
-        yield odd_document(exec={"env": [{"name": odd, "value": odd}]})
+            yield kubeconfig(user={**jane, key: odd})
+        for user in (
+            {"as-user-extra": {"a": odd}, **jane},
+            {"as-groups": [odd], **jane},
+            {"client-certificate": "a", "client-key": "b", "client-certificate-data": odd},
+            {"client-certificate": "a", "client-key": "b", "client-key-data": odd},
+            {"exec": {**program, "env": [{"name": odd, "value": odd}]}},
+            *({"exec": {**program, key: odd}} for key in PROGRAM),
+        ):
+            yield kubeconfig(user=user)
 
 
 def test_kubeconfig_with_arbitrary_values_is_read_or_refused_in_one_line(

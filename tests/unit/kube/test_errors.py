@@ -25,12 +25,12 @@ def status(code: int, reason: str, message: str = "m", **details: object) -> byt
     return orjson.dumps(value)
 
 
-def test_expired_continue_token_error_contains_a_new_token():
+def test_gone_error_of_an_expired_continue_token_contains_the_new_token():
     value = {"kind": "Status", "code": 410, "reason": "Expired", "metadata": {"continue": "token"}}
-    error = error_from(410, {}, orjson.dumps(value))
-    assert isinstance(error, Gone)
-    assert error.resume == "token"
-    assert error_from(410, {}, status(410, "Expired")).resume == ""
+    for body, token in ((orjson.dumps(value), "token"), (status(410, "Expired"), "")):
+        error = error_from(410, {}, body)
+        assert isinstance(error, Gone)
+        assert error.resume == token
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,17 @@ def test_error_from_keeps_the_details_of_the_status():
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("status", "body", "message"),
     [
-        (b"", "502 Bad Gateway"),
-        (b"upstream  connect\nerror", "502 Bad Gateway: upstream connect error"),
-        (b"\xff\xfe", "502 Bad Gateway: \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"),
-        (b"x" * 5000, "502 Bad Gateway: " + "x" * 300),
+        (599, b"", "599"),
+        (502, b"", "502 Bad Gateway"),
+        (502, b"upstream  connect\nerror", "502 Bad Gateway: upstream connect error"),
+        (502, b"\xff\xfe", "502 Bad Gateway: \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"),
+        (502, b"x" * 5000, "502 Bad Gateway: " + "x" * 300),
     ],
 )
-def test_plain_text_response_becomes_a_readable_error(body: bytes, message: str):
-    error = error_from(502, {"Content-Type": "text/plain; charset=utf-8"}, body)
+def test_error_from_has_a_readable_message_for_a_plain_text_response(status: int, body: bytes, message: str):
+    error = error_from(status, {"Content-Type": "text/plain; charset=utf-8"}, body)
     assert isinstance(error, ServerError)
     assert str(error) == message
 
@@ -87,16 +88,9 @@ def test_plain_text_response_becomes_a_readable_error(body: bytes, message: str)
         ({"Content-Type": "application/json"}, b'{"kind":"Status","message":"hunter2'),
     ],
 )
-def test_error_does_not_quote_a_response_other_than_status_or_plain_text(
-    headers: dict[str, str], body: bytes
-):
+def test_error_from_quotes_only_a_status_or_plain_text(headers: dict[str, str], body: bytes):
     assert str(error_from(502, headers, body)) == "502 Bad Gateway"
     assert str(status_error(body)) == "an error that is no Status"
-
-
-def test_status_error_without_a_message_names_its_status_code():
-    assert str(error_from(599, {}, b"")) == "599"
-    assert str(ApiError(404, "NotFound")) == "the API server answered 404 NotFound"
 
 
 def test_retry_after_comes_from_the_header_or_else_from_the_status_details():

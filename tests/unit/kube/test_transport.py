@@ -158,19 +158,6 @@ async def test_request_releases_its_connection_when_it_times_out_or_is_cancelled
     assert wire.in_progress == 0
 
 
-@pytest.mark.parametrize("answer", [Stall(), Reply.status(429, retry_after=5)], ids=["in flight", "waiting"])
-async def test_transport_fence_ends_a_write_in_progress(
-    transport: Transport, wire: ScriptedWire, answer: Step
-):
-    wire.on("POST", "/api", answer, Reply(201, b""))
-    task = asyncio.create_task(transport.request("POST", "/api"))
-    await asyncio.sleep(1)
-    transport.fence("lost the lease")
-    with pytest.raises(Fenced, match="lost the lease"):
-        await task
-    assert (len(wire.requests), wire.aborts) == (1, 1)
-
-
 async def test_stream_yields_pieces_as_they_arrive_until_the_server_ends_it(
     transport: Transport, wire: ScriptedWire
 ):
@@ -283,25 +270,21 @@ async def test_transport_logs_each_server_warning_once(transport: Transport, wir
 
 
 async def test_transport_checks_the_permit_of_a_write_when_the_connection_is_ready(
-    transport: Transport, wire: ScriptedWire
+    transport: Transport, wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch
 ):
-    permits: list[object] = []
-    wire.on("GET", "/api", Reply())
-    wire.on("PUT", "/api", Reply())
     exchange = wire.exchange
 
-    def recording(request: WireRequest) -> object:
-        permits.append(request.permit)
+    def fenced_while_connecting(request: WireRequest) -> object:
         if request.permit is not None:
             transport.fence("lost the lease while the connection was made")
         return exchange(request)
 
-    wire.exchange = recording  # type: ignore[method-assign,assignment]
+    monkeypatch.setattr(wire, "exchange", fenced_while_connecting)
+    wire.on("GET", "/api", Reply())
     await transport.request("GET", "/api")
     with pytest.raises(Fenced, match="while the connection was made"):
         await transport.request("PUT", "/api")
-    assert permits[0] is None
-    assert len(wire.requests) == 1
+    assert [sent.method for sent in wire.requests] == ["GET"]
 
 
 PATH = "/api/v1/namespaces/default/configmaps/x"
@@ -382,6 +365,20 @@ class TestTransportWrites:
         await asyncio.create_task(transport.request("PUT", PATH), context=beside)
         assert (len(wire.sent("PUT")), wire.aborts) == (1, 0)
 
+    @pytest.mark.parametrize(
+        "step", [Stall(), Reply.status(429, retry_after=5)], ids=["in flight", "waiting"]
+    )
+    async def test_transport_fence_ends_a_write_in_progress(
+        self, transport: Transport, wire: ScriptedWire, step: Step
+    ):
+        wire.on("PUT", PATH, step, Reply())
+        writing = asyncio.create_task(transport.request("PUT", PATH))
+        await asyncio.sleep(1)
+        transport.fence("lost the lease")
+        with pytest.raises(Fenced, match="lost the lease"):
+            await writing
+        assert (len(wire.requests), wire.aborts) == (1, 1)
+
     @pytest.mark.parametrize("is_beside", [False, True])
     async def test_fence_work_aborts_a_write_in_flight_unless_it_is_allowed_after_stop(
         self, transport: Transport, wire: ScriptedWire, is_beside: bool
@@ -413,19 +410,28 @@ class TestTransportWrites:
             assert isinstance((await failing)[0], ConnectionLost)
             assert transport.writes_in_flight == 0
 
-    async def test_write_needs_the_permit_of_the_innermost_require_permit_block(
+    async def test_write_needs_the_permit_of_the_innermost_block_in_which_its_task_began(
         self, transport: Transport, wire: ScriptedWire
     ):
         ours, others = Term(), Term()
         others.over = True
+
+        async def write_later() -> None:
+            await asyncio.sleep(10)
+            await transport.request("PUT", PATH)
+
         with require_permit(others.permit):
             with pytest.raises(Fenced, match="the range is another's"):
                 await transport.request("PUT", PATH)
             assert await transport.request("GET", PATH) == b""
             with require_permit(ours.permit):
                 await transport.request("PUT", PATH)
+                later = asyncio.create_task(write_later())
         await transport.request("PUT", PATH)
         assert len(wire.sent("PUT")) == 2
+        ours.over = True
+        with pytest.raises(Fenced, match="the range is another's"):
+            await later
 
     async def test_transport_checks_the_write_permit_before_each_attempt(
         self, transport: Transport, wire: ScriptedWire
@@ -439,18 +445,3 @@ class TestTransportWrites:
         with pytest.raises(Fenced, match="the range is another's"):
             await writing
         assert len(wire.sent("PUT")) == 1
-
-    async def test_task_started_by_a_reconcile_needs_the_write_permit_of_the_reconcile(
-        self, transport: Transport
-    ):
-        term = Term()
-
-        async def later() -> None:
-            await asyncio.sleep(10)
-            await transport.request("PUT", PATH)
-
-        with require_permit(term.permit):
-            left = asyncio.create_task(later())
-        term.over = True
-        with pytest.raises(Fenced, match="the range is another's"):
-            await left

@@ -294,7 +294,7 @@ def test_condition_error_names_the_condition_when_status_or_reason_is_invalid(
         ctx.condition(AVAILABLE, status, reason)
 
 
-def test_blocked_refuses_an_invalid_reason():
+def test_blocked_exception_refuses_an_invalid_reason():
     with pytest.raises(ValueError, match=r"^Blocked: reason 'no image' has to be one word in CamelCase$"):
         Blocked("no image", "there is none")
 
@@ -353,7 +353,7 @@ class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
         (StableStatus, "NoImage", {}),
     ],
 )
-async def test_condition_set_by_blocked_is_cleared_when_the_operator_sets_no_condition(
+async def test_condition_set_by_a_blocked_exception_is_cleared_when_the_next_reconcile_sets_no_condition(
     status: type[Status], reason: str, left: dict[str, tuple[str, str]], restarted: bool
 ):
     blocked = [True]
@@ -382,7 +382,7 @@ async def test_condition_set_by_blocked_is_cleared_when_the_operator_sets_no_con
         assert found == left
 
 
-async def test_condition_set_by_the_operator_is_kept_after_blocked_has_ended():
+async def test_condition_set_by_the_operator_is_kept_when_an_object_is_no_longer_blocked():
     steps = iter(["set", "blocked", "set once"])
 
     async def act(_: Doing, obj: Any, ctx: Context) -> None:

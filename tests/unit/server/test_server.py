@@ -1,24 +1,41 @@
+"""The HTTP server: certificates, addresses, routes of operators, and pages that need a token."""
+
 from __future__ import annotations
 
 import asyncio
+import io
+import random
 import socket
 import ssl
-from contextlib import AbstractAsyncContextManager
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 import trustme
 from aiohttp import web
+from structlog.testing import capture_logs
 
-from manager.server import Limits
-from manager.server.server import CannotServe
+from manager.kube.transport import Transport
+from manager.process.manager import CannotStart, Manager
+from manager.server import HttpServer, Limits
+from manager.server.access import WAITING, Access
+from manager.server.server import CannotServe, guarded, serve
+from manager.telemetry.metrics import Metrics
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
 from manager.util.address import BindAddress
+from manager.util.program import Program
 from tests.support.certificates import trusting
-from tests.support.served_pages import serving
+from tests.support.eventually import eventually_async
+from tests.support.reviews import RIGHTS, TOKENS, access_by, api_server, reviewed_rights, serve_reviews
+from tests.support.scripted_wire import Delayed, Reply, ScriptedWire
+from tests.support.served_pages import Headers, ServePages, Site, serving
 from tests.unit.conftest import LogLines
+from tests.unit.server.test_connection import client, refuses, site
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 
@@ -70,7 +87,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
 
 
-def site(secret: Secret) -> AbstractAsyncContextManager[BindAddress]:
+def https_site(secret: Secret) -> AbstractAsyncContextManager[BindAddress]:
     return serving("pages", ANY_PORT, {"/": hello}, certificate=secret.certificate)
 
 
@@ -98,7 +115,7 @@ async def test_https_server_presents_a_renewed_certificate_and_keeps_open_connec
     authority: trustme.CA, secret: Secret, name: str
 ):
     client = trusting(authority.cert_pem.bytes())
-    async with site(secret) as address:
+    async with https_site(secret) as address:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", address.port, ssl=client, server_hostname=name
         )
@@ -120,7 +137,7 @@ async def test_server_refuses_clients_without_tls_1_2(
 ):
     """TLS 1.3 allows endless key updates."""
     client = trusting(authority.cert_pem.bytes())
-    async with site(secret) as address:
+    async with https_site(secret) as address:
         assert await presented(address, client, "localhost")  # one that would take either
         client.set_ciphers("ALL:@SECLEVEL=0")
         client.maximum_version = ssl.TLSVersion.MAXIMUM_SUPPORTED
@@ -218,3 +235,269 @@ async def test_server_stop_ends_a_request_that_takes_longer_than_the_drain_limit
         await started.wait()
     with pytest.raises(aiohttp.ClientError):
         await request
+
+
+LONG = 30.0
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/hello/{name}")
+async def greet(request: web.Request) -> web.Response:
+    return web.Response(text=f"hello {request.match_info['name']}")
+
+
+@routes.post("/echo")
+async def echo(request: web.Request) -> web.Response:
+    return web.Response(body=await request.read())
+
+
+class Callbacks:
+    """A manager whose operators have handlers of their own."""
+
+    def __init__(self) -> None:
+        metrics, rng = Metrics(), random.Random(1)
+        transport = Transport(ScriptedWire(), metrics=metrics, rng=rng, user_agent="test")
+        self.manager = Manager(
+            transport, program=Program("test", "0"), metrics=metrics, rng=rng, identity="test"
+        )
+        self.stop = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self, server: HttpServer, *more: web.RouteDef) -> AsyncIterator[str]:
+        """Run the manager with routes on a separate server, and yield the address of the server."""
+        self.manager.add_routes([*more, *routes], server=server)
+        with capture_logs() as lines:
+            running = asyncio.create_task(self.manager.run(self.stop))
+            try:
+                yield await eventually_async(partial(served_address, lines))
+            finally:
+                self.stop.set()
+                await running
+
+
+async def served_address(lines: LogLines) -> str:
+    """Return the first address that the log names as served."""
+    return str(next(line for line in lines if line["event"] == "serving")["address"])
+
+
+async def answered(url: str, data: bytes | io.BytesIO | None = None) -> tuple[int, str]:
+    method = "GET" if data is None else "POST"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, data=data, ssl=trusting()) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+async def test_server_serves_routes_added_after_its_start():
+    async with serve("pages", ANY_PORT, [web.get("/metrics", greet)]) as server:
+        assert (await answered(f"http://{server.address}/hello/ann"))[0] == 404
+        await server.add_routes(routes)
+        assert await answered(f"http://{server.address}/hello/ann") == (200, "hello ann")
+        assert await answered(f"http://{server.address}/echo", b"text") == (200, "text")
+
+
+@pytest.mark.parametrize(
+    ("added", "problem"),
+    [
+        ([web.get("/metrics", greet)], "cannot serve pages: GET /metrics is there twice"),
+        ([web.get("metrics", greet)], "path should be started with /"),
+        ([web.get("/{name", greet)], "Invalid path"),
+    ],
+    ids=["twice", "relative", "malformed"],
+)
+async def test_server_refuses_an_invalid_route(added: list[web.RouteDef], problem: str):
+    async with serve("pages", ANY_PORT, [web.get("/metrics", greet), *routes]) as server:
+        with pytest.raises(CannotServe, match=problem):
+            await server.add_routes(added)
+        assert await answered(f"http://{server.address}/hello/ann") == (200, "hello ann")
+
+
+async def test_handler_reads_at_most_1_mib_of_a_body():
+    async with serve("pages", ANY_PORT, routes) as server:
+        url = f"http://{server.address}/echo"
+        assert (await answered(url, io.BytesIO(bytes(1024 * 1024))))[0] == 200
+        assert (await answered(url, io.BytesIO(bytes(1024 * 1024 + 1))))[0] == 413
+
+
+async def test_response_headers_contain_no_server_version_and_forbid_content_sniffing():
+    async def streamed(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        return response
+
+    for page in (greet, streamed):
+        async with site(page) as address, client(address) as one:
+            one.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = await one.rest()
+        assert b"\r\nX-Content-Type-Options: nosniff\r\n" in answer
+        assert b"aiohttp" not in answer
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_routes_on_a_separate_server_are_served_until_the_manager_has_stopped(
+    scheme: str, tmp_path: Path
+):
+    entered, answer = asyncio.Event(), asyncio.Event()
+
+    async def waits(request: web.Request) -> web.Response:
+        entered.set()
+        await answer.wait()
+        return web.Response(text="done")
+
+    files = {}
+    if scheme == "https":
+        files = {"cert_file": tmp_path / "tls.crt", "key_file": tmp_path / "tls.key"}
+        issued = trustme.CA().issue_cert("localhost")
+        issued.cert_chain_pems[0].write_to_path(str(files["cert_file"]))
+        issued.private_key_pem.write_to_path(str(files["key_file"]))
+    callbacks = Callbacks()
+    server = HttpServer(name="callbacks", address=ANY_PORT, limits=Limits(drain=LONG), **files)
+    async with callbacks.running(server, web.get("/wait", waits)) as address:
+        assert await answered(f"{scheme}://{address}/hello/ann") == (200, "hello ann")
+        waiting = asyncio.create_task(answered(f"{scheme}://{address}/wait"))
+        await entered.wait()
+        callbacks.stop.set()
+        await eventually_async(lambda: refuses(BindAddress(ANY_PORT.host, int(address.rpartition(":")[2]))))
+        answer.set()
+        assert await waiting == (200, "done")
+    assert callbacks.manager.certificates.keys() == ({"callbacks"} if files else set())
+
+
+async def test_http_server_without_an_address_serves_nothing(log_lines: LogLines):
+    callbacks = Callbacks()
+    callbacks.manager.add_routes(routes, server=HttpServer(name="callbacks", address=None))
+    callbacks.stop.set()
+    await callbacks.manager.run(callbacks.stop)
+    assert [line for line in log_lines if line["event"] == "serving"] == []
+
+
+async def test_manager_cannot_start_when_the_port_of_a_server_is_in_use():
+    async with serve("pages", ANY_PORT, routes) as taken:
+        callbacks = Callbacks()
+        server = HttpServer(name="callbacks", address=taken.address)
+        callbacks.manager.add_routes(routes, server=server)
+        told = f"cannot serve callbacks on {taken.address}: Address already in use"
+        with pytest.raises(CannotStart, match=told):
+            await callbacks.manager.run(callbacks.stop)
+
+
+def test_http_server_requires_certificate_and_key_together():
+    with pytest.raises(ValueError, match="the server of callbacks needs both cert_file and key_file"):
+        HttpServer(name="callbacks", address=None, cert_file=Path("tls.crt"))
+
+
+CANNOT_ASK = Reply.status(403, "Forbidden", "the manager may not ask")
+
+
+async def secret_page(request: web.Request) -> web.StreamResponse:
+    return web.Response(text="secret")
+
+
+@pytest.fixture
+def wire() -> ScriptedWire:
+    return api_server()
+
+
+@pytest.fixture
+def access(wire: ScriptedWire) -> Access:
+    return access_by(wire)
+
+
+@pytest.fixture
+async def guarded_site(serve_pages: ServePages, access: Access) -> Site:
+    return await serve_pages({"/metrics": guarded(secret_page, access)})
+
+
+async def get(
+    guarded_site: Site, headers: Headers, *, method: str = "GET"
+) -> tuple[int, str, Mapping[str, str]]:
+    answer = await guarded_site.get("/metrics", method=method, headers=headers)
+    return answer.status, answer.text, answer.headers
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize(
+    ("header", "method", "status", "text"),
+    [
+        ("Bearer ann-token", "GET", 200, "secret"),
+        ("bearer ann-token", "GET", 200, "secret"),
+        ("BEARER ann-token", "HEAD", 200, ""),
+        ("Bearer bob-token", "GET", 403, "Authorization denied for user bob\n"),
+        ("Bearer whose", "GET", 401, "Unauthorized\n"),
+    ],
+)
+async def test_guarded_page_is_served_only_to_a_user_with_the_right_to_the_method(
+    guarded_site: Site, wire: ScriptedWire, header: str, method: str, status: int, text: str
+):
+    found, answered, headers = await get(guarded_site, {"Authorization": header}, method=method)
+    assert (found, answered) == (status, text)
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    asked = [(spec["user"], spec["nonResourceAttributes"]) for spec in reviewed_rights(wire)]
+    right = {"path": "/metrics", "verb": method.lower()}
+    assert asked == ([] if status == 401 else [(header.split()[1].removesuffix("-token"), right)])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("Authorization", "")],
+        [("Authorization", "Bearer ")],
+        [("Authorization", "Basic YW5uOnRva2Vu")],
+        [("Authorization", "Bearer ann-token more")],
+        [("Authorization", "Bearer ännchen-token")],
+        [("Authorization", "Bearer ann-token"), ("Authorization", "Bearer ann-token")],
+    ],
+)
+async def test_guarded_page_answers_401_and_sends_no_review_without_a_token(
+    guarded_site: Site, wire: ScriptedWire, headers: list[tuple[str, str]]
+):
+    status, text, answered = await get(guarded_site, headers)
+    assert (status, text) == (401, "Unauthorized\n")
+    assert answered["WWW-Authenticate"] == "Bearer"
+    assert wire.requests == []
+
+
+async def test_guarded_page_answers_429_when_too_many_token_reviews_wait(
+    guarded_site: Site, wire: ScriptedWire
+):
+    wire.on("POST", TOKENS, Delayed(0.2, Reply.json({"status": {}}, status=201)))
+    with capture_logs() as lines:
+        answers = await asyncio.gather(
+            *(get(guarded_site, bearer(f"junk-{each}")) for each in range(WAITING + 5))
+        )
+    assert Counter(status for status, _, _ in answers) == {401: WAITING, 429: 5}
+    assert {answered.get("Retry-After") for status, _, answered in answers if status == 429} == {"1"}
+    assert {line["log_level"] for line in lines} <= {"debug"}
+
+
+@pytest.mark.parametrize("fails", [TOKENS, RIGHTS])
+async def test_guarded_page_denies_every_user_and_reports_once_when_reviews_fail(
+    guarded_site: Site, wire: ScriptedWire, fails: str
+):
+    wire.on("POST", fails, CANNOT_ASK)
+    with capture_logs() as lines:
+        for _ in range(3):
+            status, text, _ = await get(guarded_site, bearer("ann-token"))
+            expected = "Authentication" if fails == TOKENS else "Authorization for user ann"
+            assert (status, text) == (500, f"{expected} failed\n")
+        serve_reviews(wire)
+        assert (await get(guarded_site, bearer("ann-token")))[0] == 200
+    told = [(line["log_level"], line.get("error")) for line in lines if line["log_level"] != "debug"]
+    assert told == [("warning", "the manager may not ask"), ("info", None)]
+
+
+async def test_guarded_page_never_logs_a_token(guarded_site: Site, wire: ScriptedWire):
+    with capture_logs() as lines:
+        for token in ("ann-token", "bob-token", "whose-token"):
+            await get(guarded_site, bearer(token))
+        wire.on("POST", TOKENS, CANNOT_ASK)
+        await get(guarded_site, bearer("other-token"))
+    assert lines
+    assert "-token" not in str(lines)

@@ -38,10 +38,7 @@ MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (
-            b"users: [{name: admin, user: {token: hunter2 ]",
-            " in line 1, column 45: did not find expected ',' or",
-        ),
+        (b"users: [{name: admin, user: {token: hunter2 ]", " in line 1, column 45: did not find expected"),
         (b"apiVersion: v1\nusers:\n- token: hunter2\n  'token\n", " in line 5, column 1: "),
         (b"token: hunter2\xff\xfe", ": it has an impossible character or value"),
         (b"\x00", ": it has an impossible character or value"),
@@ -53,10 +50,7 @@ MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}
         (b"a: !!int x", " in line 1, column 4: there is no such value"),
         (BOMB.encode(), " in line 18, column 12: its aliases expand to too much"),
         (MERGED.encode(), " in line 17, column 23: its aliases expand to too much"),
-        (
-            f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 200)}]".encode(),
-            " in line 2, column 405: its aliases",
-        ),
+        (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 200)}]".encode(), " in line 2, column 405: "),
         (b"a: &a [[*a]]", " in line 1, column 9: it is part of itself, by an alias"),
     ],
 )

@@ -362,27 +362,18 @@ _DEEP = b'{"extra":' + b"[" * 300 + b"]" * 300 + b"}"
     ("body", "told"),
     [
         (b"", "truncated"),
-        (b"\xff\xfe", "malformed"),
         (b"[]", "Expected `object`, got `array`"),
-        (b"[" * 100_000, "Expected `object`"),
         (b'{"x":' + b"[" * 100_000, "nested too deeply"),
         (_ENVELOPE % b"{}", "missing required field `uid`"),
-        (_ENVELOPE % b"null", r"\$\.request"),
         (_ENVELOPE % (_REQUEST % b'"text"'), "`.*object` is not an object"),
         (_ENVELOPE % (_REQUEST % b'{"a":"\xff"}'), "is not JSON|nested too deeply"),
-        (
-            _ENVELOPE % (_REQUEST % (b'{"a":' + b"[" * 1100 + b"]" * 1100 + b"}")),
-            "is not JSON|nested too deeply",
-        ),
+        (_ENVELOPE % (_REQUEST % (b'{"a":' + b"[" * 1100 + b"]" * 1100 + b"}")), "is not JSON|nested too"),
         *(
             (_ENVELOPE % (_REQUEST % (b'{},"%b":%b' % (field, _DEEP))), f"{field.decode()}` is nested too")
             for field in (b"userInfo", b"options")
         ),
         (_ENVELOPE % (_REQUEST % b"{}").replace(b'"u"', b'""'), "uid` is empty"),
-        (
-            _ENVELOPE % (_REQUEST % b"{}").replace(b'"u"', b"1"),
-            r"Expected `str`, got `int` - at `\$\.request\.uid`",
-        ),
+        (_ENVELOPE % (_REQUEST % b"{}").replace(b'"u"', b"1"), r"got `int` - at `\$\.request\.uid`"),
         (_ENVELOPE % (_REQUEST % b"{}").replace(b"CREATE", b"FLY"), "Invalid enum value"),
         ((_ENVELOPE % (_REQUEST % b"{}")).replace(b"AdmissionReview", b"Pod"), "but admission.k8s.io/v1 Pod"),
         ((_ENVELOPE % (_REQUEST % b"{}")).replace(b"io/v1", b"io/v1beta1"), "but admission.k8s.io/v1beta1"),
@@ -470,27 +461,19 @@ def test_json_patch_converts_the_first_document_into_the_second(
     assert (patch == []) == (encoded(before) == encoded(after))
 
 
-@hypothesis.given(OBJECTS, st.lists(st.tuples(NAMES, DOCUMENTS), max_size=3))
-def test_json_patch_is_no_longer_than_the_changed_fields(
-    before: dict[str, Any], changes: list[tuple[str, Any]]
-):
-    after = {**copy.deepcopy(before), **dict(changes)}
-    whole = [{"op": "replace", "path": f"/{name}", "value": after[name]} for name, _ in dict(changes).items()]
-    patch = json_patch(before, after)
-    assert len(patch) <= max(len(whole), 0) or len(orjson.dumps(patch)) <= len(orjson.dumps(whole))
+LONG: dict[str, Any] = {"long name": "x" * 20}
 
 
 @pytest.mark.parametrize(
     ("before", "after", "patch"),
     [
-        ({"a": 1}, {"a": 1}, []),
         ({}, {"a": None}, [{"op": "add", "path": "/a", "value": None}]),
         ({"a": None}, {}, [{"op": "remove", "path": "/a"}]),
         ({"a": 1}, {"a": True}, [{"op": "replace", "path": "/a", "value": True}]),
         ({"a": [1]}, {"a": [1.0]}, [{"op": "replace", "path": "/a", "value": [1.0]}]),
         (
-            {"spec": {"long name": "x" * 20, "b": 1}},
-            {"spec": {"long name": "x" * 20, "b": 2}},
+            {"spec": LONG | {"b": 1}},
+            {"spec": LONG | {"b": 2}},
             [{"op": "replace", "path": "/spec/b", "value": 2}],
         ),
         ({"x": {"a/b~c": 1}}, {"x": {"a/b~c": 2}}, [{"op": "replace", "path": "/x/a~1b~0c", "value": 2}]),

@@ -41,6 +41,9 @@ def webhooks_of(admission: Admission[Any]) -> tuple[JsonObject, JsonObject]:
 
 
 def test_mutating_and_validating_configurations_contain_all_registered_options():
+    namespaces = {"matchLabels": {"team": "blue"}}
+    objects = {"matchExpressions": [{"key": "free", "operator": "DoesNotExist"}]}
+    expression = "!('system:nodes' in request.userInfo.groups)"
     admission = Admission(
         Memcached,
         failure_policy="Fail",
@@ -49,14 +52,17 @@ def test_mutating_and_validating_configurations_contain_all_registered_options()
         reinvocation_policy="IfNeeded",
         side_effects="NoneOnDryRun",
         default_on=("CREATE",),
-        namespaces={"matchLabels": {"team": "blue"}},
-        objects={"matchExpressions": [{"key": "free", "operator": "DoesNotExist"}]},
-        match_conditions={"not-of-nodes": "!('system:nodes' in request.userInfo.groups)"},
+        namespaces=namespaces,
+        objects=objects,
+        match_conditions={"not-of-nodes": expression},
         system_namespaces=True,
     )
     admission.functions["default"] = default
     admission.functions["validate_delete"] = validate
     mutating, validating = webhooks_of(admission)
+    [rule] = mutating.pop("rules")
+    assert (rule["apiGroups"], rule["apiVersions"]) == (["cache.example.com"], ["v1"])
+    assert (rule["operations"], rule["resources"]) == (["CREATE"], ["memcacheds"])
     assert mutating == {
         "name": "mmemcached-v1.kb.io",
         "admissionReviewVersions": ["v1"],
@@ -64,21 +70,11 @@ def test_mutating_and_validating_configurations_contain_all_registered_options()
             "service": {"namespace": "here", "name": "svc", "path": "/mutate-cache-example-com-v1-memcached"}
         },
         "failurePolicy": "Fail",
-        "matchConditions": [
-            {"name": "not-of-nodes", "expression": "!('system:nodes' in request.userInfo.groups)"}
-        ],
+        "matchConditions": [{"name": "not-of-nodes", "expression": expression}],
         "matchPolicy": "Exact",
-        "namespaceSelector": {"matchLabels": {"team": "blue"}},
-        "objectSelector": {"matchExpressions": [{"key": "free", "operator": "DoesNotExist"}]},
+        "namespaceSelector": namespaces,
+        "objectSelector": objects,
         "reinvocationPolicy": "IfNeeded",
-        "rules": [
-            {
-                "apiGroups": ["cache.example.com"],
-                "apiVersions": ["v1"],
-                "operations": ["CREATE"],
-                "resources": ["memcacheds"],
-            }
-        ],
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": 3,
     }

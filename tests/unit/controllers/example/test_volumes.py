@@ -5,7 +5,7 @@ import pytest
 from controllers.example.parts import DATABASE, FRONTEND
 from controllers.example.volumes import grown_storage, wanted_claim
 from manager_kinds.core_v1 import PersistentVolumeClaim
-from tests.unit.controllers.example.sites import site
+from tests.unit.controllers.example.world import site
 
 
 def claim(storage: str, phase: str = "Bound") -> PersistentVolumeClaim:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-import asyncio
+from typing import Any
 
 import pytest
 
+from apis.example.v1.wordpress import Wordpress
 from controllers.example.parts import Trouble
 from controllers.example.wordpress import (
     Sight,
@@ -17,8 +18,9 @@ from manager import Blocked, Result
 from manager.api import ObjectMeta
 from manager_kinds.core_v1 import Service
 from manager_kinds.pod_health import PodHealth
-from tests.unit.controllers.example.sites import NOW, deployment, site
-from tests.unit.controllers.seen import seen as watched
+from manager_tools.testing import without_manager
+from tests.support.admission import request
+from tests.unit.controllers.example.world import NOW, deployment, site
 from tests.unit.manager_kinds.pods import container, pod, terminated
 
 RETRY = WordpressOperator.database_retry
@@ -47,7 +49,7 @@ def up() -> Sight:
     )
 
 
-def test_site_is_ready_when_its_deployments_are_ready():
+def test_wordpress_conditions_are_ready_when_its_deployments_are_ready():
     assert seen(up()) == {
         "DatabaseReady": (True, "Ready"),
         "Available": (True, "Ready"),
@@ -56,7 +58,7 @@ def test_site_is_ready_when_its_deployments_are_ready():
     }
 
 
-def test_site_is_unavailable_while_its_database_is_not_ready():
+def test_wordpress_is_unavailable_while_its_database_is_not_ready():
     sight = up()
     sight.database = deployment("blog-mysql", ready=False)
     assert seen(sight)["DatabaseReady"] == (False, "NotReady")
@@ -71,7 +73,7 @@ def test_site_is_unavailable_while_its_database_is_not_ready():
     [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
     ids=["in the way", "awaited", "passing"],
 )
-def test_blocked_site_sets_progressing_and_degraded_by_whether_the_cause_is_temporary(
+def test_blocked_wordpress_is_progressing_when_the_cause_is_temporary_and_else_degraded(
     *, passing: bool, awaited: bool, progressing: bool, degraded: bool
 ):
     sight = up()
@@ -86,7 +88,7 @@ def test_blocked_site_sets_progressing_and_degraded_by_whether_the_cause_is_temp
     assert seen(sight)["Available"] == (False, "Reason")
 
 
-def test_degraded_condition_joins_all_messages_and_has_the_first_reason():
+def test_wordpress_degraded_condition_joins_all_messages_and_has_the_first_reason():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
     assert ("Degraded", True, "First", "one; two") in conditions_of(sight)
@@ -103,7 +105,7 @@ def test_degraded_condition_joins_all_messages_and_has_the_first_reason():
     ],
     ids=["pending", "address", "name", "IPv6"],
 )
-def test_site_status_contains_the_address_of_the_load_balancer(
+def test_wordpress_status_contains_the_address_of_the_load_balancer(
     ingress: list[dict[str, str]] | None, url: str | None
 ):
     wanted = site(serviceType="LoadBalancer")
@@ -116,7 +118,7 @@ def crash(name: str) -> PodHealth:
     return PodHealth.of(pod(container(ended, name="mysql"), name=name), NOW)
 
 
-def test_site_condition_names_the_problem_of_the_database_pod():
+def test_wordpress_condition_names_the_problem_of_the_database_pod():
     sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
     sight.pods["blog-mysql"] = [crash("blog-mysql-1")]
     message = (
@@ -130,7 +132,7 @@ def test_site_condition_names_the_problem_of_the_database_pod():
     assert seen(sight)["Available"] == (False, "NotCreated")
 
 
-def test_site_condition_names_the_problem_of_the_wordpress_pod_when_the_database_is_ready():
+def test_wordpress_condition_names_the_problem_of_the_frontend_pod_when_the_database_is_ready():
     sight = up()
     sight.frontend = deployment("blog", ready=False)
     sight.pods["blog"] = [crash("blog-1")]
@@ -142,24 +144,24 @@ def test_site_condition_names_the_problem_of_the_wordpress_pod_when_the_database
     }
 
 
-@pytest.mark.virtual_time
-async def test_pod_problem_causes_one_event_although_the_last_log_line_changes():
-    labels = {"app": "blog", "tier": "mysql", "app.kubernetes.io/part-of": "wordpress"}
-    spec = {"schedulerName": "none", "containers": [{"name": "mysql", "image": "image"}]}
-    async with watched(WordpressOperator) as sites:
-        await sites.create("blog", {"sqlrootpassword": "in-the-open"})
-        body = {"metadata": {"name": "web", "labels": labels}, "spec": spec}
-        await sites.api.create("pods", "default", body)
-        for number in range(4):
-            ended = terminated(1, "Error", f"2026-05-01T12:00:0{number}Z aborting")
-            found = sites.api.peek("pods", "default", "web")
-            assert found is not None
-            status = {"phase": "Running", "containerStatuses": [container(ended)]}
-            await sites.api.update("pods", "default", {**found, "status": status}, subresource="status")
-            await asyncio.sleep(5)
-            (degraded,) = (each for each in sites.status("blog")["conditions"] if each["type"] == "Degraded")
-            assert degraded["status"] == "True"
-            assert degraded["message"].endswith(f"0{number}Z aborting")
-        assert [each for each in await sites.events_of("blog") if each[0] == "CrashLoopBackOff"] == [
-            ("CrashLoopBackOff", 1)
-        ]
+async def warning_of(**spec: Any) -> str:
+    """Return the warning of the webhook about a site."""
+    given = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": spec})
+    (warning,) = await without_manager(WordpressOperator).warn_of_what_is_open(given, request(Wordpress))
+    return warning
+
+
+async def test_wordpress_webhook_warns_about_a_plain_text_password_without_quoting_it():
+    warning = await warning_of(serviceType="ClusterIP", sqlrootpassword="correct-horse")
+    assert warning.startswith("spec.sqlrootpassword: ")
+    assert "spec.sqlRootPasswordSecretRef" in warning
+    assert "correct-horse" not in warning
+
+
+@pytest.mark.parametrize("spec", [{"serviceType": "NodePort"}, {"serviceType": "LoadBalancer"}, {}])
+async def test_wordpress_webhook_warns_of_a_site_that_is_public_before_its_installation(spec: dict[str, str]):
+    warning = await warning_of(**spec)
+    opened = spec.get("serviceType", "NodePort")
+    assert warning.startswith(f"spec.serviceType: {opened} lets whoever comes first")
+    assert "kubectl port-forward" in warning
+    assert len(warning) <= 256, "an API server may cut what is longer"

@@ -11,14 +11,15 @@ import copy
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress import WordpressOperator
 from controllers.main import PROGRAM
 from devcluster import DevCluster
-from manager import ControllerOptions, Result
-from manager.api import ObjectKey, PartialObjectMetadata, Resource
+from manager import ControllerOptions
+from manager.api import ObjectKey, ObjectMeta, PartialObjectMetadata, Resource
 from manager.cache import Cache, Record, Selection
 from manager.client import Client
 from manager.client.reader import CachedReader
@@ -31,6 +32,7 @@ from manager.process.manager import Manager
 from manager.settings import SettingValues
 from manager.telemetry.metrics import Metrics
 from manager.util.yaml_text import yaml_documents
+from manager_kinds.apps_v1 import Deployment
 from tests.support import ROOT
 from tests.unit.controllers.fate import Fate, FatefulWire, RecordedEvents
 
@@ -48,6 +50,7 @@ READY = {
     "conditions": [{"type": "Available", "status": "True", "reason": "x", "message": "x"}],
 }
 
+NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 Object = dict[str, Any]
 R = TypeVar("R", bound=Resource)
 
@@ -117,11 +120,8 @@ class Process:
         operator.client = self.client = LiveClient(wire, field_manager="test")
         controller = add_controller(operator, ControllerOptions())
         assert controller is not None
-        self._reconciler = controller.reconciler
-
-    async def reconcile(self, key: ObjectKey) -> Result | None:
-        """Reconcile once; return the result or raise the error that the controller would get."""
-        return await self._reconciler.reconcile(key)
+        self.reconcile = controller.reconciler.reconcile
+        """Reconciles once; returns the result or raises the error that the controller would get."""
 
 
 class World:
@@ -227,3 +227,23 @@ def _comparable(obj: Object) -> Object:
     for port in spec.get("ports", ()):
         port.pop("nodePort", None)
     return {"metadata": kept, "spec": spec, "keys": sorted(obj.get("data", ()))}
+
+
+def site(**spec: Any) -> Wordpress:
+    """Return a site called blog."""
+    metadata = {"name": "blog", "namespace": "default", "uid": "u-1", "generation": 1}
+    spec.setdefault("sqlrootpassword", "in-the-open")
+    return Wordpress.model_validate({"metadata": metadata, "spec": spec})
+
+
+def deployment(name: str, *, ready: bool) -> Deployment:
+    counts = {
+        "observedGeneration": 1,
+        "replicas": 1,
+        "updatedReplicas": 1,
+        "readyReplicas": int(ready),
+        "conditions": [{"type": "Available", "status": str(ready)}],
+    }
+    found = Deployment.model_validate({"status": counts})
+    found.metadata = ObjectMeta(name=name, namespace="default", generation=1)
+    return found

@@ -16,10 +16,7 @@ from petstore.client import PetStoreClient
 from petstore.embedded import EmbeddedStore
 from tests.support.petstores import Faults, local_store
 from tests.unit.controllers.fate import Died, Fate
-from tests.unit.controllers.petstore.world import ApiServer, Process
-
-THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
-TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
+from tests.unit.controllers.petstore.world import THOR, TRON, ApiServer, Process
 
 # Actions of users during a reconcile; each one follows some call of the operator, or its end.
 Step: TypeAlias = Callable[[ApiServer], object]
@@ -152,7 +149,7 @@ async def lease_lost_before(server: ApiServer, store: EmbeddedStore, step: int, 
 
 
 @pytest.mark.parametrize("story", ["renamed and deleted", "twins"])
-async def test_operator_changes_nothing_in_the_store_after_losing_the_lease(
+async def test_pet_operator_changes_nothing_in_the_store_after_losing_the_lease(
     server: ApiServer, store: EmbeddedStore, story: str
 ):
     step = 0

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.devcluster.controllers.conftest import Cluster, Make
+from tests.unit.devcluster.controllers.conftest import Cluster, deployment
 
 pytestmark = pytest.mark.virtual_time
 
@@ -45,9 +45,7 @@ def steps(cluster: Cluster) -> list[tuple]:
     return found
 
 
-async def test_deployment_rollout_has_the_status_updates_of_the_real_controller(
-    slow_cluster: Cluster, deployment: Make
-):
+async def test_deployment_rollout_has_the_status_updates_of_the_real_controller(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment())
     bad, good = "MinimumReplicasUnavailable", "MinimumReplicasAvailable"
@@ -83,7 +81,7 @@ async def test_deployment_rollout_has_the_status_updates_of_the_real_controller(
     assert cluster.store.version == before, "a steady state needs no writes"
 
 
-async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: Cluster, deployment: Make):
+async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment())
     cluster.seen.clear()
@@ -106,7 +104,7 @@ async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: 
     assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")} == {"nginx:2"}
 
 
-async def test_rollback_reuses_the_old_replica_set_with_a_new_revision(cluster: Cluster, deployment: Make):
+async def test_rollback_reuses_the_old_replica_set_with_a_new_revision(cluster: Cluster):
     await cluster.settled("deployments.apps", deployment())
     for name in ("nginx:2", "nginx:1"):
         await cluster.patch(*WEB, image(name))
@@ -120,16 +118,14 @@ async def test_rollback_reuses_the_old_replica_set_with_a_new_revision(cluster: 
     assert history == "1"
 
 
-async def test_deployment_keeps_old_replica_sets_up_to_its_history_limit(cluster: Cluster, deployment: Make):
+async def test_deployment_keeps_old_replica_sets_up_to_its_history_limit(cluster: Cluster):
     await cluster.apply("deployments.apps", deployment(revisionHistoryLimit=1))
     for number in range(2, 6):
         await cluster.patch(*WEB, image(f"nginx:{number}"))
     assert len(cluster.list("replicasets.apps")) == 2
 
 
-async def test_recreate_strategy_waits_until_the_old_pods_are_deleted(
-    slow_cluster: Cluster, deployment: Make
-):
+async def test_recreate_strategy_waits_until_the_old_pods_are_deleted(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment(strategy={"type": "Recreate"}))
     cluster.seen.clear()
@@ -143,7 +139,7 @@ async def test_recreate_strategy_waits_until_the_old_pods_are_deleted(
     assert cluster.get(*WEB)["status"]["updatedReplicas"] == 3
 
 
-async def test_rollout_without_progress_exceeds_its_deadline(cluster: Cluster, deployment: Make):
+async def test_rollout_without_progress_exceeds_its_deadline(cluster: Cluster):
     await cluster.settled("deployments.apps", deployment(progressDeadlineSeconds=60))
     await cluster.patch(*WEB, image("nginx:never-ready"), 50)
     assert condition(cluster, "Progressing")[1] == "ReplicaSetUpdated"
@@ -155,7 +151,7 @@ async def test_rollout_without_progress_exceeds_its_deadline(cluster: Cluster, d
     assert cluster.get(*WEB)["status"]["unavailableReplicas"] == 1
 
 
-async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster, deployment: Make):
+async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster):
     await cluster.settled("deployments.apps", deployment())
     for patch in ({"spec": {"paused": True}}, image("nginx:2"), {"spec": {"replicas": 4}}):
         await cluster.patch(*WEB, patch)
@@ -167,7 +163,7 @@ async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster, depl
     assert len(cluster.list("replicasets.apps")) == 2
 
 
-async def test_recreated_deployment_adopts_its_orphaned_replica_set(cluster: Cluster, deployment: Make):
+async def test_recreated_deployment_adopts_its_orphaned_replica_set(cluster: Cluster):
     await cluster.settled("deployments.apps", deployment())
     pods = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
     await cluster.delete(*WEB, propagation="Orphan")

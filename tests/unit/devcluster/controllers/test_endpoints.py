@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.devcluster.controllers.conftest import Cluster, Make
+from tests.unit.devcluster.controllers.conftest import Cluster, deployment
 
 pytestmark = pytest.mark.virtual_time
 
@@ -16,7 +16,7 @@ def service(name: str = "web", **spec: Any) -> dict:
 
 
 @pytest.fixture
-def web(deployment: Make):
+def web():
     made = deployment(replicas=2)
     made["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"name": "http", "containerPort": 8080}]
     return made
@@ -80,7 +80,7 @@ async def test_endpoint_slice_holds_at_most_a_hundred_addresses(cluster: Cluster
     ],
 )
 async def test_disruption_budget_counts_the_allowed_disruptions(
-    cluster: Cluster, deployment: Make, spec: dict, expected: tuple[int, ...]
+    cluster: Cluster, spec: dict, expected: tuple[int, ...]
 ):
     await cluster.apply("deployments.apps", deployment(replicas=3))
     spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}

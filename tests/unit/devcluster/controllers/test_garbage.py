@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.effort import Effort
-from tests.unit.devcluster.controllers.conftest import Cluster, Make
+from tests.unit.devcluster.controllers.conftest import Cluster, deployment
 
 pytestmark = pytest.mark.virtual_time
 
@@ -67,7 +67,7 @@ async def test_garbage_collector_deletes_a_thousand_dependents_quickly(cluster: 
     assert spent.units < 200
 
 
-async def test_namespace_deletion_deletes_its_pods_before_other_objects(cluster: Cluster, deployment: Make):
+async def test_namespace_deletion_deletes_its_pods_before_other_objects(cluster: Cluster):
     await cluster.settled("deployments.apps", deployment())
     cluster.seen.clear()
     await cluster.client.delete("namespaces", "", "x")

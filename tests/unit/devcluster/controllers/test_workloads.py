@@ -197,18 +197,6 @@ async def test_indexed_job_runs_each_index_once(cluster: Cluster):
     assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == [f"j-{n}" for n in range(5)]
 
 
-async def test_suspended_job_starts_no_pod_until_it_is_resumed(cluster: Cluster):
-    await cluster.settled("jobs.batch", job(suspend=True))
-    assert cluster.list("pods") == []
-    await cluster.patch("jobs.batch", "j", {"spec": {"suspend": False}})
-    conditions = cluster.get("jobs.batch", "j")["status"]["conditions"]
-    assert [(each["type"], each["status"]) for each in conditions] == [
-        ("Suspended", "False"),
-        ("SuccessCriteriaMet", "True"),
-        ("Complete", "True"),
-    ]
-
-
 async def test_finished_job_is_deleted_after_its_ttl(cluster: Cluster):
     await cluster.settled("jobs.batch", job(ttlSecondsAfterFinished=100), 90)
     assert cluster.get("jobs.batch", "j") is not None

@@ -1,5 +1,3 @@
-"""Servers of a Memcached, and their description in its status."""
-
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +15,8 @@ from manager.api import ObjectMeta, PartialObjectMetadata
 from manager.util.clock import now
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import Pod
-from manager_tools.testing import operated
+from manager_tools.testing import operated, without_manager
+from tests.support.admission import request
 from tests.unit.controllers.seen import NAMESPACE, Seen, seen
 from tests.unit.manager_kinds.pods import container, terminated
 
@@ -150,7 +149,7 @@ async def test_memcached_nodes_omit_terminated_pods(phase: str):
         assert pods.condition("Degraded") == FINE
 
 
-async def test_degraded_condition_is_stable_while_a_server_crash_loops():
+async def test_memcached_degraded_condition_is_stable_while_a_server_crash_loops():
     async with pods_of(1) as (memcacheds, pods):
         ended = terminated(71, "Error", f"starting\n{LINE}\n")
         waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
@@ -177,7 +176,7 @@ async def test_degraded_condition_is_stable_while_a_server_crash_loops():
         assert pods.condition("Degraded") == FINE
 
 
-async def test_degraded_condition_quotes_the_event_of_a_pod_whose_volume_cannot_be_mounted():
+async def test_memcached_degraded_condition_quotes_the_event_of_a_pod_when_its_volume_cannot_be_mounted():
     async with pods_of(1) as (memcacheds, pods):
         at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
         scheduled = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
@@ -226,7 +225,7 @@ async def test_memcached_is_not_degraded_while_its_servers_start_as_usual():
         assert {reason for reason, _ in await memcacheds.events_of("m")} == {"Created", "ScalingReplicaSet"}
 
 
-async def test_degraded_condition_names_an_unschedulable_server_within_30_seconds():
+async def test_memcached_degraded_condition_names_unschedulable_pods_within_30_seconds():
     async with seen(MemcachedOperator) as memcacheds:
         pods = Pods(memcacheds)
         for node in memcacheds.api.list("nodes", ""):
@@ -250,3 +249,22 @@ async def test_degraded_condition_names_an_unschedulable_server_within_30_second
         await asyncio.sleep(30)
         assert pods.condition("Degraded") == FINE
         assert (await memcacheds.events_of("m")).count(("Unschedulable", 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "warned"),
+    [
+        *((None, 1001, True), (None, 10_000, True), (3, 1001, True), (1001, 1002, True)),
+        *((1002, 1001, False), (2000, 2000, False), (2000, 0, False)),
+    ],
+)
+async def test_memcached_webhook_warns_of_a_very_large_cluster_only_on_creation_or_growth(
+    old: int | None, new: int, warned: bool
+):
+    before = None if old is None else memcached(old)
+    asked = request(Memcached, "CREATE" if old is None else "UPDATE")
+    said = list(await without_manager(MemcachedOperator).warn_of_many(before, memcached(new), asked))
+    assert len(said) == warned
+    for warning in said:
+        assert warning.startswith(f"spec.size: {new} ")
+        assert "1000" in warning
