@@ -118,7 +118,7 @@ class TestCacheOwnedBy:
         cache.release(informer)
         assert cache.informers == ()
 
-    async def test_cache_refuses_a_user_of_complete_foreign_objects_after_the_cache_has_ended(
+    async def test_cache_refuses_a_user_of_complete_objects_after_its_end(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -130,7 +130,7 @@ class TestCacheOwnedBy:
         assert cache.informers == (children,)
         assert cache.lookup(Pod) is children
 
-    async def test_cache_adds_a_second_informer_when_a_later_user_needs_complete_foreign_objects(
+    async def test_cache_adds_an_informer_when_a_user_needs_complete_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
@@ -179,7 +179,7 @@ class TestCacheRun:
 
 
 class TestCacheRelease:
-    async def test_cache_release_ends_the_watch_and_frees_the_memory_when_the_last_user_releases(
+    async def test_cache_release_by_the_last_user_ends_the_watch_and_frees_memory(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -215,7 +215,7 @@ class TestCacheRelease:
 
 
 class TestCacheSelection:
-    async def test_cache_opens_one_watch_for_each_combination_of_selectors_and_namespaces(
+    async def test_cache_opens_one_watch_for_each_selector_and_namespace_list(
         self, cache: Cache, wire: ScriptedWire
     ):
         server = PodServer(wire)

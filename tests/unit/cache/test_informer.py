@@ -38,7 +38,7 @@ async def informer(make: Make) -> Informer:
 
 
 class TestInformerRun:
-    async def test_informer_lists_objects_and_notifies_subscribers_once_of_each_change(
+    async def test_informer_notifies_subscribers_once_of_each_change(
         self, informer: Informer, wire: ScriptedWire
     ):
         stream = Listed(10, ("b", 1), ("a", 2))

@@ -441,7 +441,7 @@ async def test_elector_release_never_frees_the_lease_of_another_holder(election:
 
 @pytest.mark.parametrize("faults", [("before", "stall"), ("after",)])
 @pytest.mark.parametrize("renewing", [False, True])
-async def test_elector_release_is_repeated_when_its_response_was_lost(
+async def test_elector_release_is_repeated_when_its_answer_was_lost(
     election: Election, faults: tuple[str, ...], renewing: bool
 ):
     first = await election.leader(seconds=60)
@@ -519,9 +519,7 @@ async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_cre
     assert 2 < len(first.wire.sent("POST")) < 20
 
 
-async def test_election_ends_with_the_error_of_work_that_failed_to_start(
-    election: Election, monkeypatch: pytest.MonkeyPatch
-):
+async def test_election_ends_with_the_error_of_its_work(election: Election, monkeypatch: pytest.MonkeyPatch):
     def start() -> None:
         raise RuntimeError("it cannot start")
 

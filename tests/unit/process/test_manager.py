@@ -211,7 +211,7 @@ def ignoring_cancellation(may_end: asyncio.Event) -> Callable[[Request], Corouti
     return act
 
 
-async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_lifespans_in_order():
+async def test_manager_starts_and_stops_its_runnables_and_lifespans_in_order():
     house = House(elect=True)
     house.lifespan("metrics")
     house.lifespan("channel")
@@ -273,7 +273,7 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     assert now() == pytest.approx(5)
 
 
-async def test_standby_manager_runs_leaderless_work_and_is_ready_until_the_election_has_a_problem():
+async def test_standby_manager_runs_leaderless_work_and_is_ready_without_problem():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -576,7 +576,7 @@ def add_failing(house: House, error: Exception, *, name: str | None = None) -> N
         (KeyError("x"), None, "KeyError: 'x'"),
     ],
 )
-async def test_manager_raises_cannot_start_when_a_lifespan_fails_to_open(
+async def test_manager_raises_cannot_start_when_a_lifespan_fails(
     error: Exception, name: str | None, told: str
 ):
     house = House()
