@@ -241,9 +241,7 @@ class TestReflectorWatch:
         assert scene.restarts == {"silent": 1}
 
     @pytest.mark.parametrize("lost", [False, True])
-    async def test_watch_resumes_before_an_incomplete_line_when_closed_or_lost(
-        self, scene: Scene, lost: bool
-    ):
+    async def test_watch_resumes_before_an_incomplete_line_after_its_end(self, scene: Scene, lost: bool):
         stream, after = Listed(10), Stream()
         scene.serve("stream", stream)
         scene.serve("watch", after)
@@ -272,9 +270,7 @@ class TestReflectorWatch:
             b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"soon"}}}\n',
         ],
     )
-    async def test_reflector_lists_again_later_when_the_watch_sends_malformed_data(
-        self, scene: Scene, line: bytes
-    ):
+    async def test_reflector_lists_again_later_after_malformed_watch_data(self, scene: Scene, line: bytes):
         stream, after = Listed(10), Listed(20, ("b", 20))
         scene.serve("stream", stream, after)
         async with scene.running():
@@ -749,7 +745,7 @@ class TestReflectorRequestRate:
             (Reply(200, b""), "pods: the server closed the watch"),
         ],
     )
-    async def test_reflector_request_rate_is_low_when_every_watch_fails(
+    async def test_reflector_request_rate_is_low_when_watches_fail(
         self, scene: Scene, step: Reply, problem: str
     ):
         scene.serve("stream", Listed(10, ends=True))

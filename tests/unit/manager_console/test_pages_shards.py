@@ -24,7 +24,7 @@ from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages
-from tests.unit.election.lease_server import LeaseServer
+from tests.unit.election.conftest import LeaseServer
 from tests.unit.manager_console.test_pages import PAGE, PATH, get, lonely, post
 
 COUNT = 4
@@ -168,9 +168,7 @@ async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: S
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_console_shows_shard_holders_only_with_the_right_to_the_lease(
-    serve_pages: ServePages, may: bool
-):
+async def test_console_shows_shard_holders_only_with_a_right_to_leases(serve_pages: ServePages, may: bool):
     wire = api_server()
 
     def review(sent: Sent) -> Reply:
