@@ -88,45 +88,6 @@ async def test_stateful_set_scales_up_in_order_and_down_in_reverse(slow_cluster:
     ]
 
 
-async def test_stateful_set_updates_pods_from_the_last_down_to_the_partition(slow_cluster: Cluster):
-    cluster = slow_cluster
-    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
-    await cluster.settled("statefulsets.apps", stateful_set(updateStrategy=strategy), 10)
-    cluster.seen.clear()
-    await cluster.patch("statefulsets.apps", "s", NEW_IMAGE, 10)
-    assert [each for each in changes(cluster) if each[0] == "-"] == ["-s-2", "-s-1"]
-    assert images(cluster) == ["nginx:1", "nginx:2", "nginx:2"]
-    status = cluster.get("statefulsets.apps", "s")["status"]
-    assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
-    assert status["currentRevision"] != status["updateRevision"]
-    await cluster.patch(
-        "statefulsets.apps", "s", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, 10
-    )
-    status = cluster.get("statefulsets.apps", "s")["status"]
-    assert status["currentRevision"] == status["updateRevision"]
-    assert [each["revision"] for each in cluster.list("controllerrevisions.apps")] in ([1, 2], [2, 1])
-
-
-async def test_stateful_set_creates_claims_and_keeps_them_after_its_deletion(cluster: Cluster):
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "standard",
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    claims = [{"metadata": {"name": "data"}, "spec": claim}]
-    await cluster.settled("statefulsets.apps", stateful_set(replicas=2, volumeClaimTemplates=claims))
-    names = [each["metadata"]["name"] for each in cluster.list("persistentvolumeclaims")]
-    assert names == ["data-s-0", "data-s-1"]
-    assert cluster.get("statefulsets.apps", "s")["status"]["readyReplicas"] == 2
-    assert cluster.events("StatefulSet")[:2] == [
-        ("SuccessfulCreate", "Create Claim data-s-0 Pod s-0 in StatefulSet s success"),
-        ("SuccessfulCreate", "Create Pod s-0 in StatefulSet s successful"),
-    ]
-    await cluster.delete("statefulsets.apps", "s")
-    assert cluster.list("pods") == []
-    assert len(cluster.list("persistentvolumeclaims")) == 2
-
-
 async def test_daemon_set_runs_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster: Cluster):
     cluster = slow_cluster
     spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds")}
