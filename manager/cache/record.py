@@ -87,11 +87,6 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     managed: bytes = b""
 
     @property
-    def size(self) -> int:
-        """Return the bytes of JSON."""
-        return len(self.raw) + len(self.managed)
-
-    @property
     def is_cut(self) -> bool:
         """Return whether the record has only the object's metadata (see `RecordDecoder`)."""
         return self.raw.startswith(_PARTIAL_BEGINS)

@@ -39,16 +39,14 @@ caBundle `{ca}` trusts them.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
+
+import msgspec
 
 from tests.recordings import files, load_cases
 
-__all__ = ["Conversation", "Step", "load", "load_all"]
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"user": "as"}):
     """A request with its response, or an action on a watch."""
 
     request: str = ""
@@ -56,11 +54,11 @@ class Step:
     text: str | None = None
     type: str = "application/json"
     accept: str = "application/json"
-    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    headers: dict[str, str] = {}
     user: str = ""
-    save: dict[str, str] = dataclasses.field(default_factory=dict)
-    until: dict[str, Any] = dataclasses.field(default_factory=dict)
-    until_not: dict[str, Any] = dataclasses.field(default_factory=dict)
+    save: dict[str, str] = {}
+    until: dict[str, Any] = {}
+    until_not: dict[str, Any] = {}
     until_status: int = 0
     until_warning: str = ""
     unrecorded: bool = False
@@ -69,7 +67,7 @@ class Step:
     close: str = ""
     events: int = 0
     webhook: str = ""
-    answer: dict[str, Any] = dataclasses.field(default_factory=dict)
+    answer: dict[str, Any] = {}
     asked: str = ""
 
     @property
@@ -83,8 +81,9 @@ class Step:
         return not (self.unrecorded or self.close or self.webhook)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"cleanup": "finally"}
+):
     """A named sequence of steps."""
 
     part: str
@@ -112,26 +111,11 @@ def load_all() -> list[Conversation]:
 
 
 def load(part: str) -> list[Conversation]:
-    found = []
-    for document in load_cases(part):
-        steps = tuple(_step(step) for step in document["steps"])
-        conversation = Conversation(
-            part=part,
-            name=document["name"],
-            steps=steps,
-            needs=tuple(document.get("needs", ())),
-            cleanup=tuple(document.get("finally", ())),
-            without_controllers=document.get("without_controllers", False),
-            without_managers=document.get("without_managers", False),
-            unversioned=document.get("unversioned", False),
-        )
-        found.append(conversation)
-    names = [each.name for each in found]
-    assert len(set(names)) == len(names), f"{part} has two conversations of one name"
+    """Load the conversations of a file, where a text stands for a step that is only a request."""
+    documents = load_cases(part)
+    for each in documents:
+        each["part"] = part
+        each["steps"] = [{"request": step} if isinstance(step, str) else step for step in each["steps"]]
+    found = msgspec.convert(documents, list[Conversation])
+    assert len({each.name for each in found}) == len(found), f"{part} has two conversations of one name"
     return found
-
-
-def _step(step: dict[str, Any] | str) -> Step:
-    if isinstance(step, str):
-        return Step(request=step)
-    return Step(**{"user" if key == "as" else key: value for key, value in step.items()})

@@ -11,8 +11,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["KNOWN", "Known", "complaints", "differences"]
-
 MISSING = object()
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["Mask", "sort_causes"]
-
 UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 NODE_PORT = range(30000, 32768)
 # The alphabet in which names are made up, and hashes written.

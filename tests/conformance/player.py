@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import msgspec
 from aiohttp import web
 
 from tests.conformance.conversation import Conversation, Step
@@ -26,8 +27,6 @@ from tests.support.api_objects import create_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.kubeconfig import Credentials
 from tests.support.webhook_server import WebhookServer
-
-__all__ = ["play"]
 
 TIMEOUT = 90.0
 # Seconds between two requests of a step that is repeated, and those of a conversation together.
@@ -378,8 +377,8 @@ def _dry_run(step: Step) -> Step | None:
         # The server reads a deletion's options from the body, if there is one.
         if not isinstance(step.body, dict) or "dryRun" in step.body:
             return None
-        return dataclasses.replace(step, body={**step.body, "dryRun": ["All"]})
-    return dataclasses.replace(step, request=f"{step.request}{'&' if '?' in target else '?'}dryRun=All")
+        return msgspec.structs.replace(step, body={**step.body, "dryRun": ["All"]})
+    return msgspec.structs.replace(step, request=f"{step.request}{'&' if '?' in target else '?'}dryRun=All")
 
 
 def _is_periodic(event: Any) -> bool:

@@ -14,17 +14,6 @@ from typing import Any
 
 from manager.util.yaml_text import yaml_documents
 
-__all__ = [
-    "ANSWERS",
-    "CASES",
-    "files",
-    "kubectl_versions",
-    "load_answers",
-    "load_cases",
-    "versions",
-    "write_answers",
-]
-
 CASES = Path(__file__).parent / "cases"
 ANSWERS = Path(__file__).parent / "answers"
 NOTE = "by `make record`, from a real control plane: change the cases, not this"

@@ -16,8 +16,6 @@ from urllib.parse import urlencode, urlsplit
 
 from tests.support.control_plane import ControlPlane
 
-__all__ = ["CRDS", "MERGE", "MOMENT", "NAMESPACE", "NOW", "Answer", "Server", "fixed", "shifted"]
-
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 NAMESPACE = "recorded"

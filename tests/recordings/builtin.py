@@ -14,8 +14,6 @@ from tests.recordings import load_answers, load_cases
 from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, NOW, Server, fixed, shifted
 from tests.recordings.change import change, changed
 
-__all__ = ["OBJECTS", "ROWS", "object_cases", "objects", "record_objects", "record_rows", "row_cases"]
-
 Json = dict[str, Any]
 
 OBJECTS, ROWS = "builtin/objects", "builtin/rows"

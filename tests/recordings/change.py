@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["change", "changed"]
-
 GONE = "<gone>"
 """In the place of what is there no more."""
 INSTEAD = "<instead>"

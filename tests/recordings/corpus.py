@@ -18,8 +18,6 @@ from tests.recordings import load_cases
 from tests.recordings.asking import CRDS, NAMESPACE, Answer, Server
 from tests.recordings.change import change
 
-__all__ = ["CONSTRUCTS", "construct_cases", "examine", "is_definition", "record_constructs"]
-
 Json = dict[str, Any]
 
 CONSTRUCTS = "corpus/constructs"

@@ -14,11 +14,6 @@ from tests.recordings import load_answers, load_cases
 from tests.recordings.asking import CRDS, MERGE, Answer, Server
 from tests.recordings.change import change, changed
 
-__all__ = [
-    "COSTS", "DEFINITIONS", "OBJECTS", "RULES", "cost_cases", "definition_cases", "object_cases",
-    "record_costs", "record_definitions", "record_objects", "record_rules", "rule_cases", "rules", "schemas",
-]  # fmt: skip
-
 Json = dict[str, Any]
 
 COSTS, DEFINITIONS, OBJECTS, RULES = "custom/costs", "custom/definitions", "custom/objects", "custom/rules"

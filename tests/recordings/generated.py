@@ -30,8 +30,6 @@ from typing import Any
 
 from tests.support.control_plane import ControlPlane
 
-__all__ = ["NAME", "Sources", "builtin_types", "initial_objects", "renewed"]
-
 NAME = "devcluster"
 """What --only calls these files."""
 ROOT = Path(__file__).resolve().parents[2] / "devcluster"

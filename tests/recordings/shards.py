@@ -9,11 +9,6 @@ from typing import Any
 from tests.recordings import load_answers, load_cases
 from tests.recordings.asking import NAMESPACE, Server
 
-__all__ = [
-    "FLAGS", "OBJECTS", "SELECTORS", "UIDS", "definition", "new_object", "path_of",
-    "record_selectors", "recorded_uids", "selector_cases", "sixteenth",
-]  # fmt: skip
-
 Json = dict[str, Any]
 
 SELECTORS = "shards/selectors"

@@ -15,11 +15,6 @@ from tests.recordings import load_answers, load_cases
 from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, Server, fixed
 from tests.support.control_plane import ControlPlane
 
-__all__ = [
-    "BODIES", "PROTOBUF", "body_cases", "created", "protobuf", "record_bodies", "record_protobuf",
-    "served",
-]  # fmt: skip
-
 Json = dict[str, Any]
 
 BODIES, PROTOBUF = "types/bodies", "types/protobuf"

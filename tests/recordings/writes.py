@@ -11,8 +11,6 @@ from tests.recordings import files, load_cases
 from tests.recordings.asking import MERGE, NAMESPACE, Server
 from tests.recordings.change import change, changed
 
-__all__ = ["MEDIA", "PARTS", "record_steps", "step_cases", "thing_schema"]
-
 Json = dict[str, Any]
 
 PARTS = files("writes")

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Effort", "check_effort", "shortest_unit", "turns_of_others"]
-
 
 class Effort:
     """Processor time of this thread within the block, as a multiple of a fixed piece of work.

@@ -27,8 +27,6 @@ from tests.support.kubeconfig import Credentials
 from tests.support.loop_thread import LoopThread
 from tests.support.ports import PortBlock
 
-__all__ = ["Exchange", "FaultProxy", "Match"]
-
 # These belong to one hop; aiohttp writes its own towards the client.
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "host", "date", "server"}
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["CONVERT", "MUTATE", "VALIDATE", "admission", "conversion", "hostile_reviews"]
-
 MUTATE = "/mutate-petstore-example-com-v1beta1-pet"
 VALIDATE = "/validate-petstore-example-com-v1beta1-pet"
 CONVERT = "/convert"

@@ -15,8 +15,6 @@ from manager.operator import AnyOperator
 from manager.settings import Setting, SettingValues, Sources
 from manager.util.program import Program
 
-__all__ = ["FIELDS", "load_declared", "load_settings", "params_of", "parse_flags"]
-
 FIELDS = tuple(setting.name.replace("-", "_") for setting in OWN)
 """The attributes of `Settings`."""
 

@@ -49,20 +49,10 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 
 def _flags(program: str, port: int, folder: Path) -> Sequence[str]:
     if program == "kwok":
-        address = f"--server-address=127.0.0.1:{port}"
-        return (
-            f"--config={STAGES}",
-            "--manage-all-nodes",
-            "--node-ip=127.0.0.1",
-            "--cidr=10.128.0.0/16",
-            address,
-        )
-    return (
-        "--leader-elect=true",
-        f"--secure-port={port}",
-        f"--cert-dir={folder / program}",
-        "--bind-address=127.0.0.1",
-    )
+        nodes = ("--manage-all-nodes", "--node-ip=127.0.0.1", "--cidr=10.128.0.0/16")
+        return (f"--config={STAGES}", *nodes, f"--server-address=127.0.0.1:{port}")
+    server = ("--bind-address=127.0.0.1", f"--secure-port={port}", f"--cert-dir={folder / program}")
+    return ("--leader-elect=true", *server)
 
 
 def test_deployment_rolls_out_and_is_deleted_with_its_children(plane: ControlPlane):

@@ -48,21 +48,6 @@ def test_kubernetes_client_creates_reads_and_deletes_objects(client: Any, kubern
     assert missing.value.status == 404
 
 
-def test_kubernetes_client_lists_in_pages(client: Any, kubernetes: Any, namespace: str):
-    core = kubernetes.client.CoreV1Api(client)
-    names = [f"page-{number}" for number in range(5)]
-    for name in names:
-        metadata = kubernetes.client.V1ObjectMeta(name=name, labels={"paged": "yes"})
-        core.create_namespaced_secret(namespace, kubernetes.client.V1Secret(metadata=metadata))
-    found: list[str] = []
-    token = None
-    while token != "":
-        page = core.list_namespaced_secret(namespace, label_selector="paged", limit=2, _continue=token)
-        found += [each.metadata.name for each in page.items]
-        token = page.metadata._continue or ""
-    assert found == names
-
-
 def test_watch_reports_added_modified_and_deleted(client: Any, kubernetes: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     start = core.list_namespaced_service(namespace).metadata.resource_version
@@ -133,13 +118,3 @@ def test_kubernetes_client_discovers_and_applies_custom_kinds(
     customs = kubernetes.client.CustomObjectsApi(client)
     listed = customs.list_namespaced_custom_object(gadget_group, "v1", namespace, "gadgets")
     assert [each["metadata"]["name"] for each in listed["items"]] == ["one"]
-
-
-def test_subject_access_review_denies_a_user_without_rights(client: Any, kubernetes: Any, namespace: str):
-    attributes = kubernetes.client.V1ResourceAttributes(namespace=namespace, verb="get", resource="pods")
-    spec = kubernetes.client.V1SubjectAccessReviewSpec(user="nobody", resource_attributes=attributes)
-    review = kubernetes.client.AuthorizationV1Api(client).create_subject_access_review(
-        kubernetes.client.V1SubjectAccessReview(spec=spec)
-    )
-    assert review.status.allowed is False
-    assert kubernetes.client.VersionApi(client).get_code().minor == "36"

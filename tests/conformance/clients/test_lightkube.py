@@ -48,18 +48,6 @@ def test_lightkube_creates_watches_and_deletes_objects(client: Any):
     events.close()
 
 
-def test_lightkube_apply_conflicts_with_another_field_manager_unless_forced(client: Any):
-    wanted = ConfigMap(apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="one"), data={"a": "1"})
-    client.apply(wanted)
-    wanted.data = {"a": "2"}
-    with pytest.raises(exceptions.ApiError) as conflict:
-        client.apply(wanted, field_manager="other")
-    assert conflict.value.status.message == (
-        'Apply failed with 1 conflict: conflict with "lightkube": .data.a'
-    )
-    assert client.apply(wanted, field_manager="other", force=True).data == {"a": "2"}
-
-
 def test_lightkube_waits_for_an_available_deployment(client: Any, control_plane: ControlPlane):
     control_plane.require(Feature.READY_PODS)
     pod = PodSpec(containers=[Container(name="web", image="nginx")], terminationGracePeriodSeconds=0)

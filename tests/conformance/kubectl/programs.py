@@ -9,8 +9,6 @@ from pathlib import Path
 from tests.conformance.kubectl.stage import version_of
 from tests.support.envtest import VARIABLE
 
-__all__ = ["programs"]
-
 
 def programs() -> list[Path]:
     """Return the kubectl of the assets and one of another version on the PATH; both may be missing."""

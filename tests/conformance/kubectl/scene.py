@@ -27,16 +27,12 @@ has two other kubeconfigs: for a user without rights, and `stranger.kubeconfig`,
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+import msgspec
 
 from tests.recordings import files, load_cases
 
-__all__ = ["Command", "Scene", "load", "load_all"]
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A run of kubectl."""
 
     run: str
@@ -50,14 +46,15 @@ class Command:
     meanwhile: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Scene(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"cleanup": "finally"}
+):
     """A sequence of kubectl commands in one namespace."""
 
     part: str
     name: str
     steps: tuple[Command, ...]
-    files: dict[str, str]
+    files: dict[str, str] = {}
     needs: tuple[str, ...] = ()
     every_kubectl: bool = False
     contract: bool = False
@@ -74,19 +71,8 @@ def load_all() -> list[Scene]:
 
 
 def load(part: str) -> Scene:
-    """Load the scene of a file."""
+    """Load the scene of a file, where a text stands for a command without options."""
     (document,) = load_cases(part)
-    return Scene(
-        part=part,
-        name=part.rpartition("/")[2],
-        steps=tuple(_command(step) for step in document["steps"]),
-        files=document.get("files", {}),
-        needs=tuple(document.get("needs", ())),
-        every_kubectl=document.get("every_kubectl", False),
-        contract=document.get("contract", False),
-        cleanup=tuple(document.get("finally", ())),
-    )
-
-
-def _command(step: dict[str, Any] | str) -> Command:
-    return Command(run=step) if isinstance(step, str) else Command(**step)
+    document |= {"part": part, "name": part.rpartition("/")[2]}
+    document["steps"] = [{"run": step} if isinstance(step, str) else step for step in document["steps"]]
+    return msgspec.convert(document, Scene)

@@ -116,7 +116,6 @@ def _in_order(lines: Iterator[str]) -> list[str]:
     return sorted(found) if _is_cause(found[0]) else found
 
 
-__all__ = ["play", "printed", "version_of", "with_older"]
 TIMEOUT = 120.0
 EVERY = 0.1
 PRINTED = ("stdout", "stderr", "exit")

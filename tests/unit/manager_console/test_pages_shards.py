@@ -24,7 +24,7 @@ from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages
-from tests.unit.election.lease_server import LeaseServer
+from tests.unit.election.conftest import LeaseServer
 from tests.unit.manager_console.test_pages import PAGE, PATH, get, lonely, post
 
 COUNT = 4
@@ -86,9 +86,7 @@ async def test_object_page_names_the_serving_replica_when_it_holds_the_shard(ser
         ]
 
 
-async def test_object_page_names_the_owning_replica_and_offers_no_action_on_another_replica(
-    serve_pages: ServePages,
-):
+async def test_object_page_on_another_replica_names_the_owner_and_offers_no_action(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
         number = await part.number()
@@ -170,9 +168,7 @@ async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: S
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
-    serve_pages: ServePages, may: bool
-):
+async def test_console_shows_shard_holders_only_with_a_right_to_leases(serve_pages: ServePages, may: bool):
     wire = api_server()
 
     def review(sent: Sent) -> Reply:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,8 +16,6 @@ from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.controller import View
 from devcluster.storage import Key
 from manager_tools.simulation.loop import VirtualLoop
-
-Make = Callable[..., dict]
 
 
 class Cluster:
@@ -122,22 +120,18 @@ async def slow_cluster():
         yield made
 
 
-@pytest.fixture
-def deployment():
-    def make(name: str = "web", replicas: int = 3, image: str = "nginx:1", **spec: Any) -> dict:
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "labels": {"app": name}},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": {"app": name}},
-                "template": template(name, image),
-                **spec,
-            },
-        }
-
-    return make
+def deployment(name: str = "web", replicas: int = 3, image: str = "nginx:1", **spec: Any) -> dict:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template(name, image),
+            **spec,
+        },
+    }
 
 
 def template(app: str, image: str = "nginx:1", **spec: Any) -> dict:

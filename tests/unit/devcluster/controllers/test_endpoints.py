@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.devcluster.controllers.conftest import Cluster, Make
+from tests.unit.devcluster.controllers.conftest import Cluster, deployment
 
 pytestmark = pytest.mark.virtual_time
 
@@ -16,7 +16,7 @@ def service(name: str = "web", **spec: Any) -> dict:
 
 
 @pytest.fixture
-def web(deployment: Make):
+def web():
     made = deployment(replicas=2)
     made["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"name": "http", "containerPort": 8080}]
     return made
@@ -67,27 +67,3 @@ async def test_endpoint_slice_holds_at_most_a_hundred_addresses(cluster: Cluster
     await cluster.settled("deployments.apps", web, 10)
     sizes = [len(each["endpoints"]) for each in cluster.list("endpointslices.discovery.k8s.io")]
     assert sorted(sizes) == [50, 100]
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        ({"minAvailable": 2}, (1, 3, 2, 3)),
-        ({"maxUnavailable": 1}, (1, 3, 2, 3)),
-        ({"minAvailable": "50%"}, (1, 3, 2, 3)),
-        ({"maxUnavailable": "100%"}, (3, 3, 0, 3)),
-        ({"minAvailable": 5}, (0, 3, 5, 3)),
-    ],
-)
-async def test_disruption_budget_counts_the_allowed_disruptions(
-    cluster: Cluster, deployment: Make, spec: dict, expected: tuple[int, ...]
-):
-    await cluster.apply("deployments.apps", deployment(replicas=3))
-    spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
-    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}}
-    await cluster.settled("poddisruptionbudgets.policy", {**budget, "spec": spec})
-    status = cluster.get("poddisruptionbudgets.policy", "web")["status"]
-    fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-    assert tuple(status[field] for field in fields) == expected
-    (condition,) = status["conditions"]
-    assert condition["reason"] == ("SufficientPods" if expected[0] else "InsufficientPods")

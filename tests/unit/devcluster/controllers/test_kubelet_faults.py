@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from devcluster.controllers.images import Exited, HttpResponse, Image, Running, Start
-from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
+from tests.unit.devcluster.controllers.conftest import Cluster, deployment, pod, started
 
 pytestmark = pytest.mark.virtual_time
 
@@ -283,9 +283,7 @@ async def test_pod_fails_at_its_deadline(cluster: Cluster):
     assert events_of(cluster, "DeadlineExceeded") == [("Normal", "DeadlineExceeded", text)]
 
 
-async def test_evicted_pod_stays_failed_and_its_replica_set_creates_another(
-    cluster: Cluster, deployment: Any
-):
+async def test_evicted_pod_stays_failed_and_its_replica_set_creates_another(cluster: Cluster):
     await cluster.settled(WEB, deployment(replicas=2))
     first, second = (each["metadata"]["name"] for each in cluster.list("pods"))
     evict = {"metadata": {"annotations": {"devcluster.local/evict": "memory"}}}
@@ -314,14 +312,6 @@ async def test_evicted_pod_stays_failed_and_its_replica_set_creates_another(
     assert cluster.list("pods") == []
 
 
-async def test_eviction_request_deletes_the_pod(cluster: Cluster):
-    await cluster.settled("pods", one("nginx:1"))
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "x"}}
-    await cluster.client.create("pods", "x", eviction, name="p", subresource="eviction")
-    await cluster.settle()
-    assert cluster.get("pods", "p") is None
-
-
 async def test_pods_wait_while_nodes_are_full_and_start_when_a_running_pod_fails(cluster: Cluster):
     for name in ("node-0", "node-1", "node-2"):
         allocatable = {"cpu": "2", "memory": "1Gi", "pods": "110"}
@@ -341,23 +331,6 @@ async def test_pods_wait_while_nodes_are_full_and_start_when_a_running_pod_fails
     evict = {"metadata": {"annotations": {"devcluster.local/evict": "ephemeral-storage"}}}
     await cluster.patch("pods", "p1", evict)
     assert status_of(cluster, "p3")["phase"] == "Running"
-
-
-@pytest.mark.parametrize(
-    ("requests", "reasons"),
-    [
-        ({"memory": "100Ti"}, "3 Insufficient memory"),
-        ({"cpu": "2M", "memory": "100Ti"}, "3 Insufficient cpu, 3 Insufficient memory"),
-        ({"example.com/gpu": "1"}, "3 Insufficient example.com/gpu"),
-    ],
-)
-async def test_pod_that_fits_no_node_is_unschedulable(cluster: Cluster, requests: dict, reasons: str):
-    await cluster.settled("pods", one("nginx:1", resources={"requests": requests, "limits": requests}))
-    (condition,) = status_of(cluster)["conditions"]
-    assert condition["message"] == (
-        f"0/3 nodes are available: {reasons}. no new claims to deallocate, preemption: 0/3 nodes are "
-        "available: 3 Preemption is not helpful for scheduling."
-    )
 
 
 async def test_container_runs_the_program_that_was_given_for_its_image():

@@ -179,39 +179,3 @@ async def test_job_fails_when_more_pods_fail_than_its_backoff_limit(cluster: Clu
         ("FailureTarget", "BackoffLimitExceeded"),
         ("Failed", "BackoffLimitExceeded"),
     ]
-
-
-async def test_job_is_stopped_at_its_deadline(cluster: Cluster):
-    await cluster.settled("jobs.batch", job("x:never-ready", activeDeadlineSeconds=30), 20)
-    assert cluster.get("jobs.batch", "j")["status"]["active"] == 1
-    await cluster.settle(20)
-    status = cluster.get("jobs.batch", "j")["status"]
-    assert [each["reason"] for each in status["conditions"]] == ["DeadlineExceeded"] * 2
-    assert cluster.list("pods") == []
-
-
-async def test_indexed_job_runs_each_index_once(cluster: Cluster):
-    await cluster.settled("jobs.batch", job(completions=5, parallelism=2, completionMode="Indexed"))
-    status = cluster.get("jobs.batch", "j")["status"]
-    assert (status["succeeded"], status["completedIndexes"]) == (5, "0-4")
-    assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == [f"j-{n}" for n in range(5)]
-
-
-async def test_suspended_job_starts_no_pod_until_it_is_resumed(cluster: Cluster):
-    await cluster.settled("jobs.batch", job(suspend=True))
-    assert cluster.list("pods") == []
-    await cluster.patch("jobs.batch", "j", {"spec": {"suspend": False}})
-    conditions = cluster.get("jobs.batch", "j")["status"]["conditions"]
-    assert [(each["type"], each["status"]) for each in conditions] == [
-        ("Suspended", "False"),
-        ("SuccessCriteriaMet", "True"),
-        ("Complete", "True"),
-    ]
-
-
-async def test_finished_job_is_deleted_after_its_ttl(cluster: Cluster):
-    await cluster.settled("jobs.batch", job(ttlSecondsAfterFinished=100), 90)
-    assert cluster.get("jobs.batch", "j") is not None
-    await cluster.settle(20)
-    assert cluster.get("jobs.batch", "j") is None
-    assert cluster.list("pods") == []
