@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from manager.api import Resource
 from manager.cache.spec import WHOLE, Selection, Selector, WatchSpec
-from tests.unit.cache.objects import Node, Pod, Widget
+from tests.unit.cache.objects import Node, Pod
 
 WEB = {"app": "web", "tier": "front", "empty": ""}
 
@@ -110,8 +110,3 @@ def test_selection_of_refuses_invalid_selectors_and_namespaces():
         Selection.of(label_selector="app in web")
     with pytest.raises(TypeError, match="a sequence of names, not 'one'"):
         Selection.of(namespaces="one")
-
-
-def test_watch_spec_resource_is_plural_and_group():
-    assert WatchSpec.of(Pod).resource == "pods"
-    assert WatchSpec.of(Widget).resource == "widgets.example.com"

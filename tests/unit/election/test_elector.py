@@ -19,6 +19,8 @@ from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, S
 from tests.unit.election.conftest import EVERYTHING, LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 from tests.unit.election.program import Leader, Program, program
 
+__all__ = ["program"]
+
 pytestmark = pytest.mark.virtual_time
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
@@ -548,9 +550,6 @@ async def test_election_ends_with_the_error_of_its_work(election: Election, monk
         await asyncio.wait_for(first.start(), 30)
     assert [type(each) for each in caught.value.exceptions] == [RuntimeError]
     assert not first.leads
-
-
-__all__ = ["program"]
 
 
 @pytest.mark.parametrize("killed", [False, True])
