@@ -90,7 +90,7 @@ def left_out(run: Run) -> Iterator[str]:
             partly.setdefault(reason, []).append(peer)
     for reason, peers in partly.items():
         if len(peers) < len(run.versions) - 1:  # then only our program has figures
-            yield f"not in every part: {', '.join(peers)} ({reason})"
+            yield f"not measured in every part: {', '.join(peers)} ({reason})"
     yield from run.cut
 
 

@@ -43,7 +43,7 @@ USE = """\
 
 There are {objects:,} finished Memcacheds in {namespaces} namespaces, each with its Deployment. All replicas
 of a row start together. The start ends when every shard has a holder and every queue is empty. Memory is
-resident memory at that moment. For the changes, four clients give {load:,} Memcacheds another size, as
+the resident memory at that end. For the changes, four clients give {load:,} Memcacheds another size, as
 quickly as they can. Parentheses show the share of the figure of a single replica. With one object, a
 replica takes {idle} of memory. The largest part of three replicas is 6 of {shards} shards, or 38 %. A
 higher share is the cost of a process without objects.
@@ -58,10 +58,10 @@ CHANGES = """\
 
 The table has medians over the shards, with the shortest and the longest time. *Had to move* counts the
 objects of a replica that has left, or the objects of a new replica at the end. *Without an owner* is the
-time from a shard's release, or the kill of its holder, until another replica has its Lease. The suite
-changes one object of the shard at that moment. *To a status* is the time until this change is reconciled,
-in the queue of all objects of the shard. Lease duration, renew deadline and retry period have their
-defaults: 15, 10 and 2 s.
+time from a shard's release, or the kill of its holder, until another replica has its Lease. At the release
+or kill, the suite changes one object of the shard. *To a status* is the time until the change of this object
+is reconciled, in the queue of all objects of the shard. Lease duration, renew deadline and retry period have
+their defaults: 15, 10 and 2 s.
 """
 REPEAT = """\
 ### How to repeat it with replicas
@@ -88,7 +88,7 @@ def verdicts(figures: Figures) -> Iterator[tuple[str, str, bool]]:
     for heading, of in COLUMNS:
         most = max(of(use) / of(alone) for use in three)
         yield (
-            f"each of three: {heading}, at most 40 % of the only one's",
+            f"each of three replicas: {heading}, at most 40 % of a single one's",
             f"at most {most:.0%}",
             most <= MOST_SHARE,
         )

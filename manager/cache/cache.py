@@ -156,7 +156,8 @@ class Cache:
         None does not mean that the server lacks the object.
         """
         for informer in self._informers(kind):
-            if (record := informer.get_whole(key)) is not None:
+            record = informer.get(key)
+            if record is not None and informer.spec.projection == "full" and not record.is_cut:
                 return record
         return None
 

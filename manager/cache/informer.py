@@ -85,6 +85,7 @@ class Informer:
     ) -> None:
         self.spec = spec
         self.filter = object_filter
+        self._keeps_whole = spec.projection == "full"
         self._decoder = decoder
         failures = upstream.metrics.cache_failures
         self._failures = {part: failures.labels(spec.resource, part.value).inc for part in Part}
@@ -283,12 +284,8 @@ class Informer:
             self._publish(self._store.observe_deletion(key, uid, version))
         elif self._store.is_news(key, uid, version):  # the watch may have been faster
             self._publish(self._store.observe_write(*self._decoder.take(arrival)))
-        return held if (held := self.get_whole(key)) is not None and held.version == version else None
-
-    def get_whole(self, key: ObjectKey) -> Record | None:
-        """Return the record of an object, if it has the complete object; otherwise None."""
-        record = self.get(key)
-        return None if record is None or self.spec.projection != "full" or record.is_cut else record
+        held = self.get(key) if self._keeps_whole else None
+        return None if held is None or held.version != version or held.is_cut else held
 
     def _takes(self, key: ObjectKey, meta: Meta) -> bool:
         return any(

@@ -87,11 +87,6 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     managed: bytes = b""
 
     @property
-    def size(self) -> int:
-        """Return the bytes of JSON."""
-        return len(self.raw) + len(self.managed)
-
-    @property
     def is_cut(self) -> bool:
         """Return whether the record has only the object's metadata (see `RecordDecoder`)."""
         return self.raw.startswith(_PARTIAL_BEGINS)
@@ -237,7 +232,7 @@ class RecordDecoder:
                 meta = msgspec.structs.replace(meta, **less)
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
-        deleting, own = meta.deletion_timestamp is not None, shallow_at_once(own)
+        deleting, own = meta.deletion_timestamp is not None, own and shallow_at_once(own)
         return Record(arrival.key, kept, arrival.uid, arrival.version, meta.generation, deleting, own), meta
 
 

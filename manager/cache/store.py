@@ -211,7 +211,9 @@ class Indexes:
 
     async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
         """Build the indexes for these conditions, in portions between which other tasks run."""
-        wanted = {f"label {label}": partial(_label, label) for label in labels or ()}
+        wanted: dict[str, IndexFunction] = {
+            f"label {label}": partial(_label, label) for label in labels or ()
+        }
         if owner_uid is not None:
             wanted["owner"] = _owners
         for name in wanted.keys() - self._indexes.keys():
@@ -533,12 +535,12 @@ class Store:
     ) -> CacheEvent:
         event = CacheEvent(old, new, meta=meta, initial=initial, handed_over=handed_over)
         if old is not None:
-            self.bytes -= old.size
+            self.bytes -= len(old.raw) + len(old.managed)
         if new is not None:
             if old is not None:
                 # The store and its indexes already reference these strings.
                 new.key, new.uid = old.key, old.uid
-            self.bytes += new.size
+            self.bytes += len(new.raw) + len(new.managed)
             self.records[new.key] = new
         elif old is not None:
             del self.records[old.key]

@@ -24,7 +24,7 @@ from manager.api import (
     Unstructured,
 )
 from manager.cache import Cache, metadata_of
-from manager.cache.record import CUT, MOST_KEPT, Record, RecordDecoder, note_own_write
+from manager.cache.record import CUT, MOST_KEPT, Record, RecordDecoder
 from manager.client.child_label import ChildLabel, label_of
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
 from manager.client.kubernetes import api_client_on, pod_streams_on
@@ -40,7 +40,6 @@ from manager.client.ownership import (
     holds,
     may_repeat_keys,
     metadata_steps,
-    own_entries,
     owned_fields,
     refused_lists,
     without_fields,
@@ -72,7 +71,7 @@ from manager.client.write import (
     whole_object,
 )
 from manager.kube.config import load_config
-from manager.kube.decoding import not_a
+from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -294,7 +293,7 @@ class Client(CachedReader):
     async def _send_whole(self, method: str, obj: R, **more: Any) -> R:
         if not obj.namespaced:
             await self._check_owners(obj, type(obj))
-        raw = await self._send(method, type(obj), obj.key, whole_object(obj), **more)
+        raw, _ = await self._send(method, type(obj), obj.key, whole_object(obj), **more)
         return await decode_object(raw, type(obj), obj.key)
 
     async def patch(
@@ -343,7 +342,7 @@ class Client(CachedReader):
         metadata["uid"] = obj.metadata.uid
         booked: Any = {"content_type": MERGE_PATCH, "dry_run": dry_run, "replaces": replaces}
         try:
-            raw = await self._send("PATCH", kind, key, changes, **booked)
+            raw, _ = await self._send("PATCH", kind, key, changes, **booked)
         except Invalid as error:
             if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes", ())):
                 message = f"{kind.gvk.kind} {key} was replaced by another one"
@@ -527,7 +526,7 @@ class Client(CachedReader):
                 return await self._create(obj, key, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # The cache lacks the object, or another client has just created it: read before writing.
-                found = await self._read_record(kind, key)
+                found = self._record(kind, await self._read(kind, key))
         live = await self._owned(kind, found)
         adopted = False
         if owner is not None:
@@ -560,9 +559,9 @@ class Client(CachedReader):
         after = await self._owned(kind, written)
         if not dry_run:
             self._settle(live.uid, encoded, after)
-            _note_change(live, after, body)
+            live.note_change_to(after, body)
         now = decode_at_once(written.raw, kind, key, parsed=after.live)
-        if after.has_content_of(live):
+        if after.content == live.content:
             return Applied(now, None, Outcome.UNCHANGED)  # the write only recorded our ownership
         outcome = Outcome.RESTORED if restores else Outcome.UPDATED
         return Applied(now, decode_at_once(found.raw, kind, key, parsed=live.live), outcome, conflicts)
@@ -597,20 +596,18 @@ class Client(CachedReader):
         if selected is not None:
             return selected
         with suppress(NotFound):
-            return await self._read_record(kind, key)
+            return self._record(kind, await self._read(kind, key))
         return None
-
-    async def _read_record(self, kind: type[Resource], key: ObjectKey) -> Record:
-        return self._record(kind, await self._read(kind, key))
 
     def _record(self, kind: type[Resource], raw: bytes) -> Record:
         """Return the record that a cache would have of an object."""
         return RecordDecoder(kind.gvk, field_manager=self._cache.managers)(raw)[0]
 
     async def _owned(self, kind: type[Resource], record: Record) -> Ownership:
-        """Decode a record, when a large one has its turn."""
+        """Decode a record; a large one waits for its turn."""
         await own_turn(len(record.raw))
-        return self._ownership(decoded(kind, record.raw), entries=own_entries(record.managed))
+        live = json_object(record.raw, f"a {kind.gvk.kind} object")
+        return self._ownership(live, managed=record.managed)
 
     async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes:
         mapping = await self._mapper.resolve(kind.gvk)
@@ -641,12 +638,10 @@ class Client(CachedReader):
 
     def _holds(self, wanted: dict[str, Any], encoded: bytes, live: Ownership) -> bool:
         """Return whether the object has all wanted fields, and this client owns them."""
-        owned, exact = live.applied, True
-        if live.created_by:
-            if live.created_by != creator_name(self.field_manager, encoded):
-                return False
-            # After a create, the server counts its defaults as our fields, too.
-            owned, exact = live.created, False
+        if live.created_by and live.created_by != creator_name(self.field_manager, encoded):
+            return False
+        # After a create, the server counts its defaults as our fields, too.
+        owned, exact = (live.created, False) if live.created_by else (live.applied, True)
         # Compare without conversion first: it nearly always suffices. In JSON, a tuple becomes a list.
         return owned is not None and (
             holds(owned_fields(wanted), live.live, owned, exact=exact)
@@ -696,7 +691,8 @@ class Client(CachedReader):
         else:
             manager = creator_name(self.field_manager, kept)
             booked: Any = {"manager": manager, "dry_run": dry_run, "fieldValidation": "Strict"}
-            created = await self._send_object("POST", kind, key, encoded, **booked)
+            raw, cached = await self._send("POST", kind, key, encoded, **booked)
+            created = cached or self._record(kind, raw)
         after = await self._owned(kind, created)
         if not dry_run:
             self._settle(after.uid, kept, after)
@@ -790,7 +786,7 @@ class Client(CachedReader):
         uid, candidates, conflict = change.live.uid, refused_lists(refusal.details), None
         if not candidates:
             raise refusal
-        state = hash((change.encoded, orjson.dumps(change.live.content())))
+        state = hash((change.encoded, change.live.content))
         last_state, until, known = self._refused.get(uid, (_UNKNOWN, 0.0, None))
         if known is not None and last_state == state and until > clock.monotonic():
             raise type(known)(known.status, known.reason, known.message, known.details)
@@ -830,7 +826,8 @@ class Client(CachedReader):
     # Methods for requests.
 
     async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> Record:
-        return await self._send_object("PATCH", change.kind, change.key, patch, content_type=how, **more)
+        raw, cached = await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)
+        return cached or self._record(change.kind, raw)
 
     async def _send_apply(
         self, kind: type[Resource], key: ObjectKey, body: Any, *, force: bool = True, **more: Any
@@ -840,7 +837,7 @@ class Client(CachedReader):
         Raises ApplyConflict, and BadRequest for a body that does not fit the schema.
         """
         try:
-            return await self._send_object(
+            raw, cached = await self._send(
                 "PATCH", kind, key, body, content_type=APPLY_PATCH, force=str(force).lower(), **more
             )
         except Conflict as error:
@@ -851,19 +848,9 @@ class Client(CachedReader):
                 what = error.message.partition("): ")[2] or error.message
                 raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
             raise
-
-    async def _send(self, method: str, kind: type[Resource], key: ObjectKey, body: Any, **more: Any) -> bytes:
-        """Write an object as `_write_object` does; return its JSON as stored."""
-        return (await self._write_object(method, kind, key, body, **more))[0]
-
-    async def _send_object(
-        self, method: str, kind: type[Resource], key: ObjectKey, body: Any, **more: Any
-    ) -> Record:
-        """Write an object as `_write_object` does; return the record of the stored object."""
-        raw, cached = await self._write_object(method, kind, key, body, **more)
         return cached or self._record(kind, raw)
 
-    async def _write_object(
+    async def _send(
         self,
         method: str,
         kind: type[Resource],
@@ -969,12 +956,6 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
     # The server does not distinguish missing and empty fields.
     fields["metadata"] = {name: metadata[name] for name in APPLIED_METADATA if metadata.get(name)}
     return fields
-
-
-def _note_change(live: Ownership, after: Ownership, wanted: Mapping[str, Any]) -> None:
-    """Record a change as our own write, unless it may include a change by another client."""
-    if (change := live.change_to(after, wanted)) is not None:
-        note_own_write(change)
 
 
 def _refuse_foreign(

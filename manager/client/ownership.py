@@ -34,7 +34,7 @@ import msgspec
 import orjson
 
 from manager.api import Resource
-from manager.cache.record import Change
+from manager.cache.record import Change, note_own_write
 from manager.client.errors import FieldConflict
 from manager.client.write import merge_diff
 from manager.kube.decoding import MALFORMED, json_object, not_a
@@ -66,9 +66,9 @@ class Ownership:
         field_manager: str,
         former: Sequence[str] = (),
         *,
-        entries: Sequence[Fields] | None = None,
+        managed: bytes = b"",
     ) -> None:
-        """Read the managedFields of `live`, or `entries` instead: see `own_entries`."""
+        """Read the managedFields of `live`, or `managed` instead: see `Record.managed`."""
         self.live = live
         self.metadata: dict[str, Any] = live["metadata"]
         self.uid: str = self.metadata.get("uid", "")
@@ -77,14 +77,17 @@ class Ownership:
         self._created: Any = None
         self.created_by = ""
         self.former = False
-        self._entries: Sequence[Fields] = (
-            self.metadata.get("managedFields", ()) if entries is None else entries
-        )
+        self._entries: Sequence[Fields] = self.metadata.get("managedFields", ())
+        if managed:
+            try:
+                self._entries = _decode_entries(managed)
+            except MALFORMED:
+                self._entries = [each for each in orjson.loads(managed) if isinstance(each, dict)]
         self._name, self._former_names = field_manager, former
         ours = []
         for place, entry in enumerate(self._entries):
             manager, operation = entry.get("manager"), entry.get("operation")
-            fields = entry.get("fieldsV1") or _NO_FIELDS
+            fields = entry.get("fieldsV1") or {}
             if entry.get("subresource") or not isinstance(manager, str):
                 continue
             if operation == "Apply" and manager == field_manager:
@@ -109,34 +112,29 @@ class Ownership:
         """Return the record of our create; None without one."""
         return None if self._created is None else _fields(self._created)
 
-    def change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> Change | None:
-        """Return the step to `after`, if only wanted fields have changed; otherwise None."""
+    def note_change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> None:
+        """Record the change to `after` as our own write, if only wanted fields have changed."""
         before, now = (
             each.live | {"metadata": {**each.metadata, **dict.fromkeys(_SET_BY_EACH_WRITE)}}
             for each in (self, after)
         )
         versions = [str(each.version) for each in (self, after)]
-        if not all(map(str.isdecimal, versions)) or not _changed_only(wanted, before, now):
-            return None
-        return Change(self.uid, *map(int, versions))
+        if all(map(str.isdecimal, versions)) and _changed_only(wanted, before, now):
+            note_own_write(Change(self.uid, *map(int, versions)))
 
-    def content(self) -> dict[str, Any]:
-        """Return all fields that an apply can change."""
+    @cached_property
+    def content(self) -> bytes:
+        """Return the JSON of all fields that an apply can change, in the server's order."""
         fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
         fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
-        return fields
-
-    def has_content_of(self, other: Ownership) -> bool:
-        """Return whether both objects have the same values in all fields that an apply can change."""
-        ours, theirs = self.content(), other.content()
-        return ours == theirs and _equal(ours, theirs)
+        return orjson.dumps(fields)
 
     def state(self) -> int:
         """Return a hash of the content and of our ownership."""
         # Python's own hashes have a random key in each process, so no client can construct collisions.
         owned = self._applied if self._created is None else self._created
         record = bytes(owned) if isinstance(owned, msgspec.Raw) else orjson.dumps(owned)
-        return hash((orjson.dumps(self.content()), record, self.created_by))
+        return hash((self.content, record, self.created_by))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or a field below one."""
@@ -208,10 +206,9 @@ class Ownership:
         ]
 
 
-_NO_FIELDS: Fields = {}
-
-
 class _Entry(TypedDict, total=False):
+    """An entry of managedFields whose fields stay undecoded."""
+
     manager: str
     operation: str
     subresource: str
@@ -219,16 +216,6 @@ class _Entry(TypedDict, total=False):
 
 
 _decode_entries = msgspec.json.Decoder(list[_Entry]).decode
-
-
-def own_entries(managed: bytes) -> Sequence[Fields]:
-    """Return the entries in `Record.managed`; the fields of well-formed entries stay undecoded."""
-    if not managed:
-        return ()
-    try:
-        return _decode_entries(managed)
-    except MALFORMED:
-        return [each for each in orjson.loads(managed) if isinstance(each, dict)]
 
 
 def _fields(value: Any) -> Fields:
@@ -297,16 +284,13 @@ def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
     if isinstance(before, dict) and isinstance(after, dict):
         asked = wanted if isinstance(wanted, dict) else {}
         return before.keys() <= after.keys() and all(
-            _changed_only(asked.get(name, _UNWANTED), before.get(name, _MISSING), value)
+            _changed_only(asked.get(name, _MISSING), before.get(name, _MISSING), value)
             for name, value in after.items()
         )
     if isinstance(before, list) and isinstance(after, list) and isinstance(wanted, list):
         return len(wanted) == len(before) == len(after) and all(map(_changed_only, wanted, before, after))
-    return _equal(wanted, after)
+    return wanted.__class__ is after.__class__ and bool(wanted == after)
 
-
-_UNWANTED = object()
-"""Stands for a field that is not wanted: no value equals it."""
 
 _SET_BY_EACH_WRITE = ("resourceVersion", "generation", "managedFields")
 

@@ -279,7 +279,7 @@ Part = tuple[str, str | None]
 class StatusClient:
     """A writer of the status subresource."""
 
-    def __init__(self, send: Callable[..., Awaitable[bytes]]) -> None:
+    def __init__(self, send: Callable[..., Awaitable[tuple[bytes, Any]]]) -> None:
         """Create a writer. `send` is the client's method, which caches each answer."""
         self._send = send
         self._in_doubt = OrderedDict[tuple[str, ObjectKey], set[Part]]()
@@ -328,7 +328,7 @@ class StatusClient:
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
         """Replace the whole status; raises Conflict if the object has changed since the read."""
-        raw = await self._send(
+        raw, _ = await self._send(
             "PUT", type(obj), obj.key, whole_object(obj), subresource="status", dry_run=dry_run
         )
         return await decode_object(raw, type(obj), obj.key)
@@ -376,7 +376,7 @@ class StatusClient:
             # deleted object would be written to a new object with its name.
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         booked: Any = {"content_type": JSON_PATCH, "subresource": "status", "dry_run": dry_run}
-        return await self._send("PATCH", type(obj), key, patch, **booked)
+        return (await self._send("PATCH", type(obj), key, patch, **booked))[0]
 
     async def _look(self, obj: Resource, key: ObjectKey, dry_run: bool) -> tuple[Json | None, bytes]:
         """Return the current status, and its object.

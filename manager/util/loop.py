@@ -14,6 +14,7 @@ from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 from prometheus_client import Histogram
 
 T = TypeVar("T")
@@ -222,7 +223,7 @@ def _named(name: str, work: Callable[[], T]) -> T:
         thread.name = before
 
 
-class Deadline:
+class Deadline(msgspec.Struct, eq=False):
     """The deadline of one block of code in one task; created by `Deadlines.start`.
 
     Write the block like this, because a context manager would cost more than all the rest:
@@ -238,21 +239,20 @@ class Deadline:
             deadlines.stop(deadline)
     """
 
-    __slots__ = ("_cancelling", "_settled", "expired", "task", "when")
-
-    def __init__(self, when: float, task: asyncio.Task[object]) -> None:
-        self.when = when
-        self.task = task
-        self.expired = self._settled = False
-        self._cancelling = task.cancelling()
+    when: float
+    task: asyncio.Task[object]
+    cancelling: int
+    """The number of cancellations of the task at the start of the block."""
+    expired: bool = False
+    is_settled: bool = False
 
     def missed(self) -> bool:
         """Return whether only this deadline has caused the cancellation that was just caught."""
-        return self.expired and self.settle() <= self._cancelling
+        return self.expired and self.settle() <= self.cancelling
 
     def settle(self) -> int:
         """Undo this deadline's cancellation, once; return the number of remaining cancellations."""
-        was_settled, self._settled = self._settled, True
+        was_settled, self.is_settled = self.is_settled, True
         return self.task.cancelling() if was_settled else self.task.uncancel()
 
 
@@ -272,7 +272,7 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
         assert task is not None
-        deadline = Deadline(loop.time() + seconds, task)
+        deadline = Deadline(loop.time() + seconds, task, task.cancelling())
         self._running[deadline] = None
         if deadline.when < self._armed_for:
             self._arm(deadline.when)

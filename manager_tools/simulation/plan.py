@@ -61,7 +61,7 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "stop": (2, "{manager} gets a stop signal"),
     "scale": (3, "{manager} gets a stop signal, and starts again {seconds} later"),
     "mode": (2, "managers stop in turn, and use leader election instead of shards for {seconds}"),
-    "reborn": (3, "{manager} is killed, and the next manager reads data of {seconds} ago"),
+    "reborn": (3, "{manager} is killed, and the next manager reads data from {seconds} ago"),
     "freeze": (2, "{manager} is frozen for {seconds}"),
     "cut": (2, "all connections of {manager} break"),
     "refusing": (1, "{manager} cannot open connections for {seconds}"),

@@ -246,7 +246,7 @@ async def test_recorder_increments_the_count_of_a_repeated_event_with_one_reques
         (Widget(metadata=ObjectMeta(name="w", namespace="ns", uid="another")), "Warning", "Failed", "no"),
     ],
 )
-async def test_events_that_differ_are_kept_apart(bench: Bench, other: tuple[Any, ...]):
+async def test_events_that_differ_in_one_field_are_stored_separately(bench: Bench, other: tuple[Any, ...]):
     bench.recorder.event(widget(), "Warning", "Failed", "no")
     bench.recorder.event(*other)
     assert [event["count"] for event in await bench.settled()] == [1, 1]
@@ -268,7 +268,7 @@ async def test_recorder_combines_similar_events_from_the_tenth_on_until_ten_quie
     assert (await bench.settled())[-1]["message"] == "attempt 99"
 
 
-async def test_recorder_limits_events_of_one_object_and_keeps_their_count_true(bench: Bench):
+async def test_recorder_limits_requests_about_one_object_and_still_counts_every_event(bench: Bench):
     for number in range(100):
         bench.recorder.event(widget(), "Warning", "Failed", "no" if number % 2 else f"reason {number % 6}")
         await asyncio.sleep(1)
@@ -288,7 +288,9 @@ async def test_recorder_limits_events_of_one_object_and_keeps_their_count_true(b
 @pytest.mark.parametrize(
     ("message", "sent"), [("é" * 1000, "é" * 510 + "…"), ("bad \udc80 byte", "bad ? byte")]
 )
-async def test_texts_are_cut_and_mended_to_what_the_server_takes(bench: Bench, message: str, sent: str):
+async def test_event_texts_are_cut_to_the_length_limits_and_made_valid_utf_8(
+    bench: Bench, message: str, sent: str
+):
     bench.recorder.event(widget(), "Normal", "R" * 200, message)
     (event,) = await bench.settled()
     assert event["message"] == sent
@@ -337,7 +339,7 @@ async def test_event_waits_while_other_writes_are_in_flight(bench: Bench):
     assert len(bench.wire.sent("POST", EVENTS)) == 2, "in a quiet time it is sent soon"
 
 
-async def test_events_are_written_even_while_other_writes_go_on(bench: Bench):
+async def test_events_are_sent_about_once_a_second_while_other_writes_are_in_flight(bench: Bench):
     writing = asyncio.ensure_future(write_for(bench, 20))
     bench.record(50)
     await asyncio.sleep(15)
@@ -533,10 +535,10 @@ async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
     bench.wire.on("PATCH", f"{EVENTS}/{stored}", answer)
 
 
-class TestEventRecorderSpoiltEvents:
+class TestEventRecorderRefusedUpdates:
     """Events that other clients have filled or changed so that nothing else can update them."""
 
-    async def test_spoilt_event_delays_no_other_event(self, bench: Bench):
+    async def test_event_that_the_server_refuses_to_update_delays_no_other_event(self, bench: Bench):
         for number in range(20):
             await spoilt(bench, f"w{number}", TOO_LARGE)
         bench.record(20)
@@ -549,7 +551,9 @@ class TestEventRecorderSpoiltEvents:
         [TOO_LARGE, Reply.status(413), Reply.status(422), Reply.status(409), Reply.status(400)],
         ids=["500", "413", "422", "409", "400"],
     )
-    async def test_spoilt_event_is_followed_by_a_new_one_that_counts_on(self, bench: Bench, answer: Reply):
+    async def test_event_that_the_server_refuses_to_update_is_replaced_by_a_new_event_with_the_higher_count(
+        self, bench: Bench, answer: Reply
+    ):
         await spoilt(bench, "w", answer)
         for count in (2, 3):
             bench.recorder.event(widget("w"), "Normal", "Created", "x")
@@ -568,7 +572,7 @@ class TestEventRecorderFailingServer:
     def attempts(self, bench: Bench) -> int:
         return len(bench.wire.sent("POST", "/api/v1/namespaces/odd/events"))
 
-    async def test_failing_event_waits_alone_and_is_retried_for_two_minutes(self, failing: Bench):
+    async def test_failing_event_delays_no_other_event_and_is_retried_for_two_minutes(self, failing: Bench):
         failing.recorder.event(widget("other"), "Normal", "Created", "x")
         await asyncio.sleep(0.1)
         assert len(failing.server.listed) == 1
@@ -580,13 +584,7 @@ class TestEventRecorderFailingServer:
         await asyncio.sleep(200)
         assert (self.attempts(failing), failing.outcome("failed")) == (16, 2)
 
-    async def test_failing_event_takes_along_what_is_recorded_before_its_retry(self, failing: Bench):
-        failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
-        failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.answer)
-        (event,) = await failing.settled()
-        assert (event["count"], failing.outcome("merged")) == (2, 1)
-
-    async def test_failing_event_waits_only_once_when_it_recurs_while_it_is_sent(self, bench: Bench):
+    async def test_failing_event_is_sent_three_times_when_it_recurs_during_each_attempt(self, bench: Bench):
         fails = Delayed(0.5, Reply.status(500, "InternalError"))
         bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)
         for _ in range(3):

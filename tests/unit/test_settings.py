@@ -133,9 +133,7 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
 )
-def test_load_declared_reads_numbers_and_booleans_in_a_file_as_their_text(
-    write_file: WriteFile, written: str, text: str
-):
+def test_load_declared_reads_scalars_in_a_file_as_their_text(write_file: WriteFile, written: str, text: str):
     path = write_file(f"store-label: {written}\nstore-address:\n")
     values = load_declared(DECLARED, {"config": path})
     assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")

@@ -49,7 +49,7 @@ def rendered(*flags: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_render_updates_page_and_quotes_that_check_reports_as_stale(
+def test_benchmark_render_updates_page_and_quotes_that_check_reports_as_stale(
     capsys: pytest.CaptureFixture[str], house: Path
 ):
     results = made_results(made_run("operator-manager"), "memory", operator_manager={"idle.mb": [50.5]})

@@ -100,10 +100,12 @@ def expired() -> dict[str, Any]:
 
 
 class Listed(Stream):
-    """Streaming list whose initial events are the given objects."""
+    """Streaming list of the given objects, which ends or becomes a watch."""
 
-    def __init__(self, version: int, *names_and_versions: tuple[str, int]) -> None:
+    def __init__(self, version: int, *names_and_versions: tuple[str, int], ends: bool = False) -> None:
         super().__init__()
         for name, of_object in names_and_versions:
             self.event("ADDED", pod(name, of_object))
         self.event("BOOKMARK", bookmark(version, ends_list=True))
+        if ends:
+            self.end()

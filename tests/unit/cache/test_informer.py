@@ -38,7 +38,7 @@ async def informer(make: Make) -> Informer:
 
 
 class TestInformerRun:
-    async def test_informer_lists_objects_and_notifies_subscribers_of_changes(
+    async def test_informer_notifies_subscribers_once_of_each_change(
         self, informer: Informer, wire: ScriptedWire
     ):
         stream = Listed(10, ("b", 1), ("a", 2))
@@ -57,7 +57,11 @@ class TestInformerRun:
             await asyncio.sleep(5)
             stream.event("ADDED", pod("c", 11))
             await moments()
-        assert told.events[0].received == pytest.approx(5)
+            assert told.events[0].received == pytest.approx(5)
+            informer.observe_write(encoded(pod("d", 12)))
+            stream.event("ADDED", pod("d", 12))
+            await moments()
+        assert told.take() == ["ADDED ns/c@11", "ADDED ns/d@12"], "a write and its watch event are one change"
 
     async def test_informer_of_two_namespaces_has_two_watches(
         self, make: Make, wire: ScriptedWire, log_lines: LogLines
@@ -80,9 +84,7 @@ class TestInformerRun:
 
 
 class TestInformerSubscribe:
-    async def test_subscriber_gets_existing_objects_as_initial_events_unless_replay_is_off(
-        self, informer: Informer
-    ):
+    async def test_subscriber_gets_existing_objects_unless_replay_is_off(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
         told, without = EventLog(), EventLog()
         informer.subscribe(told)
@@ -145,23 +147,7 @@ class TestInformerSubscribe:
 
 
 class TestInformerObserveWrite:
-    async def test_observe_write_is_reported_to_subscribers_once_when_the_watch_event_follows(
-        self, informer: Informer, wire: ScriptedWire
-    ):
-        stream = Listed(10)
-        PodServer(wire).on("stream", stream)
-        told = EventLog()
-        informer.subscribe(told)
-        async with running(informer):
-            await informer.wait_synced()
-            informer.observe_write(encoded(pod("a", 11)))
-            stream.event("ADDED", pod("a", 11))
-            await moments()
-        assert told.take() == ["ADDED ns/a@11"]
-
-    async def test_observe_write_raises_protocol_error_when_the_response_is_malformed(
-        self, informer: Informer
-    ):
+    async def test_observe_write_raises_protocol_error_when_response_is_malformed(self, informer: Informer):
         with pytest.raises(ProtocolError):
             informer.observe_write(b"<html>")
         with pytest.raises(ProtocolError):
@@ -203,15 +189,12 @@ class TestInformerObserveDelete:
         (DELETING, True),
         ({**DELETING, "deletionGracePeriodSeconds": 0}, True),
         ({**DELETING, "deletionGracePeriodSeconds": 30}, False),
-        ({**DELETING, "finalizers": []}, True),
         ({**DELETING, "finalizers": ["example.com/wait"]}, False),
         ({"finalizers": ["example.com/wait"]}, False),
         ({**DELETING, "spec": {"finalizers": ["kubernetes"]}}, False),
         ({**DELETING, "spec": {"finalizers": []}}, True),
-        ({**DELETING, "spec": {"finalizers": None}}, True),
         ({**DELETING, "spec": None}, True),
         ({**DELETING, "spec": "a word"}, True),
-        ({**DELETING, "spec": [1]}, True),
     ],
 )
 async def test_observe_write_removes_a_deleting_object_from_the_cache_when_no_finalizer_is_left(

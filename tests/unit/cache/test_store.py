@@ -28,14 +28,6 @@ def listed(*records: Record) -> dict[ObjectKey, Record]:
 
 
 class TestStoreWatchEvents:
-    def test_store_counts_its_objects(self, store: Store):
-        store.put(record("a", 1))
-        store.put(record("b", 2, labels={"long": "x" * 50}))
-        store.put(record("b", 3))
-        assert store.bytes == sum(len(each.raw) for each in store) == 2 * len(record("a", 1).raw)
-        store.remove(record("a", 4))
-        assert store.bytes == len(record("b", 3).raw)
-
     def test_store_reuses_key_and_uid_when_an_object_changes(self, store: Store):
         store.put(record("a", 1))
         first = store.records.get(A)
@@ -59,18 +51,14 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_store_remembers_a_deletion_after_events_of_an_earlier_object_with_the_same_name(
-        self, store: Store
-    ):
+    def test_store_remembers_a_deletion_after_events_of_an_earlier_namesake(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert summaries(store.put(record("a", 1, uid="first"))) == []
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_store_doubts_a_deletion_from_a_later_event_of_the_object_until_the_deletion_event(
-        self, store: Store
-    ):
+    def test_store_doubts_a_deletion_from_a_later_event_until_the_deletion_event(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))

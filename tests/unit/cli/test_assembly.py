@@ -31,7 +31,7 @@ from tests.support.scripted_wire import LostBefore, Reply, ScriptedWire, Sent, S
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, VERSION_ANSWER, Plain
 from tests.unit.conftest import LogLines
-from tests.unit.election.lease_server import PREFIX, lease_server
+from tests.unit.election.conftest import PREFIX, lease_server
 
 PAGES = {
     "metrics_bind_address": "metrics",
@@ -49,9 +49,25 @@ def set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+def started(flags: dict[str, str], operators: Sequence[AnyOperator] = OPERATORS) -> Any:
+    return assembled(PROGRAM, load_settings(flags), operators, SettingValues())
+
+
 async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda manager: None) -> Any:
-    async with assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues()) as manager:
+    async with started(flags) as manager:
         return then(manager)
+
+
+@asynccontextmanager
+async def serving(
+    flags: dict[str, str], operators: Sequence[AnyOperator] = OPERATORS
+) -> AsyncIterator[LogLines]:
+    """Serve the pages of a manager; yield the log lines that name them."""
+    with capture_logs() as lines:
+        async with started(flags, operators) as manager, AsyncExitStack() as stack:
+            for lifespan in manager._lifespans:
+                await stack.enter_async_context(lifespan.enter())
+            yield [line for line in lines if line["event"] == "serving"]
 
 
 @pytest.mark.virtual_time
@@ -96,11 +112,7 @@ async def test_assembled_manager_sends_lease_requests_on_separate_connections(
     lane, stop = ScriptedWire(), asyncio.Event()
     wires = [wire, lane]
     monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wires.pop(0))
-    flags = {**flag, "console_bind_address": "0"}
-    async with (
-        lease_server() as leases,
-        assembled(PROGRAM, load_settings(flags), [], SettingValues()) as manager,
-    ):
+    async with lease_server() as leases, started({**flag, "console_bind_address": "0"}, []) as manager:
         leases.serve(lane)
         running = asyncio.create_task(manager.run(stop))
         await asyncio.sleep(30)
@@ -116,14 +128,8 @@ async def test_assembly_serves_health_metrics_and_console_unless_their_address_i
     flags = dict.fromkeys(PAGES, "127.0.0.1:0")
     for off in (None, *PAGES):
         flags |= {} if off is None else {off: "0"}
-        with capture_logs() as lines:
-            async with (
-                assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues()) as manager,
-                AsyncExitStack() as stack,
-            ):
-                for lifespan in manager._lifespans:
-                    await stack.enter_async_context(lifespan.enter())
-        served = [line["what"] for line in lines if line["event"] == "serving"]
+        async with serving(flags) as lines:
+            served = [line["what"] for line in lines]
         assert served == [name for flag, name in PAGES.items() if flags[flag] != "0"]
 
 
@@ -136,17 +142,11 @@ async def metrics_answer(
 ) -> tuple[str, int]:
     """Return the scheme of /metrics or another page, and its answer to a client without a token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
-    with capture_logs() as lines:
-        started = assembled(PROGRAM, load_settings(flags), operators, SettingValues())
-        async with started as manager, AsyncExitStack() as stack:
-            for lifespan in manager._lifespans:
-                await stack.enter_async_context(lifespan.enter())
-            [address] = [line["address"] for line in lines if line["event"] == "serving"]
-            session = await stack.enter_async_context(aiohttp.ClientSession())
-            for scheme in ("https", "http"):
-                with suppress(aiohttp.ClientError):
-                    async with session.get(f"{scheme}://{address}{path}", ssl=trusting()) as answer:
-                        return scheme, answer.status
+    async with serving(flags, operators) as [line], aiohttp.ClientSession() as session:
+        for scheme in ("https", "http"):
+            with suppress(aiohttp.ClientError):
+                async with session.get(f"{scheme}://{line['address']}{path}", ssl=trusting()) as answer:
+                    return scheme, answer.status
     raise AssertionError("it is not served")
 
 
@@ -159,16 +159,6 @@ async def test_console_serves_objects_without_a_token_only_outside_of_a_pod(
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     assert await metrics_answer({}, server="console", path=path) == ("https", 401)
-
-
-@pytest.mark.virtual_time
-async def test_assembly_warns_when_no_console_package_is_installed(
-    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
-):
-    monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
-    await assemble({})
-    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning == "the console is not served: no installed package has one"
 
 
 async def test_metrics_server_uses_the_certificate_of_metrics_cert_path(wire: ScriptedWire, tmp_path: Path):
@@ -279,7 +269,7 @@ async def test_assembly_closes_the_connection_when_an_operator_setup_fails(wire:
             raise LookupError("nothing there")
 
     with pytest.raises(LookupError):
-        async with assembled(PROGRAM, load_settings({}), [Broken], SettingValues()):
+        async with started({}, [Broken]):
             pytest.fail("it was assembled")
     assert wire.closed
 
@@ -293,7 +283,7 @@ async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_u
             setting = getattr(Settings, f"{name}_bind_address")
             monkeypatch.delenv(f"OPERATOR_MANAGER_{name.upper()}_BIND_ADDRESS", raising=False)
             monkeypatch.setattr(setting, "default", f"127.0.0.1:{taken.getsockname()[1]}")
-        async with assembled(PROGRAM, load_settings({}), [Plain], SettingValues()) as manager:
+        async with started({}, [Plain]) as manager:
             stop = asyncio.Event()
             running = asyncio.create_task(manager.run(stop))
             await asyncio.sleep(0.1)
@@ -320,9 +310,8 @@ async def test_assembled_manager_opens_no_connection_of_an_operator_when_the_con
             self.manager.add(Lifespan(connection))
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        settings = load_settings({"console_bind_address": f"127.0.0.1:{port}"})
-        async with assembled(PROGRAM, settings, [Opener], SettingValues()) as manager:
+        flags = {"console_bind_address": f"127.0.0.1:{taken.getsockname()[1]}"}
+        async with started(flags, [Opener]) as manager:
             with pytest.raises(CannotStart, match="cannot serve console"):
                 await manager.run(asyncio.Event())
     assert not opened
@@ -348,20 +337,31 @@ async def test_metrics_and_routes_of_operators_need_a_token_only_when_metrics_se
     assert await metrics_answer(secure, path=path, operators=[Called]) == ("https", 401)
 
 
-async def test_assembly_warns_of_a_namespace_that_does_not_exist(wire: ScriptedWire, log_lines: LogLines):
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (
+            {"namespaces": "nope,there,hidden"},
+            "--namespaces: the namespace nope does not exist; the manager goes on",
+        ),
+        (dict.fromkeys(PAGES, "0"), "routes of operators are not served: --metrics-bind-address is 0"),
+        ({}, "the console is not served: no installed package has one"),
+    ],
+    ids=["a namespace that does not exist", "routes without a server", "no package with a console"],
+)
+async def test_assembly_warns_of_settings_without_effect(
+    wire: ScriptedWire,
+    monkeypatch: pytest.MonkeyPatch,
+    log_lines: LogLines,
+    flags: dict[str, str],
+    expected: str,
+):
     wire.on("GET", "/api/v1/namespaces/nope", Reply.status(404, "NotFound", 'namespaces "nope" not found'))
     wire.on("GET", "/api/v1/namespaces/there", Reply.json({"metadata": {"name": "there"}}))
     wire.on("GET", "/api/v1/namespaces/hidden", Reply.status(403, "Forbidden", "you may not"))
-    await assemble({"namespaces": "nope,there,hidden"})
-    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning.startswith("--namespaces: the namespace nope does not exist; the manager goes on")
-
-
-async def test_assembly_warns_when_the_metrics_server_of_added_routes_is_off(
-    wire: ScriptedWire, log_lines: LogLines
-):
-    flags = dict.fromkeys(PAGES, "0")
-    async with assembled(PROGRAM, load_settings(flags), [Called], SettingValues()):
+    if not flags:
+        monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
+    async with started({"metrics_bind_address": "127.0.0.1:0", **flags}, [Called]):
         pass
     [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning == "routes of operators are not served: --metrics-bind-address is 0"
+    assert warning.startswith(expected)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
-import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
@@ -54,7 +54,11 @@ def test_help_lists_the_commands_and_shows_the_usage_of_each(command: Command):
         (("--verbose",), 2, "No such option '--verbose'. Did you mean '--version'?"),
         (("run", "--config", "a\nb\x1b[2J"), 2, r"run: a\nb\x1b[2J: cannot read the settings file"),
         (("run",), 1, "run: no cluster: give --kubeconfig"),
-        (("run", "--kubeconfig=/no\nsuch"), 1, r"run: --kubeconfig /no\nsuch: no such file"),
+        (
+            ("run", "--log-format=json", "--kubeconfig=/no\nsuch"),
+            1,
+            r"run: --kubeconfig /no\nsuch: no such file",
+        ),
         (("crds", "f\no"), 2, r"crds: Got unexpected extra argument (f\no)"),
         (("create", "api", "--kind=A"), 2, "create api: Missing option '--group'."),
     ],
@@ -105,6 +109,17 @@ def test_crds_command_sets_the_service_of_the_deployed_manager_for_conversion(co
     assert service["name"] == "operator-manager-webhook-service"
 
 
+@contextmanager
+def handled(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Handle a signal so in the block, at whose end the handler must be the same."""
+    original = signal.signal(number, handler)
+    try:
+        yield
+        assert signal.getsignal(number) is handler
+    finally:
+        signal.signal(number, original)
+
+
 @pytest.mark.parametrize(
     ("before", "meanwhile"), [(signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)]
 )
@@ -112,19 +127,11 @@ def test_command_replaces_the_interrupt_handler_while_it_runs(
     command: Command, monkeypatch: pytest.MonkeyPatch, before: Any, meanwhile: Any
 ):
     seen: list[Any] = []
-
-    def look(*_: object) -> int:
-        seen.append(signal.getsignal(signal.SIGINT))
-        return 0
-
-    monkeypatch.setattr("manager.cli.commands.version", click.Command("version", callback=look))
-    original = signal.signal(signal.SIGINT, before)
-    try:
+    look = click.Command("version", callback=lambda: seen.append(signal.getsignal(signal.SIGINT)))
+    monkeypatch.setattr("manager.cli.commands.version", look)
+    with handled(signal.SIGINT, before):
         command("version")
-        assert seen == [meanwhile]
-        assert signal.getsignal(signal.SIGINT) is before
-    finally:
-        signal.signal(signal.SIGINT, original)
+    assert seen == [meanwhile]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -135,20 +142,12 @@ def test_main_exits_on_a_signal_when_it_is_process_1_of_a_container(
     ended: list[int] = []
     monkeypatch.setattr(os, "getpid", lambda: 1)
     monkeypatch.setattr(os, "_exit", ended.append)
-    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-
-    def command(*_: object) -> int:
-        signal.raise_signal(number)
-        return 0
-
-    monkeypatch.setattr("manager.cli.commands.version", click.Command("version", callback=command))
-    original = signal.signal(number, before)  # a shell has background jobs ignore SIGINT
-    try:
+    interrupted = click.Command("version", callback=lambda: signal.raise_signal(number))
+    monkeypatch.setattr("manager.cli.commands.version", interrupted)
+    # A shell has background jobs ignore SIGINT.
+    with handled(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL):
         assert main(["version"], (), name="test", version="1") == 0
-        assert ended == [128 + number]
-        assert signal.getsignal(number) is before
-    finally:
-        signal.signal(number, original)
+    assert ended == [128 + number]
 
 
 MODULE = "hello_commands"
@@ -322,21 +321,12 @@ def test_stuck_process_exits_when_its_log_pipe_is_full():
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as full:
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             while True:
                 os.write(writing, b"x" * 4096)
         os.set_blocking(writing, True)
         ended = interpreted(STUCK, stderr=full)
     assert ended.returncode == 1
-
-
-def test_version_is_the_same_in_library_and_application():
-    library, application = [
-        tomllib.loads((ROOT / path).read_text())["project"]
-        for path in ("pyproject.toml", "controllers/pyproject.toml")
-    ]
-    assert library["version"] == application["version"] == VERSION
-    assert f"{library['name']}=={VERSION}" in application["dependencies"]
 
 
 @pytest.mark.parametrize("argument", ["version", "--version", "--help"])

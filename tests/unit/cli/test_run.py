@@ -16,10 +16,9 @@ import pytest
 from controllers.main import PROGRAM
 from manager.cli.settings import OWN
 from manager.election.coordinator import LeadershipLost
-from manager.kube.errors import ConfigError, Unreachable
+from manager.kube.errors import Unreachable
 from manager.process.manager import CannotStart
 from manager.server.server import CannotServe
-from manager.settings import SettingsError
 from manager.telemetry.watchdog import Watchdog
 from tests.support.settings import parse_flags
 from tests.unit.cli.conftest import Assemble, Command, operator
@@ -35,7 +34,9 @@ def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
     return fail
 
 
-def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble):
+def test_run_exits_with_0_after_a_clean_end_and_warns_of_an_unknown_environment_variable(
+    command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+):
     asked = assemble()
     outcome = command("run", "--controllers=*,-foo", "--leader-elect", "--concurrency=pet=3")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
@@ -43,6 +44,9 @@ def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble
     assert settings.leader_elect
     assert settings.concurrency == {"pet": 3}
     assert operators == ["memcached", "pet"]
+    monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
+    warning = json.loads(command("run").err)
+    assert (warning["level"], warning["variable"]) == ("warn", "OPERATOR_MANAGER_LOGLEVEL")
 
 
 def test_run_ends_on_a_signal_even_before_the_cluster_answers(
@@ -89,18 +93,6 @@ def test_run_fails_with_one_log_line_after_an_external_error(
     assert "stacktrace" not in told
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [(ConfigError("kubeconfig /nope: no such file"), 1), (SettingsError("MEMCACHED_IMAGE is empty"), 2)],
-)
-def test_run_reports_config_errors_in_plain_text_even_with_json_logs(
-    command: Command, assemble: Assemble, error: Exception, code: int
-):
-    assemble(failing(error))
-    outcome = command("run", "--log-format=json")
-    assert outcome.refusal(code) == f"run: {error}"
-
-
 def test_run_logs_a_traceback_for_an_unexpected_error_or_at_debug_for_a_start_error(
     command: Command, assemble: Assemble
 ):
@@ -142,17 +134,6 @@ def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
 
     monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run", *argv, operators=DECLARING).refusal().startswith(f"run: {expected}")
-
-
-def test_run_warns_of_an_unknown_environment_variable(
-    command: Command, monkeypatch: pytest.MonkeyPatch, assemble: Assemble
-):
-    monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
-    assemble()
-    outcome = command("run")
-    [line] = outcome.err.splitlines()
-    told = json.loads(line)
-    assert (told["level"], told["variable"]) == ("warn", "OPERATOR_MANAGER_LOGLEVEL")
 
 
 def test_run_help_lists_settings_under_their_operator(command: Command):
@@ -213,21 +194,6 @@ def test_run_help_shows_every_setting_with_its_flag_variables_and_default(comman
         assert "(default " in said
 
 
-def test_run_help_shows_controllers_and_defaults_in_the_syntax_of_the_command_line(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-):
-    shown = command("run", "--help").out
-    assert "The controllers are: memcached, foo, pet." in shown
-    for default in ("15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"):
-        assert f"(default {default};" in " ".join(shown.split())
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    assert command("run", "--help").out == shown, "it is the same in a pod"
-    for columns in ("20", "80", "400"):
-        monkeypatch.setenv("COLUMNS", columns)
-        assert max(map(len, command("run", "--help").out.splitlines())) <= 120
-
-
 def test_plan_flag_overrides_the_setting_of_an_operator_with_the_same_name(command: Command):
     same = operator("same", setting("timeout"))
     assert command("plan", "--all", "--timeout=soon", operators=[same]).refusal() == (
@@ -244,13 +210,19 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @contextmanager
 def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event]]:
-    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush."""
-    flushed = threading.Event()
+    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush.
+
+    At the end, assert that the handlers of the signals are those of before.
+    """
+    flushed, numbers = threading.Event(), (signal.SIGTERM, signal.SIGINT)
+    handlers = [signal.getsignal(number) for number in numbers]
     with (
         Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
         watchdog.stop_on_signals() as stop,
     ):
+        assert signal.getsignal(signal.SIGTERM) is not handlers[0]
         yield watchdog, stop, flushed
+    assert [signal.getsignal(number) for number in numbers] == handlers
 
 
 @pytest.mark.each_loop
@@ -289,17 +261,3 @@ async def test_second_stop_signal_flushes_the_log_and_exits_even_when_the_loop_i
             assert [line["log_level"] for line in log_lines[:2]] == ["info", "error"]
     assert exits == [1]
     assert log_lines[-1]["event"] == "exiting at once on a second signal"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_stop_signals_restore_the_earlier_handler_on_exit(number: signal.Signals):
-    def earlier(*_: object) -> None:
-        pass
-
-    original = signal.signal(number, earlier)
-    try:
-        with Watchdog() as watchdog, watchdog.stop_on_signals():
-            assert signal.getsignal(number) is not earlier
-        assert signal.getsignal(number) is earlier
-    finally:
-        signal.signal(number, original)

@@ -507,6 +507,16 @@ async def test_apply_refuses_unknown_metadata_fields_without_a_request(scene: Sc
     assert scene.wire.requests == []
 
 
+@pytest.mark.parametrize("exists", [False, True])
+async def test_apply_error_of_the_server_suggests_the_most_similar_field(scene: Scene, exists: bool):
+    message = 'strict decoding error: unknown field "spec.replica"'
+    scene.there(stored(5) if exists else Reply.status(404, "NotFound"))
+    scene.wire.on("POST", COLLECTION, Reply.status(400, "BadRequest", message))
+    scene.answers(Reply.status(400, "BadRequest", message))
+    with pytest.raises(BadRequest, match=f"{message}; did you mean spec.replicas?"):
+        await scene.apply(WANTED)
+
+
 async def test_apply_accepts_an_object_with_every_field_that_a_server_sets(scene: Scene):
     of_server = {"managedFields": [], "selfLink": "/", "deletionGracePeriodSeconds": 0, "generation": 1}
     typed: Any = {**METADATA, **of_server}

@@ -119,7 +119,7 @@ CHANGES: dict[str, tuple[Change, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("change", "held", "exactly"), CHANGES.values(), ids=CHANGES)
-def test_holds_and_holds_exactly_detect_a_change_of_the_desired_fields(
+def test_ownership_holds_and_holds_exactly_detect_a_change_of_a_desired_field(
     change: Change, held: bool, exactly: bool
 ):
     wanted, stored, owned = copy.deepcopy(WANTED), live(), copy.deepcopy(OWNED)
@@ -128,7 +128,7 @@ def test_holds_and_holds_exactly_detect_a_change_of_the_desired_fields(
     assert holds_exactly(wanted, stored, owned) is exactly
 
 
-def test_holds_requires_all_key_fields_of_a_list_item():
+def test_ownership_holds_requires_all_key_fields_of_a_list_item():
     port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     assert holds({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
     assert not holds({"ports": [port]}, {"ports": [port]}, {"f:ports": record})
@@ -153,7 +153,7 @@ KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = 
 @pytest.mark.parametrize(
     ("keys", "one", "other", "foreign"), KEYED, ids=["-".join(each[0]) for each in KEYED]
 )
-def test_keyed_list_matches_only_in_the_desired_order_regardless_of_foreign_items(
+def test_ownership_holds_keyed_list_items_only_in_the_desired_order_despite_foreign_items(
     keys: list[str], one: dict[str, Any], other: dict[str, Any], foreign: dict[str, Any], compare: Any
 ):
     def full(item: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_keyed_list_matches_only_in_the_desired_order_regardless_of_foreign_item
 
 
 @pytest.mark.parametrize("compare", [holds, holds_exactly])
-def test_set_members_match_only_in_the_desired_order(compare: Any):
+def test_ownership_holds_set_members_only_in_the_desired_order(compare: Any):
     owned = {"f:tags": {'v:"a"': {}, 'v:"b"': {}}}
     assert compare({"tags": ["b", "a"]}, {"tags": ["x", "b", "y", "a"]}, owned)
     assert not compare({"tags": ["a", "b"]}, {"tags": ["x", "b", "y", "a"]}, owned)
@@ -222,7 +222,7 @@ def test_may_repeat_keys_returns_false_for_ordinary_objects(items: list[Any]):
     assert not may_repeat_keys(orjson.dumps({**WANTED, "list": items}))
 
 
-def test_holds_exactly_distinguishes_true_from_one():
+def test_ownership_holds_exactly_distinguishes_true_from_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
 

@@ -89,7 +89,7 @@ async def test_client_reads_and_writes_a_deeply_nested_object(depth: int):
     assert (await world.client.patch(deep)).metadata.resource_version == "3"
 
 
-async def test_list_names_many_undecodable_objects_at_low_cost(monkeypatch: pytest.MonkeyPatch):
+async def test_object_list_names_many_undecodable_objects_at_low_cost(monkeypatch: pytest.MonkeyPatch):
     error = Undecodable.__new__(Undecodable)
 
     def decode(*_: object) -> Pod:
@@ -115,7 +115,7 @@ class TestReaderUndecodable:
             "Pod ns/odd: spec: Input should be an object",
         )
 
-    async def test_complete_raises_for_an_undecodable_object(self, world: World):
+    async def test_object_list_complete_raises_when_an_object_is_undecodable(self, world: World):
         with pytest.raises(Undecodable, match="ns/odd"):
             (await world.client.list(Pod)).complete()
         pods = await world.client.list(Pod, labels="!odd,app!=x")
@@ -207,7 +207,7 @@ class TestReaderSelection:
         world.holds("b", 2)
         return world
 
-    async def test_selecting_reads_the_objects_of_the_selection(self, world: World):
+    async def test_client_selecting_reads_only_cached_objects_of_its_label_selector(self, world: World):
         web = world.client.selecting(label_selector="app = web")
         assert names(await web.list(Pod)) == ["a"]
         assert (await web.get(Pod, ObjectKey("ns", "a"))).metadata.name == "a"
@@ -217,7 +217,9 @@ class TestReaderSelection:
         assert await metadata.find(Pod, ObjectKey("ns", "b")) is None
         assert [each.key for each in await metadata.list(Pod)] == [("ns", "a")]
 
-    async def test_reader_raises_not_cached_when_only_a_selection_is_cached(self, world: World):
+    async def test_reader_raises_not_cached_when_the_kind_is_cached_only_with_a_label_selector(
+        self, world: World
+    ):
         ways = r"Pod is not cached: .* with the same selection, "
         for key in (ObjectKey("ns", "a"), ObjectKey("ns", "b")):
             with pytest.raises(NotCached, match=ways):
@@ -227,12 +229,14 @@ class TestReaderSelection:
         with pytest.raises(NotCached, match=r"metadata of Pod is not cached"):
             await world.client.metadata.keys(Pod)
 
-    async def test_list_by_selector_raises_not_cached_when_the_selector_was_not_declared(self, world: World):
+    async def test_list_by_label_selector_raises_not_cached_when_no_operator_declares_the_selector(
+        self, world: World
+    ):
         world.cache.informer(Pod)
         with pytest.raises(NotCached, match=r"Pod with label_selector='app=db' is not cached"):
             await world.client.selecting(label_selector="app=db").list(Pod)
 
-    async def test_apply_sends_no_read_when_a_selection_has_cached_the_object(self, world: World):
+    async def test_apply_sends_no_read_when_the_object_is_cached_with_a_label_selector(self, world: World):
         for name in ("a", "b"):
             held = pod(name, 3, labels={"app": "web"} if name == "a" else {})
             world.wire.on("GET", f"/api/v1/namespaces/ns/pods/{name}", Reply.json(held))
@@ -541,15 +545,3 @@ class TestLiveList:
         wanted = {"labelSelector": "app=web", "fieldSelector": "metadata.name=p"}
         for sent in (*server.sent("list"), *server.sent("stream")):
             assert wanted.items() <= sent.query.items()
-
-    async def test_live_list_names_an_undecodable_object_and_keeps_the_other_objects(
-        self, client: Client, server: PodServer
-    ):
-        stream = Listed(5, ("a", 1))
-        server.on("stream", stream)
-        async with client.watch(Pod) as live:
-            assert not (await anext(live)).undecodable
-            stream.event("ADDED", pod("odd", 6) | {"spec": "none"})
-            seen = await anext(live)
-            assert names(seen) == ["a"]
-            assert [error.key.name for error in seen.undecodable] == ["odd"]

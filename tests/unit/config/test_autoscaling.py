@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,7 +10,6 @@ from manager.telemetry.metrics import Metrics
 from tests.support import ROOT
 from tests.support.manifests import MANAGER, SYSTEM, flags_of, manifests, the
 from tests.support.settings import load_settings, parse_flags
-from tests.support.tools import output_of, tool
 
 OVERLAY = "autoscaling"
 RULES = yaml.safe_load((ROOT / "config" / OVERLAY / "prometheus_adapter_values.yaml").read_text())["rules"]
@@ -51,30 +49,5 @@ def test_autoscaler_metric_rule_selects_a_metric_that_the_manager_exports():
     # The monitors define the job's name, and the label has the pod's namespace.
     assert selector == 'job="operator-manager",namespace!=""}'
     assert rule["resources"] == {"overrides": {"namespace": {"resource": "namespace"}}}
-
-
-CASES = """\
-rule_files: [rules.yaml]
-tests:
-- interval: 1m
-  input_series:
-  - {series: '%(series)s{%(labels)s,pod="a",controller="foo"}', values: 0+0x10}
-  - {series: '%(series)s{%(labels)s,pod="b",controller="foo"}', values: 60+0x10}
-  promql_expr_test:
-  - {expr: '%(query)s', eval_time: 10m, exp_samples: [{labels: '{%(namespace)s}', value: 60}]}
-"""
-
-
-def test_autoscaler_metric_query_returns_the_oldest_key_of_all_managers(tmp_path: Path):
-    (rule,) = RULES["external"]
-    series, namespace = rule["seriesQuery"].partition("{")[0], f'namespace="{SYSTEM}"'
-    query = rule["metricsQuery"].replace("<<.Series>>", series).replace("<<.GroupBy>>", "namespace")
-    values = {
-        "series": series,
-        "query": query.replace("<<.LabelMatchers>>", namespace),
-        "labels": f'{namespace},job="operator-manager"',
-        "namespace": namespace,
-    }
-    (tmp_path / "rules.yaml").write_text("groups: []\n")
-    (tmp_path / "cases.yaml").write_text(CASES % values)
-    output_of(tool("promtool"), "test", "rules", tmp_path / "cases.yaml")
+    matchers = "<<.Series>>{" + selector.partition(",")[0] + ",<<.LabelMatchers>>}"
+    assert rule["metricsQuery"] == f"max by (<<.GroupBy>>) (avg_over_time({matchers}[2m]))"

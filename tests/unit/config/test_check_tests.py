@@ -18,8 +18,6 @@ def test_check_tests_refuses_test_names_and_files_without_a_unit(tmp_path: Path)
         "manager/cache/store.py": QUEUE,
         "manager/cache/sink.py": QUEUE,
         "manager/cache/limits.py": "LIMIT = 3\n\nclass Store(Protocol):\n    def get(self): ...\n",
-        "manager/cache/parts/__init__.py": "",
-        "manager/cache/parts/slice.py": QUEUE,
         "tests/map.toml": '[modules]\n"manager/*" = "a reason"\n"manager/kube/*" = "tests/kube"\n[tests]\n',
         "tests/unit/cache/test_store_deletions.py": "def test_itself(): ...\nasync def test_it_is(): ...\n",
         "tests/unit/cache/test_storage.py": "def test_a_key_is_dropped(): ...\ndef test_another(): ...\n",
@@ -34,7 +32,6 @@ def test_check_tests_refuses_test_names_and_files_without_a_unit(tmp_path: Path)
     assert done.stdout.splitlines() == [
         f"tests/unit/cache/test_storage.py:1: test_a_key_is_dropped {unnamed}",
         f"tests/unit/cache/test_store_deletions.py:2: test_it_is {unnamed}",
-        "manager/cache/parts/slice.py: has no test file, and tests/map.toml gives no reason",
         "manager/cache/sink.py: has no test file, and tests/map.toml gives no reason",
         "tests/map.toml: manager/* excuses no file",
         "tests/map.toml: manager/*: the reason names no test",

@@ -6,20 +6,18 @@ import functools
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
 from manager.telemetry.metrics import Metrics
 from petstore.metrics import ServerMetrics
 from tests.support import ROOT
 from tests.support.manifests import rule_groups, write_rules
-from tests.support.tools import output_of
+from tests.support.tools import output_of, tool
 
 CASES = Path(__file__).with_name("alerts.yaml")
 ALERTS: list[dict[str, Any]] = [rule for group in rule_groups() for rule in group["rules"]]
@@ -43,17 +41,15 @@ _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 @functools.cache
 def measured() -> dict[str, set[str]]:
     """Return every series that the programs may have, with its labels."""
-    registries = [Metrics().registry, ServerMetrics().registry]
-    return {series: labels for registry in registries for series, labels in series_of(registry)}
-
-
-def series_of(registry: CollectorRegistry) -> Iterator[tuple[str, set[str]]]:
+    found: dict[str, set[str]] = {}
     # Families without samples are not collected, but they are registered.
-    for collector in set(registry._names_to_collectors.values()):
-        for family in collector.describe() if isinstance(collector, MetricWrapperBase) else ():
-            labels = set(collector._labelnames)
-            for suffix in _SUFFIXES.get(family.type, ("",)):
-                yield family.name + suffix, labels | ({"le"} if suffix == "_bucket" else set())
+    for registry in (Metrics().registry, ServerMetrics().registry):
+        for collector in set(registry._names_to_collectors.values()):
+            for family in collector.describe() if isinstance(collector, MetricWrapperBase) else ():
+                for suffix in _SUFFIXES.get(family.type, ("",)):
+                    more = {"le"} if suffix == "_bucket" else set[str]()
+                    found[family.name + suffix] = {*collector._labelnames, *more}
+    return found
 
 
 def grouped_by(query: str) -> set[str]:
@@ -83,18 +79,10 @@ def test_alerts_all_have_severity_description_and_runbook(rule: dict[str, Any]):
     assert rule["alert"] in headings
 
 
-@pytest.fixture
-def rules(tmp_path: Path) -> Path:
-    """Write the rules to a file in Prometheus' format, in an otherwise empty folder."""
-    if shutil.which("promtool") is None:
-        pytest.skip("no promtool on the PATH (Debian: apt install prometheus)")
+def test_alert_rules_pass_their_promtool_cases(tmp_path: Path):
     write_rules(tmp_path / "rules.yml")
-    return tmp_path / "rules.yml"
-
-
-def test_alert_rules_pass_their_promtool_cases(rules: Path):
-    shutil.copy(CASES, rules.parent)
-    output_of("promtool", "test", "rules", rules.parent / CASES.name)
+    shutil.copy(CASES, tmp_path)
+    output_of(tool("promtool"), "test", "rules", tmp_path / CASES.name)
 
 
 def test_alerts_all_have_a_promtool_case_that_goes_from_silent_to_firing():

@@ -177,11 +177,8 @@ def test_overlays_contain_no_tls_secret():
 def test_cert_manager_overlay_mounts_a_trusted_certificate_where_the_manager_reads_it():
     deployment = the("Deployment", MANAGER, "cert-manager")
     settings = settings_of(deployment)
-    (mount,) = [
-        each
-        for each in container_of(deployment)["volumeMounts"]
-        if each["mountPath"] == settings.webhook_cert_path
-    ]
+    mounts = container_of(deployment)["volumeMounts"]
+    (mount,) = [each for each in mounts if each["mountPath"] == settings.webhook_cert_path]
     (volume,) = [each for each in pod_of(deployment)["volumes"] if each["name"] == mount["name"]]
     certificate = the("Certificate", "operator-manager-serving-cert", "cert-manager")
     assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
@@ -233,27 +230,19 @@ def selected(selector: dict[str, str], labels: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
 def test_network_policies_restrict_the_ingress_of_every_pod(overlay: str):
-    policies = [each["spec"] for each in of_kind("NetworkPolicy", overlay)]
-    for deployment in of_kind("Deployment", overlay):
-        labels = labels_of(deployment)
-        mine = [each for each in policies if selected(each["podSelector"]["matchLabels"], labels)]
-        assert mine
-        assert all(each["policyTypes"] == ["Ingress"] for each in mine)
-
-
-@pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_network_policy_lets_only_managers_reach_the_petstore(overlay: str):
-    (policy,) = [
-        each
-        for each in of_kind("NetworkPolicy", overlay)
-        if each["metadata"]["name"].endswith("petstore-traffic")
+    policies = {each["metadata"]["name"]: each["spec"] for each in of_kind("NetworkPolicy", overlay)}
+    (to_store,) = [spec for name, spec in policies.items() if name.endswith("petstore-traffic")]
+    ((source,),) = [
+        rule["from"] for rule in to_store["ingress"] if {"port": 6742, "protocol": "TCP"} in rule["ports"]
     ]
-    grpc = [rule for rule in policy["spec"]["ingress"] if 6742 in [port["port"] for port in rule["ports"]]]
-    ((source,),) = [rule["from"] for rule in grpc]
     assert source.keys() == {"podSelector"}
     for deployment in of_kind("Deployment", overlay):
+        labels = labels_of(deployment)
+        mine = [each for each in policies.values() if selected(each["podSelector"]["matchLabels"], labels)]
+        assert mine
+        assert all(each["policyTypes"] == ["Ingress"] for each in mine)
         is_manager = MANAGER in deployment["metadata"]["name"]
-        assert selected(source["podSelector"]["matchLabels"], labels_of(deployment)) is is_manager
+        assert selected(source["podSelector"]["matchLabels"], labels) is is_manager
 
 
 def test_namespaced_overlay_equals_the_default_overlay_limited_to_its_namespaces():

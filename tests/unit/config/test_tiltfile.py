@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 
+import pytest
+
 from petstore.cli.commands import commands
 from tests.support.dockerfile import Dockerfile
 from tests.support.manifests import MANAGER, PETSTORE, container_of, the
 from tests.support.settings import params_of, parse_flags
-from tests.support.tilt import Tilt
+from tests.support.tilt import Tilt, TiltfileFailed
 
 
 def test_tiltfile_builds_the_images_of_the_manifests_on_a_local_cluster():
@@ -21,6 +23,8 @@ def test_tiltfile_builds_the_images_of_the_manifests_on_a_local_cluster():
     assert tilt.called("sync").keys() <= copied
     for build in tilt.called("docker_build").values():
         assert build["target"] == "dev"
+    with pytest.raises(TiltfileFailed, match=r"current context .production. is no cluster of this machine"):
+        Tilt(context="production").evaluate()
 
 
 def test_tiltfile_runs_three_local_programs_without_a_cluster():

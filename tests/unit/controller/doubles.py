@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Self, cast
 
 import msgspec
@@ -15,22 +15,9 @@ from manager.cache import Cache, CacheEvent, Informer, Record
 from manager.cache.record import RecordDecoder
 from manager.controller.controller import Controller
 from manager.controller.queue import WorkQueue
-from manager.controller.reconciler import ControllerOptions, Priority, Request, Result
+from manager.controller.reconciler import ControllerOptions, Request, Result
 from manager.telemetry.metrics import Metrics
 from tests.unit.cache.objects import Pod
-
-
-class Numbers:
-    """Numbers of a queue's keys by state."""
-
-    def __init__(self, queue: WorkQueue[Any] | None) -> None:
-        assert queue is not None
-        self.ready = {priority: queue.depth(priority) for priority in Priority}
-        self.delayed = queue.delayed
-        self.processing = queue.running
-        self.dirty = len(queue._items) - queue.delayed - len(queue)
-        self.backing_off = len(queue._backoff)
-        self.idle_getters = len(queue._getters)
 
 
 class ManualSource:
@@ -82,7 +69,7 @@ class Reconciler:
         return [time for _, time in self.calls]
 
     async def reconcile(self, request: Request) -> Result | None:
-        self.calls.append((request.name, round(asyncio.get_running_loop().time(), 3)))
+        self.calls.append((request.name, now()))
         self.running += 1
         self.most_at_once = max(self.most_at_once, self.running)
         try:
@@ -115,11 +102,10 @@ class Running:
         self,
         reconciler: Reconciler,
         *,
-        metrics: Metrics | None = None,
         sources: Iterable[ManualSource] | None = None,
         **options: object,
     ) -> None:
-        self.metrics = metrics or Metrics()
+        self.metrics = Metrics()
         self.sources = [ManualSource()] if sources is None else list(sources)
         self.reconciler = reconciler
         self.controller = Controller(
@@ -136,6 +122,12 @@ class Running:
     def add(self, *names: str, namespace: str = "ns", **how: float) -> None:
         self.sources[0].add(*names, namespace=namespace, **how)
 
+    @property
+    def backing_off(self) -> int:
+        """Return for how many keys the queue keeps a back-off."""
+        assert self.controller._queue is not None
+        return len(self.controller._queue._backoff)
+
     def sample(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, {"controller": "test", **labels})
 
@@ -148,6 +140,10 @@ class Running:
         assert self.task is not None
         self.task.cancel()
         await asyncio.wait([self.task])
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 3)
 
 
 async def turns(count: int = 10) -> None:
@@ -246,14 +242,10 @@ def record(name: str = "a", *, version: int = 1, **metadata: Any) -> Record:
     return found
 
 
-class Change:
-    """Change of an object with some metadata, and the parts that differ after the change."""
-
-    def __init__(self, **before: Any) -> None:
-        self._before = before
-
-    def to(self, **after: Any) -> CacheEvent:
-        return CacheEvent(record(**self._before), record(version=2, **{**self._before, **after}))
+def changed(before: Mapping[str, Any] | None = None, **after: Any) -> CacheEvent:
+    """Return the change of an object, with its metadata before, and the fields that differ afterwards."""
+    known = before or {}
+    return CacheEvent(record(**known), record(version=2, **{**known, **after}))
 
 
 def added(**metadata: Any) -> CacheEvent:
@@ -262,7 +254,3 @@ def added(**metadata: Any) -> CacheEvent:
 
 def removed(**metadata: Any) -> CacheEvent:
     return CacheEvent(record(**metadata), None)
-
-
-def changed(**after: Any) -> CacheEvent:
-    return Change().to(**after)

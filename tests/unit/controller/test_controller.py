@@ -9,13 +9,9 @@ from manager.controller.controller import ControllerState
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Request, Result
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import ManualSource, Reconciler, Running, resisting, turns
+from tests.unit.controller.doubles import ManualSource, Reconciler, Running, now, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    return round(asyncio.get_running_loop().time(), 3)
 
 
 def taking(seconds: float) -> Reconciler:
@@ -123,9 +119,7 @@ async def test_controller_starts_reconciles_within_the_rate_limit():
         assert running.reconciler.times == [0, 0, 0.5, 1, 1.5, 2]
 
 
-async def test_controller_stop_waits_for_running_reconciles_and_starts_no_further_reconcile(
-    log_lines: LogLines,
-):
+async def test_controller_stop_waits_for_running_reconciles_and_starts_no_others(log_lines: LogLines):
     async with Running(taking(10), max_concurrent_reconciles=2) as running:
         running.add(*"abcd")
         await asyncio.sleep(5)
@@ -144,9 +138,7 @@ async def test_controller_stop_waits_for_running_reconciles_and_starts_no_furthe
     assert not [line for line in log_lines if line["event"] == "grace period over, reconciles cancelled"]
 
 
-async def test_controller_stop_cancels_unfinished_reconciles_after_the_shortest_requested_grace_period(
-    log_lines: LogLines,
-):
+async def test_controller_stop_cancels_reconciles_after_the_shortest_grace_period(log_lines: LogLines):
     cancelled: list[str] = []
 
     async def act(request: Request) -> Result | None:
@@ -172,9 +164,7 @@ async def test_controller_stop_cancels_unfinished_reconciles_after_the_shortest_
 
 
 @pytest.mark.parametrize(("synced", "seconds"), [(True, 1), (False, 1), (True, 0)])
-async def test_controller_stops_at_once_when_it_is_idle_waits_for_caches_or_starts(
-    synced: bool, seconds: float
-):
+async def test_controller_stops_at_once_when_idle_unsynced_or_starting(synced: bool, seconds: float):
     source = ManualSource(synced=False)
     async with Running(Reconciler(), sources=[source]) as running:
         if not (synced and seconds):
@@ -190,7 +180,7 @@ async def test_controller_stops_at_once_when_it_is_idle_waits_for_caches_or_star
 
 
 @pytest.mark.parametrize(("seconds", "rate_limit", "stopped_at"), [(0, 0.01, 1), (20, 0.1, 20)])
-async def test_controller_stop_drops_reconciles_that_wait_for_the_rate_limit(
+async def test_controller_stop_drops_reconciles_waiting_for_the_rate_limit(
     seconds: float, rate_limit: float, stopped_at: float
 ):
     async with Running(taking(seconds), rate_limit=rate_limit) as running:

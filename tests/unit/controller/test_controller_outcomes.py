@@ -14,20 +14,12 @@ from pydantic import ValidationError
 from manager.api import ObjectKey, Resource
 from manager.client import Undecodable
 from manager.controller.reconciler import Priority, Request, Result, TerminalError
-from manager.kube.errors import (
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    ServerError,
-    ServiceUnavailable,
-    Unreachable,
-)
+from manager.kube import errors
 from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import Numbers, Reconciler, Running, resisting, turns
+from tests.unit.controller.doubles import Reconciler, Running, now, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -83,7 +75,7 @@ COMES_OF: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
         {"requeue": 3},
     ),
     "again": ([Result(requeue=True)] * 4, [0, 0.005, 0.015, 0.035, 0.075], {"requeue": 4}),
-    "an error": ([ServiceUnavailable(503)] * 3, [0, 0.005, 0.015, 0.035], {"error": 3}),
+    "an error": ([errors.ServiceUnavailable(503)] * 3, [0, 0.005, 0.015, 0.035], {"error": 3}),
     "a terminal error": ([OTHER, NO], [0, 0.005], {"error": 2, "terminal": 1}),
     "an object not of its models shape": ([undecodable(Pod, "a")], [0], {"error": 1, "terminal": 1}),
     "another object not of its models shape": ([undecodable(Pod, "b")], [0, 0.005], {"error": 1}),
@@ -109,7 +101,7 @@ async def test_reconcile_result_determines_retry_times_and_metrics(
     assert running.sample(TERMINAL) == counted.get("terminal", 0)
     assert running.sample(PANICS) == counted.get("panics", 0)
     if "terminal" not in counted:
-        assert Numbers(running.controller._queue).backing_off == 0
+        assert running.backing_off == 0
 
 
 async def test_requeue_after_resets_the_backoff():
@@ -149,9 +141,7 @@ def test_result_refuses_invalid_times(wrong: dict[str, float], field: str):
         (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
     ],
 )
-async def test_requeue_keeps_the_priority_unless_the_result_sets_another_priority(
-    answer: Result, order: list[str]
-):
+async def test_requeue_keeps_the_priority_unless_the_result_sets_another(answer: Result, order: list[str]):
     async def act(request: Request) -> Result | None:
         if request.name == "blocker":
             await asyncio.sleep(5)
@@ -169,7 +159,7 @@ async def test_requeue_keeps_the_priority_unless_the_result_sets_another_priorit
 
 async def test_changes_during_an_outage_do_not_lengthen_the_backoff():
     async def fail_for_eleven_seconds(request: Request) -> Result | None:
-        if asyncio.get_running_loop().time() < 11:
+        if now() < 11:
             raise OSError("the server is gone")
         return None
 
@@ -193,7 +183,7 @@ async def test_terminal_error_leaves_the_backoff_unchanged():
         again, then = running.reconciler.times[-2:]
         assert again == 1000
         assert then - again == pytest.approx(0.005 * 2**6, rel=0.15)
-        assert Numbers(running.controller._queue).backing_off == 0
+        assert running.backing_off == 0
 
 
 def overflow(depth: int = 0) -> int:
@@ -266,12 +256,10 @@ async def test_reconcile_timeout_metric_ignores_timeouts_other_than_the_reconcil
         assert (running.sample(TIMEOUTS), running.sample(ERRORS)) == (0, errors)
 
 
-async def test_failure_log_line_contains_object_reconcile_id_error_and_a_traceback_if_it_is_unexpected(
-    log_lines: LogLines,
-):
+async def test_failure_log_line_has_object_id_error_and_traceback_if_unexpected(log_lines: LogLines):
     surprise = RuntimeError("who would have thought")
     group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
-    outage = ServiceUnavailable(503, "", "etcd is on holiday")
+    outage = errors.ServiceUnavailable(503, "", "etcd is on holiday")
     async with Running(answering(outage, surprise, TerminalError("no"), OSError("disk"), group)) as running:
         running.add("a")
         await asyncio.sleep(1)
@@ -290,10 +278,8 @@ async def test_failure_log_line_contains_object_reconcile_id_error_and_a_traceba
     assert lines[4]["error"] == "one; two; KeyError", "it names all errors of a group"
 
 
-async def test_failure_log_reports_a_conflict_as_error_only_after_ten_consecutive_conflicts(
-    log_lines: LogLines,
-):
-    async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 13)) as running:
+async def test_failure_log_has_an_error_only_after_ten_consecutive_conflicts(log_lines: LogLines):
+    async with Running(answering(*[errors.Conflict(409, "Conflict", "changed")] * 13)) as running:
         running.add("a")
         await asyncio.sleep(30)
     levels = [line["log_level"] for line in log_lines if line["event"] == "reconcile failed"]
@@ -301,7 +287,7 @@ async def test_failure_log_reports_a_conflict_as_error_only_after_ten_consecutiv
 
 
 async def test_failure_log_is_at_debug_level_when_the_reconciled_object_is_not_found(log_lines: LogLines):
-    gone = NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
+    gone = errors.NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
     running = await ran(answering(gone, gone), seconds=30)
     assert running.sample(ERRORS) == 2
     assert {line["log_level"] for line in log_lines if "failed" in line["event"]} == {"debug"}
@@ -314,9 +300,9 @@ def failure_lines(log_lines: LogLines) -> LogLines:
 
 async def test_failure_log_counts_objects_when_every_object_fails_for_the_same_reason(log_lines: LogLines):
     async def forbid_for_five_minutes(request: Request) -> Result | None:
-        if asyncio.get_running_loop().time() < 300:
+        if now() < 300:
             message = f'foos "{request.name}" is forbidden: User "operator" cannot patch resource "foos"'
-            raise Forbidden(403, "Forbidden", message, {"name": request.name, "kind": "foos"})
+            raise errors.Forbidden(403, "Forbidden", message, {"name": request.name, "kind": "foos"})
         return None
 
     async with Running(Reconciler(forbid_for_five_minutes)) as running:
@@ -335,15 +321,12 @@ async def test_failure_log_counts_objects_when_every_object_fails_for_the_same_r
     assert failures > 1_000
 
 
-async def test_failure_log_reports_that_an_error_ended_when_its_objects_succeed_or_have_another_error(
-    log_lines: LogLines,
-):
+async def test_failure_log_reports_the_end_of_an_error_when_no_object_has_it(log_lines: LogLines):
     async def act(request: Request) -> Result | None:
-        time = asyncio.get_running_loop().time()
-        if request.name == "a" and time > 10:
-            raise Invalid(422, "Invalid", "odd")
-        if time < 100:
-            raise Forbidden(403, "Forbidden", "not yet")
+        if request.name == "a" and now() > 10:
+            raise errors.Invalid(422, "Invalid", "odd")
+        if now() < 100:
+            raise errors.Forbidden(403, "Forbidden", "not yet")
         return None
 
     async with Running(Reconciler(act)) as running:
@@ -355,25 +338,23 @@ async def test_failure_log_reports_that_an_error_ended_when_its_objects_succeed_
     assert ended == ["Forbidden"]
 
 
-async def test_failure_log_has_a_line_for_each_new_error_while_few_objects_have_distinct_errors(
-    log_lines: LogLines,
-):
-    errors = {
-        "a": Unreachable("no route"),
-        "b": Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
-        "c": Forbidden(403, "Forbidden", 'pods "c" is forbidden: User "x" cannot create'),
+async def test_failure_log_has_a_line_for_each_new_error_while_errors_are_few(log_lines: LogLines):
+    failures: dict[str, Exception] = {
+        "a": errors.Unreachable("no route"),
+        "b": errors.Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
+        "c": errors.Forbidden(403, "Forbidden", 'pods "c" is forbidden: User "x" cannot create'),
         "d": OSError("disk"),
         "e": KeyError("e"),
     }
-    errors |= {
-        name: Invalid(422, "Invalid", f'Foo "{name}" is invalid: spec.size: Required value')
+    failures |= {
+        name: errors.Invalid(422, "Invalid", f'Foo "{name}" is invalid: spec.size: Required value')
         for name in (f"{number}" for number in range(200))
     }
 
     async def fail(request: Request) -> Result | None:
-        raise errors[request.name]
+        raise failures[request.name]
 
-    names = list(errors)
+    names = list(failures)
     async with Running(Reconciler(fail)) as running:
         for name in names[:5]:
             running.add(name)
@@ -428,9 +409,9 @@ async def test_event_to_reconcile_metric_measures_from_the_watch_event():
 
     async with Running(Reconciler(slow), max_concurrent_reconciles=1) as running:
         await asyncio.sleep(100)
-        now = asyncio.get_running_loop().time()
-        running.add("a", trigger=Trigger("event", now))
-        running.add("b", trigger=Trigger("event", now))
+        arrived = now()
+        running.add("a", trigger=Trigger("event", arrived))
+        running.add("b", trigger=Trigger("event", arrived))
         running.add("c")
         await asyncio.sleep(10)
         assert running.sample("operator_manager_event_to_reconcile_seconds_sum") == pytest.approx(2)
@@ -438,15 +419,13 @@ async def test_event_to_reconcile_metric_measures_from_the_watch_event():
         assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)
 
 
-async def test_failure_log_and_failure_groups_are_limited_when_every_error_message_is_different(
-    log_lines: LogLines,
-):
+async def test_failure_log_and_groups_are_limited_when_every_error_message_differs(log_lines: LogLines):
     letters = random.Random(1)
 
     async def fail_for_an_hour(request: Request) -> Result | None:
-        if asyncio.get_running_loop().time() < 3600:
+        if now() < 3600:
             word = "".join(letters.choices(string.ascii_letters, k=20))
-            raise ServerError(500, "InternalError", f"webhook of {word} does not answer")
+            raise errors.ServerError(500, "InternalError", f"webhook of {word} does not answer")
         return None
 
     async with Running(Reconciler(fail_for_an_hour)) as running:
@@ -470,7 +449,7 @@ class Reporting(Reconciler):
         self._report = report
 
     async def failed(self, request: Request, error: BaseException) -> None:
-        self.reports.append((request.name, str(error), round(asyncio.get_running_loop().time(), 3)))
+        self.reports.append((request.name, str(error), now()))
         await self._report()
 
 
@@ -504,7 +483,7 @@ async def test_failure_report_of_a_timed_out_reconcile_contains_its_duration():
 async def test_failure_report_that_fails_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
     async def report() -> None:
         if problem == "raises":
-            raise ServiceUnavailable(503)
+            raise errors.ServiceUnavailable(503)
         if problem == "hangs":
             await asyncio.sleep(1000)
         raise asyncio.CancelledError
@@ -524,4 +503,4 @@ async def test_controller_ends_when_cancelled_during_a_failure_report():
         await asyncio.sleep(1)
     assert running.task is not None
     assert running.task.cancelled()
-    assert asyncio.get_running_loop().time() < 2
+    assert now() < 2

@@ -26,7 +26,6 @@ from manager.controller import (
     enqueue_object,
     enqueue_owner,
 )
-from manager.kube.errors import AlreadyExists
 from manager.telemetry.metrics import Metrics
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Foo, Reconciler, Watched, offline_cache, owner, raw, turns
@@ -152,6 +151,7 @@ SCENES: dict[str, Scene] = {
     "an update of something newer than the cache showed": ("watch first, change", "update", "", AGAIN),
     "a new list has just what we wrote": ("", "list ours, answer", "list ours", ONCE),
     "a new list has what became of it": ("", "list others, answer", "", AGAIN),
+    "the reconcile fails after its write": ("", "answer, fail", "", AGAIN),
     # The cache delivers both; the deletion of the other object is not our own write here.
     "it takes the place of another": ("watch namesake", "answer", "", AGAIN),
 }
@@ -178,6 +178,8 @@ async def test_controller_skips_only_events_that_a_write_of_the_same_reconcile_c
                     world.answered(known["ours"], before=read if act == "update" else None)
                 case "delete":
                     world.watch(world.stored(), "DELETED")
+                case "fail":
+                    raise TerminalError("no retry follows")
                 case "wait":
                     await asyncio.sleep(1)
 
@@ -194,22 +196,8 @@ async def test_controller_skips_only_events_that_a_write_of_the_same_reconcile_c
         assert world.skipped() == 1
 
 
-async def test_controller_reconciles_after_a_create_by_its_reconciler_when_skips_own_writes_is_off(
-    world: World,
-):
+async def test_controller_reconciles_after_its_own_create_when_skips_own_writes_is_off(world: World):
     assert await world.calls(once(lambda: world.answered(world.stored())), skips=False) == ["f1", "f1"]
-    assert world.skipped() == 0
-
-
-@pytest.mark.parametrize("error", [OSError("no"), TerminalError("never"), AlreadyExists(409, "", "taken")])
-async def test_controller_reconciles_again_after_a_reconcile_that_failed_after_its_write(
-    world: World, error: Exception
-):
-    async def create() -> None:
-        world.answered(world.stored())
-        raise error
-
-    assert await world.calls(once(create), seconds=1) == ["f1", "f1"]
     assert world.skipped() == 0
 
 

@@ -18,7 +18,7 @@ from manager.controller.reconciler import Priority
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager_tools.simulation.loop import VirtualLoop
-from tests.unit.controller.doubles import Numbers, turns
+from tests.unit.controller.doubles import turns
 
 AGEING = 3.0
 METRICS = Metrics()
@@ -221,16 +221,16 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_key_is_where_it_belongs(self) -> None:
-        statistics = Numbers(self.queue)
+        queue = self.queue
         takeable = self.model.takeable(self.now)
         wishes = self.model.wishes
-        assert sum(statistics.ready.values()) == len(self.queue) == len(takeable)
-        assert statistics.processing == len(self.model.in_progress)
-        assert statistics.delayed == sum(wish.due > self.now for wish in wishes.values())
-        assert statistics.dirty == len(wishes) - statistics.delayed - len(takeable)
+        assert len(queue) == len(takeable)
+        assert queue.running == len(self.model.in_progress)
+        assert queue.delayed == sum(wish.due > self.now for wish in wishes.values())
+        assert len(queue._items) == len(wishes)
         for priority in Priority:
-            assert statistics.ready[priority] == sum(wishes[key].priority == priority for key in takeable)
-        assert statistics.idle_getters == len(self.getters)
+            assert queue.depth(priority) == sum(wishes[key].priority == priority for key in takeable)
+        assert len(queue._getters) == len(self.getters)
 
 
 QueueMachine.TestCase.settings = settings(stateful_step_count=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -14,22 +13,11 @@ from manager.api import Resource
 from manager.kube.errors import ConnectionLost
 from manager.kube.wire import WireRequest
 from manager_tools.testing import LocalWire
+from tests.support.petstores import Held
 
 
 class Died(BaseException):
     """Simulated end of the process."""
-
-
-class Hold:
-    """Point at which a caller waits for an answer after the server has acted."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
-        self.released = asyncio.Event()
-
-    async def wait(self) -> None:
-        self.reached.set()
-        await self.released.wait()
 
 
 class Fate:
@@ -45,11 +33,11 @@ class Fate:
         self.meanwhile: dict[int, Callable[[], object]] = {}
         """What somebody else does just before a point is passed."""
         self.passed: list[str] = []
-        self._holds: dict[str, Hold] = {}
+        self._holds: dict[str, Held] = {}
 
-    def hold(self, what: str) -> Hold:
+    def hold(self, what: str) -> Held:
         """Hold up the next answer to a call of that name."""
-        self._holds[what] = Hold()
+        self._holds[what] = Held()
         return self._holds[what]
 
     async def pass_through(self, what: str, call: Callable[[], Awaitable[Any]], lost: Exception) -> Any:
@@ -65,7 +53,7 @@ class Fate:
             raise Died
         answer = await call()
         if what in self._holds:
-            await self._holds.pop(what).wait()
+            await self._holds.pop(what).hold()
         if blow == "lost after":
             raise lost
         if blow == "died after":

@@ -15,6 +15,7 @@ from manager_kinds.core_v1 import ConfigMap, Pod
 from manager_tools.testing import VirtualClock, operated
 from tests.support.markdown import code_of, import_from
 from tests.support.tools import output_of
+from tests.unit.docs.test_recipes import ready
 
 pytestmark = pytest.mark.virtual_time
 PAGE = Path("docs/coming-from-kopf.md")
@@ -22,12 +23,9 @@ PAGE = Path("docs/coming-from-kopf.md")
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    sources = {
-        f"page_of_kopf_{name}": code_of(PAGE, f"{name}.py").replace(
-            "from devices", "from page_of_kopf_devices"
-        )
-        for name in ("devices", "test_devices")
-    }
+    texts = {name: code_of(PAGE, f"{name}.py") for name in ("devices", "test_devices")}
+    renamed = ("from devices", "from page_of_kopf_devices")
+    sources = {f"page_of_kopf_{name}": text.replace(*renamed) for name, text in texts.items()}
     devices, tests = import_from(tmp_path_factory.mktemp("kopf"), sources)
     return type("Page", (), {**vars(devices), "tests": tests})
 
@@ -37,17 +35,11 @@ def device(page: Any, name: str = "a", address: str = "here", volume: int = 1, *
     return page.Device(metadata=ObjectMeta(name=name, namespace="default", **metadata), spec=spec)
 
 
-def ready(obj: Any) -> tuple[str, str]:
-    """Return status and reason of the condition Ready."""
-    found = [(each.status, each.reason) for each in obj.status.conditions if each.type == "Ready"]
-    return found[0] if found else ("", "")
-
-
 async def test_registered_example_test_on_the_page_passes(page: Any):
     await page.tests.test_registered_keeps_configmap_and_entry()
 
 
-async def test_page_example_louder_raises_the_sound_volume_in_steps(page: Any):
+async def test_louder_example_raises_the_sound_volume_in_steps(page: Any):
     async with operated(page.Louder) as world:
         obj = await world.create(device(page, volume=3))
         await world.until(obj, lambda it: it.status.volume == 3, timeout=10)
@@ -82,7 +74,7 @@ async def test_patient_example_stops_after_three_attempts_and_retries_when_the_s
         page.REGISTRY.clear()
 
 
-async def test_operator_writes_the_status_when_blocked_is_raised_but_not_for_other_errors(page: Any):
+async def test_kopf_page_operator_writes_the_status_after_blocked_but_not_after_other_errors(page: Any):
     errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
 
     class Failing(page.Operator[page.Device]):
@@ -131,30 +123,23 @@ async def test_loud_example_reconciles_only_selected_objects(page: Any):
     async with operated(page.Loud) as world:
         loud = await world.create(device(page, "loud", volume=9, labels={"floor": "2"}))
         paused = device(page, "paused", volume=9, labels={"floor": "2"}, annotations={"pause": ""})
-        others = [
+        quiet = await world.create(device(page, "quiet", labels={"floor": "2"}))
+        for each in (paused, device(page, "elsewhere", volume=9)):
             await world.create(each)
-            for each in (
-                paused,
-                device(page, "quiet", labels={"floor": "2"}),
-                device(page, "elsewhere", volume=9),
-            )
-        ]
         await world.until(loud, lambda it: ready(it) == ("True", "Loud"))
         await asyncio.sleep(5)
-        for each in others:
-            assert (await world.get(page.Device, each.metadata.name)).status.conditions == []
-        await world.update(others[1], lambda it: setattr(it.spec, "volume", 8))
-        await world.until(others[1], lambda it: ready(it) == ("True", "Loud"))
+        for name in ("paused", "quiet", "elsewhere"):
+            assert (await world.get(page.Device, name)).status.conditions == []
+        await world.update(quiet, lambda it: setattr(it.spec, "volume", 8))
+        await world.until(quiet, lambda it: ready(it) == ("True", "Loud"))
 
 
 async def test_counted_example_counts_pods_as_they_are_created_and_deleted(page: Any):
     async with operated(page.Counted) as world:
         obj = await world.create(device(page))
         spec = {"containers": [{"name": "web", "image": "web"}]}
-        named = ObjectMeta(name="web", namespace="default", labels={"device": "a"})
-        pod = await world.create(
-            Pod.model_validate({"metadata": named.model_dump(by_alias=True), "spec": spec})
-        )
+        metadata = ObjectMeta(name="web", namespace="default", labels={"device": "a"})
+        pod = await world.create(Pod(metadata=metadata, spec=spec))
         await world.until(obj, lambda it: it.status.level == 1)
         await world.delete(pod)
         await world.until(obj, lambda it: it.status.level == 0)
@@ -185,7 +170,7 @@ async def test_connected_example_queries_each_device_in_one_session(page: Any):
         await world.until(obj, lambda it: it.status.level == 6, timeout=90)
 
 
-def test_program_on_the_page_prints_its_crd(tmp_path: Path):
+def test_kopf_page_program_prints_its_crd(tmp_path: Path):
     (tmp_path / "devices.py").write_text(code_of(PAGE, "devices.py"))
     assert "name: devices.example.com" in output_of(sys.executable, tmp_path / "devices.py", "crds")
 

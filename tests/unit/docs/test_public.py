@@ -40,24 +40,18 @@ def public_names(module: str) -> set[str]:
 
 def private_imports(code: str) -> set[str]:
     """Return the code's imports of non-public names of the library."""
-    private = set()
+    imported = set[str]()
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
     for node in ast.walk(compile(code, "", "exec", flags=flags)):
-        if isinstance(node, ast.Import):
-            private |= {each.name for each in node.names if is_ours(each.name) and each.name not in PUBLIC}
-        elif isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
-            known = public_names(node.module)
-            private |= {
-                full
-                for each in node.names
-                for full in [f"{node.module}.{each.name}"]
-                if each.name not in known and full not in PUBLIC
-            }
-    return private
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            prefix = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            imported |= {prefix + each.name for each in node.names}
+    return {name for name in imported if name.partition(".")[0] in LIBRARY_PACKAGES and not is_public(name)}
 
 
-def is_ours(module: str) -> bool:
-    return module.partition(".")[0] in LIBRARY_PACKAGES
+def is_public(name: str) -> bool:
+    module, _, last = name.rpartition(".")
+    return name in PUBLIC or last in public_names(module)
 
 
 @pytest.mark.parametrize("module", PUBLIC)

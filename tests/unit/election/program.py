@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -13,18 +12,11 @@ import pytest
 from manager.election.coordinator import ControllerObjects, Leadership, LeadershipLost, OwnedObjects, Work
 from manager.util.clock import monotonic as now
 from manager_shards.coordinator import ShardCoordinator
-from tests.support.scripted_wire import LostAfter, Reply, Stall, Unreached
-from tests.unit.election.conftest import Candidate, Participant, permits
-from tests.unit.election.lease_server import LeaseServer, lease_server
+from tests.support.scripted_wire import Reply
+from tests.unit.election.conftest import Candidate, LeaseServer, Participant, lease_server, permits
 
 COUNT = 8
 DATA = "/api/v1/namespaces/default/configmaps/x"
-SEEDS = [
-    0,
-    *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4)),
-    *(pytest.param(seed, marks=pytest.mark.whole) for seed in range(4, 10)),
-]
-"""Of the random numbers that say what comes and goes, and when."""
 
 
 class Replica(Participant):
@@ -198,27 +190,6 @@ class Program:
 
     def moved(self, *, since: float) -> list[int]:
         return [number for at, number, _ in self.moves if at >= since]
-
-    async def bury(self) -> None:
-        """Remove replicas that have ended by themselves."""
-        for replica in self.sharers:
-            if replica.task.done():
-                await replica.lost()
-
-    async def suffer(self, rng: random.Random) -> None:
-        replica = rng.choice(self.sharers)
-        match rng.choice(["stop", "kill", "cut off", "mend", "dead watches"]):
-            case "stop":
-                replica.reach()
-                await replica.stop()
-            case "kill":
-                await replica.kill()
-            case "cut off":
-                replica.reach(rng.choice([Unreached(), Stall(), LostAfter(self.server.answer)]))
-            case "mend":
-                replica.reach()
-            case "dead watches":
-                self.server.silence()
 
     async def unowned(self, seconds: float) -> float:
         """Return the longest time without an owner for any shard within the next `seconds`."""

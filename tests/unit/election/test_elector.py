@@ -16,7 +16,10 @@ from manager.kube.wire import WireRequest
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
+from tests.unit.election.conftest import EVERYTHING, LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
+from tests.unit.election.program import Leader, Program, program
+
+__all__ = ["program"]
 
 pytestmark = pytest.mark.virtual_time
 
@@ -35,11 +38,8 @@ async def test_first_replica_leads_at_once_and_then_only_renews_once_each_retry_
     assert first.gauge == 0
     await first.lead()
     assert now() < 0.1
-    assert (first.gauge, election.spec["leaseDurationSeconds"], election.spec["leaseTransitions"]) == (
-        1,
-        15,
-        0,
-    )
+    assert first.gauge == 1
+    assert (election.spec["leaseDurationSeconds"], election.spec["leaseTransitions"]) == (15, 0)
     await asyncio.sleep(1)
     before = len(first.wire.requests)
     await asyncio.sleep(120)
@@ -121,9 +121,7 @@ async def test_lease_renewal_is_retried_at_once_after_a_conflict(election: Elect
     assert first.elector.problem is None
 
 
-async def test_leader_reads_the_lease_again_before_it_accepts_another_holder(
-    election: Election,
-):
+async def test_leader_reads_the_lease_again_before_it_accepts_another_holder(election: Election):
     first = await election.leader(seconds=10)
     # From a watch cache that is behind; nothing orders versions like this one.
     behind = Lease({"name": NAME, "resourceVersion": "old"}, {"holderIdentity": "another"})
@@ -224,9 +222,7 @@ async def test_standby_waits_only_for_the_rest_of_the_lease_when_the_dead_leader
 
 
 @pytest.mark.parametrize("clock", ["", "pod/boot"])
-async def test_standby_takes_over_when_the_leader_was_silent_for_the_lease_duration(
-    election: Election, clock: str
-):
+async def test_standby_takes_over_when_the_leader_is_silent_for_its_lease(election: Election, clock: str):
     first = await election.leader("first", clock=clock)
     second = await election.standby("second", clock=clock)
     await asyncio.sleep(60)
@@ -314,7 +310,7 @@ async def test_lease_acquisition_is_repeated_when_its_response_was_lost(
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_lease_acquisition_does_not_count_when_its_response_arrives_too_late(election: Election):
+async def test_lease_acquisition_counts_from_the_time_at_which_it_was_sent(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Delayed(4.0, election.server.answer))
     await first.lead()
@@ -324,9 +320,7 @@ async def test_lease_acquisition_does_not_count_when_its_response_arrives_too_la
     assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
 
 
-async def test_lease_acquisition_does_not_count_when_the_process_was_paused_beyond_the_renew_deadline(
-    election: Election,
-):
+async def test_lease_acquisition_is_repeated_after_a_long_pause_of_the_process(election: Election):
     first = election.candidate("first")
 
     def held_up(request: WireRequest) -> Step:
@@ -340,9 +334,7 @@ async def test_lease_acquisition_does_not_count_when_the_process_was_paused_beyo
     assert len(first.wire.sent("PUT", LEASE)) == 1
 
 
-async def test_elector_starts_no_work_when_it_stops_during_the_write_of_the_shard_count(
-    election: Election,
-):
+async def test_elector_starts_no_work_when_it_stops_during_the_write_of_the_shard_count(election: Election):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
     first = election.candidate("first")
     answer = election.server.answer
@@ -438,9 +430,7 @@ async def test_elector_release_ends_the_election_and_frees_the_lease(election: E
     await first.transport.request("POST", DATA)  # Events, say
 
 
-async def test_elector_release_never_frees_the_lease_of_another_holder(
-    election: Election,
-):
+async def test_elector_release_never_frees_the_lease_of_another_holder(election: Election):
     first = await election.leader(seconds=60)
     election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
     await first.elector.release()
@@ -450,7 +440,7 @@ async def test_elector_release_never_frees_the_lease_of_another_holder(
 
 @pytest.mark.parametrize("faults", [("before", "stall"), ("after",)])
 @pytest.mark.parametrize("renewing", [False, True])
-async def test_elector_release_is_repeated_when_its_response_was_lost(
+async def test_elector_release_is_repeated_when_its_answer_was_lost(
     election: Election, faults: tuple[str, ...], renewing: bool
 ):
     first = await election.leader(seconds=60)
@@ -503,9 +493,7 @@ async def test_standby_stops_at_once_and_writes_nothing(election: Election):
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_lease_acquisition_without_a_response_is_released_when_the_election_stops(
-    election: Election, lost: bool
-):
+async def test_lease_acquisition_without_response_is_released_at_stop(election: Election, lost: bool):
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("POST", LEASES, LostAfter(answer) if lost else Delayed(1.0, answer))
@@ -522,6 +510,28 @@ async def test_lease_acquisition_without_a_response_is_released_when_the_electio
     assert first.gauge == 0
 
 
+@pytest.mark.parametrize("claims_again", [False, True])
+async def test_lost_lease_acquisition_is_released_at_stop_after_an_earlier_watch_event(
+    election: Election, claims_again: bool
+):
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
+    first = election.candidate("first")
+    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
+    first.wire.on("GET", LEASES, Unreached())
+    first.start()
+    await asyncio.sleep(0.5)
+    view = first.elector._lock._view
+    assert (view.holder, election.spec["holderIdentity"]) == ("", "first")
+    assert view.lease is not None
+    view.saw(view.lease, now=now())
+    if claims_again:  # and finds another version
+        await asyncio.sleep(0.1)
+        assert len(first.wire.sent("PUT")) == 2
+    await first.elector.release()
+    assert election.spec["holderIdentity"] == ""
+    assert not first.elector.elected.is_set()
+
+
 async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_created(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Reply.status(409, "AlreadyExists", "it exists"))
@@ -530,9 +540,7 @@ async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_cre
     assert 2 < len(first.wire.sent("POST")) < 20
 
 
-async def test_election_ends_with_the_error_of_work_that_failed_to_start(
-    election: Election, monkeypatch: pytest.MonkeyPatch
-):
+async def test_election_ends_with_the_error_of_its_work(election: Election, monkeypatch: pytest.MonkeyPatch):
     def start() -> None:
         raise RuntimeError("it cannot start")
 
@@ -542,3 +550,93 @@ async def test_election_ends_with_the_error_of_work_that_failed_to_start(
         await asyncio.wait_for(first.start(), 30)
     assert [type(each) for each in caught.value.exceptions] == [RuntimeError]
     assert not first.leads
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_replica_with_shards_waits_until_the_single_leader_has_ended(program: Program, killed: bool):
+    leader = await program.lead("leader")
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(30)
+    assert leader.leads
+    assert not a.permitted | b.permitted
+    # Ready: a rolling update goes on only when the new one is.
+    assert (a.coordinator.problem, b.coordinator.problem) == (None, None)
+    await (leader.kill() if killed else leader.stop())
+    await asyncio.sleep(30 if killed else 10)
+    assert program.shares == [4, 4]
+
+
+async def test_single_leader_starts_after_the_last_shard_is_released(program: Program):
+    await program.start("a", "b", ends=20.0)
+    first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
+    leader = await program.lead("leader")
+    # The other replica cannot take the Lease of the leader, and still owns shards.
+    other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
+    await first.stop()
+    await asyncio.sleep(5)
+    assert other.permitted
+    assert not leader.leads
+    await asyncio.sleep(20)
+    assert leader.leads
+    assert not other.permitted
+
+
+async def test_single_leader_without_the_right_to_list_leases_waits_while_a_replica_renews(program: Program):
+    await program.start("a")
+    (b,) = await program.start("b")
+    leader = await program.lead("leader")
+    program.server.silence()
+    b.wire.on("GET", EVERYTHING, Reply.status(500))
+    await program.sharers[0].stop()
+    await asyncio.sleep(30)
+    assert len(b.permitted) == 4
+    assert not leader.leads
+    await b.kill()
+    await asyncio.sleep(20)
+    assert leader.leads
+
+
+async def test_leader_reports_missing_permission_to_list_shard_leases(program: Program):
+    (a,) = await program.start("a")
+    await a.stop()
+    leader = Leader(program, "leader")
+    program.replicas.append(leader)
+    leader.wire.on("GET", LEASES, Reply.status(403, "Forbidden", "leases is forbidden: it cannot list"))
+    await asyncio.sleep(30)
+    assert not leader.leads
+    assert "it cannot list" in (leader.elector.problem or "")
+
+
+async def test_replica_with_shards_retries_at_intervals_when_it_cannot_read_the_lease(program: Program):
+    await program.start("a")
+    b = program.begin("b")
+    b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
+    await asyncio.sleep(30)
+    # Four shards and its own Lease are renewed, once each retry period of 2 s.
+    assert len(b.wire.sent("PUT", EVERYTHING)) < 5 * 30
+    assert not b.permitted
+    assert "it cannot get" in (b.coordinator.problem or "")
+    b.wire.on("GET", LEASE, program.server.answer)
+    await asyncio.sleep(10)
+    assert program.shares == [4, 4]
+
+
+async def test_replica_with_a_different_shard_count_waits_and_reports_the_reason(program: Program):
+    (a,) = await program.start("a")
+    (b,) = await program.start("b", count=4)
+    await asyncio.sleep(30)
+    assert len(a.permitted) == 8
+    assert not b.permitted
+    assert b.coordinator.problem == f"a has lease {NAMESPACE}/{NAME} with --shards=8, and this replica has 4"
+    await a.stop()
+    await asyncio.sleep(10)
+    assert len(b.permitted) == 4
+    assert b.coordinator.problem is None
+
+
+async def test_lease_without_a_label_can_be_acquired(program: Program):
+    program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
+    program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
+    await program.start("a")
+    await asyncio.sleep(30)
+    assert program.shares == [8]

@@ -159,7 +159,7 @@ def test_host_clock_is_the_same_in_every_process_of_the_host():
     ],
     ids=str,
 )
-def test_lease_decode_treats_an_invalid_field_as_missing_or_text(
+def test_lease_decode_reads_invalid_fields_as_missing_or_text(
     spec: dict[str, Any], field: str, value: object
 ):
     assert getattr(lease(**spec), field) == value
@@ -178,9 +178,7 @@ def test_lease_decode_treats_an_invalid_field_as_missing_or_text(
     ],
     ids=str,
 )
-def test_lease_timing_error_names_the_flags_of_wrong_durations(
-    durations: tuple[float, float, float], told: str
-):
+def test_lease_timing_error_names_flags_of_wrong_durations(durations: tuple[float, float, float], told: str):
     for word, flag in (
         ("DURATION", "lease-duration"),
         ("DEADLINE", "renew-deadline"),

@@ -78,9 +78,7 @@ def gone(last: Lease) -> Callable[[LeaseObservation, float], object]:
         *(({100: each}, 115) for each in foreign()),
     ],
 )
-def test_lease_observation_returns_the_time_at_which_the_lease_can_be_acquired(
-    sights: dict[float, Any], claimable_at: float
-):
+def test_lease_observation_has_the_earliest_acquisition_time(sights: dict[float, Any], claimable_at: float):
     seen = view()
     for now, sight in sights.items():
         if isinstance(sight, Lease):
@@ -156,9 +154,7 @@ def test_lease_observation_reports_no_change_for_a_renewal():
 
 
 @pytest.mark.virtual_time
-async def test_lease_observation_is_in_doubt_after_a_write_without_a_response(
-    election: Election,
-):
+async def test_lease_observation_is_in_doubt_after_a_write_without_a_response(election: Election):
     first, changes = election.candidate("first"), list[None]()
     leases = Leases(first.transport, namespace=NAMESPACE, name=NAME)
     watcher = LeaseWatcher(first.config, leases)

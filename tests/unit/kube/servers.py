@@ -38,8 +38,6 @@ class Request:
     target: str
     headers: dict[str, str]
     body: bytes
-    connection: int
-    """Which of the connections it came over, counted from 1."""
     client: str | None
     """The common name of the client's certificate."""
 
@@ -51,12 +49,6 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     claimed_length: int | None = None
     """The Content-Length to claim, where it should be wrong."""
-    then: str = "keep"
-    """What to do with the connection afterwards: keep, close or reset."""
-
-
-HANG_UP = None
-"""Instead of an answer: close without any."""
 
 
 class LocalServer:
@@ -73,7 +65,7 @@ class LocalServer:
         self.requests: list[Request] = []
         self.connections = 0
         self.errors: list[Exception] = []
-        self.answer: Callable[[Request], Answer | asyncio.Future[Any] | None] = lambda _: Answer()
+        self.answer: Callable[[Request], Answer | asyncio.Future[Any]] = lambda _: Answer()
         self.context: ssl.SSLContext | None = None
         if authority is not None:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -127,7 +119,7 @@ class LocalServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with contextlib.suppress(asyncio.IncompleteReadError):
-                await self._converse(reader, writer, self.connections)
+                await self._converse(reader, writer)
         except asyncio.CancelledError:
             pass  # the server is going down
         except OSError as error:
@@ -136,9 +128,7 @@ class LocalServer:
         finally:
             writer.transport.abort()
 
-    async def _converse(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int
-    ) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             method, target, _ = head[0].split(" ")
@@ -146,21 +136,17 @@ class LocalServer:
             body = await reader.readexactly(int(headers.get("Content-Length", "0")))
             certificate: Any = writer.get_extra_info("peercert") or {}
             names = dict(pair for part in certificate.get("subject", ()) for pair in part)
-            request = Request(method, target, headers, body, connection, names.get("commonName"))
+            request = Request(method, target, headers, body, names.get("commonName"))
             self.requests.append(request)
             self._changed.set()
             answer = self.answer(request)
             if isinstance(answer, asyncio.Future):
                 answer = await answer
-            if answer is None:
-                return
             length = len(answer.body) if answer.claimed_length is None else answer.claimed_length
             lines = [f"HTTP/1.1 {answer.status} Whatever", f"Content-Length: {length}"]
             lines += [f"{name}: {value}" for name, value in answer.headers.items()]
             writer.write("\r\n".join([*lines, "", ""]).encode() + answer.body)
             await writer.drain()
-            if answer.then == "close":
-                return
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -218,9 +204,7 @@ class ScriptedServer(LocalServer):
             writer.write(answer)
             await writer.drain()
 
-    async def _converse(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int
-    ) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self.serve(reader, writer)
 
 

@@ -55,14 +55,6 @@ async def test_connection_is_reused_after_a_complete_response_unless_the_server_
     assert script.connections == connections
 
 
-async def test_response_without_a_length_ends_when_the_connection_closes(
-    wire: HttpWire, script: ScriptedServer
-):
-    head = b"HTTP/1.0 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n"
-    script.play(head + b"nobody ", b"there", end_of_answers)
-    assert await fetch(wire) == (502, b"nobody there")
-
-
 @pytest.mark.parametrize("between", [b"", b"\r\n", b"\r\n\r\n"], ids=len)
 async def test_response_headers_come_from_the_final_response_and_repeated_headers_are_joined(
     wire: HttpWire, script: ScriptedServer, between: bytes
@@ -119,7 +111,7 @@ async def test_wire_sends_a_request_once_when_the_server_closes_the_reused_conne
     assert script.connections == 1
 
 
-async def test_idle_connection_is_not_reused_when_the_server_closed_it(
+async def test_pool_does_not_reuse_an_idle_connection_that_the_server_closed(
     wire: HttpWire, script: ScriptedServer
 ):
     let_go = asyncio.Event()

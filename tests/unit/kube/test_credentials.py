@@ -15,7 +15,6 @@ from manager.kube.credentials import (
     Credentials,
     ExecCredentials,
     ExecSpec,
-    FixedCredentials,
     Obtained,
     TokenFile,
 )
@@ -52,20 +51,17 @@ async def numbered() -> Numbered:
 
 @pytest.mark.virtual_time
 class TestCredentialsRenewal:
-    async def test_credentials_are_kept_for_their_lifetime(self, numbered: Numbered):
-        assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
-        await asyncio.sleep(59)
-        assert await numbered.header() == "1"
-        await asyncio.sleep(1)
-        assert await numbered.header() == "2"
-
     async def test_credential_renewal_is_shared_by_concurrent_callers(self, numbered: Numbered):
         numbered.delay = 1
         assert await asyncio.gather(*(numbered.header() for _ in range(5))) == ["1"] * 5
 
-    async def test_current_credentials_are_used_during_a_renewal(self, numbered: Numbered):
-        await numbered.header()
-        await asyncio.sleep(60)
+    async def test_credentials_are_kept_for_their_lifetime_and_used_during_a_renewal(
+        self, numbered: Numbered
+    ):
+        assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
+        await asyncio.sleep(59)
+        assert await numbered.header() == "1"
+        await asyncio.sleep(1)
         numbered.delay = 5
         renewal = asyncio.create_task(numbered.header())
         await asyncio.sleep(1)
@@ -121,13 +117,6 @@ class TestCredentialsRenewal:
         await asyncio.sleep(0.5)
         first.cancel()
         assert await second == "2"
-
-
-async def test_fixed_credentials_stay_the_same_when_rejected():
-    fixed = FixedCredentials("Bearer x")
-    assert (await fixed.current()).header == "Bearer x"
-    assert (await fixed.current(rejected="Bearer x")).header == "Bearer x"
-    assert (await FixedCredentials(None).current()).header is None
 
 
 @pytest.mark.virtual_time

@@ -67,27 +67,25 @@ async def test_rest_mapping_escapes_or_refuses_object_names_that_would_change_th
             mapping.path("ns", name)
 
 
-async def test_rest_mapper_sends_one_request_per_group_for_concurrent_callers(
+async def test_rest_mapper_sends_one_request_per_group_for_concurrent_callers_until_forget(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/api/v1", Delayed(1, CORE))
-    await asyncio.gather(*(mapper.resolve(gvk) for gvk in (POD, NODE, POD)))
+    first, *others = (asyncio.create_task(mapper.resolve(gvk)) for gvk in (POD, NODE, POD))
+    await asyncio.sleep(0.5)
+    first.cancel()
+    assert [found.plural for found in await asyncio.gather(*others)] == ["nodes", "pods"]
     await mapper.resolve(NODE)
-    assert len(wire.requests) == 1
+    assert len(wire.requests) == 2, "one for the cancelled caller, and one for all others"
     wire.on("GET", "/apis/*", Delayed(1, Reply.status(404, "NotFound")))
     results = await asyncio.gather(*(mapper.resolve(MEMCACHED) for _ in range(5)), return_exceptions=True)
     assert {type(result) for result in results} == {NoMatch}
-    assert len(wire.requests) == 2
-
-
-async def test_rest_mapper_serves_a_waiting_caller_when_the_first_caller_is_cancelled(
-    mapper: RestMapper, wire: ScriptedWire
-):
-    wire.on("GET", "/api/v1", Delayed(1, CORE))
-    first, second = (asyncio.create_task(mapper.resolve(POD)) for _ in range(2))
-    await asyncio.sleep(0.5)
-    first.cancel()
-    assert (await second).plural == "pods"
+    assert len(wire.requests) == 3
+    mapper.forget(POD)
+    mapper.forget(MEMCACHED)
+    wire.on("GET", "/api/v1", served())
+    with pytest.raises(NoMatch):
+        await mapper.resolve(NODE)
 
 
 async def test_rest_mapper_finds_a_kind_after_its_crd_is_installed(mapper: RestMapper, wire: ScriptedWire):
@@ -101,19 +99,10 @@ async def test_rest_mapper_finds_a_kind_after_its_crd_is_installed(mapper: RestM
     assert (await mapper.resolve(other)).plural == "others"
 
 
-async def test_rest_mapper_requests_a_group_again_after_forget(mapper: RestMapper, wire: ScriptedWire):
-    await mapper.resolve(POD)
-    mapper.forget(POD)
-    mapper.forget(MEMCACHED)
-    wire.on("GET", "/api/v1", served())
-    with pytest.raises(NoMatch):
-        await mapper.resolve(NODE)
-
-
 @pytest.mark.parametrize(
     ("answer", "error"), [(Reply.status(403, "Forbidden"), Forbidden), (Reply(200, b"<html>"), ProtocolError)]
 )
-async def test_discovery_error_is_not_reported_as_a_missing_kind(
+async def test_rest_mapper_raises_a_discovery_error_that_is_not_a_missing_kind(
     mapper: RestMapper, wire: ScriptedWire, answer: Reply, error: type[Exception]
 ):
     wire.on("GET", "/api/v1", answer)

@@ -186,8 +186,6 @@ async def test_object_page_shows_the_last_change_of_the_object_and_its_children(
         ("kind=bars.example.com", set()),
         ("state=not-ready", {"lonely"}),
         ("state=failing", set()),
-        ("state=waiting", set()),
-        ("state=running", set()),
         ("state=slow&longer=1h", set()),
         ("state=stuck&longer=0s", set()),
         ("state=nonsense", {"lonely", "fine"}),
@@ -261,9 +259,7 @@ async def test_readiness_count_runs_in_time_slices_and_stops_when_no_page_needs_
         assert figures.not_ready(informer) == (0, True)
 
 
-async def test_console_pages_load_no_foreign_resources_and_run_no_foreign_scripts(
-    serve_pages: ServePages,
-):
+async def test_console_pages_load_no_foreign_resources_and_run_no_foreign_scripts(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site), aiohttp.ClientSession() as session:
         for path in ("/", "/search", PATH):
             async with session.get(f"http://{site.address}{path}") as answer:
@@ -368,9 +364,7 @@ async def test_console_pause_ends_when_its_object_is_deleted(serve_pages: ServeP
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
-async def test_console_actions_refuse_foreign_origins_foreign_hosts_and_get(
-    serve_pages: ServePages, action: str
-):
+async def test_console_actions_refuse_foreign_origins_hosts_and_get(serve_pages: ServePages, action: str):
     async with visited(serve_pages) as (world, site):
         for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
             assert (await post(site, f"{PATH}/{action}", Origin=origin))[0] == 403
@@ -494,9 +488,7 @@ async def test_object_page_shows_only_related_objects_that_the_user_may_get(serv
         assert "Deployment" not in rest
 
 
-async def test_debug_pages_show_the_stack_of_each_task_and_a_cpu_profile(
-    serve_pages: ServePages,
-):
+async def test_debug_pages_show_the_stack_of_each_task_and_a_cpu_profile(serve_pages: ServePages):
     async with visited(serve_pages, debugs=True) as (_, site):
         status, text = await get(site, "/debug/tasks")
         assert status == 200

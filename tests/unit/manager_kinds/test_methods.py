@@ -28,13 +28,7 @@ def test_deployment_is_rolled_out_when_every_replica_is_updated_and_ready(behind
     assert deployment().is_rolled_out(3)
     assert not deployment().is_rolled_out(2)
     assert not deployment(**behind).is_rolled_out(3)
-
-
-def test_deployment_without_status_is_neither_available_nor_failing():
-    new = Deployment(metadata=ObjectMeta(name="d", generation=1))
-    assert not new.is_available
-    assert not new.is_rolled_out(0)
-    assert new.failure is None
+    assert not Deployment(metadata=ObjectMeta(name="d", generation=1)).is_rolled_out(0)
 
 
 def test_deployment_failure_comes_from_replica_failure_or_missing_progress():
@@ -43,6 +37,8 @@ def test_deployment_failure_comes_from_replica_failure_or_missing_progress():
     assert deployment(("Progressing", "False")).failure == ("Why", "so")
     assert deployment(("Progressing", "False"), reason="").failure == ("NotProgressing", "so")
     assert deployment(("ReplicaFailure", "True"), reason="").failure == ("ReplicaFailure", "so")
+    new = Deployment(metadata=ObjectMeta(name="d", generation=1))
+    assert (new.failure, new.is_available) == (None, False)
 
 
 READY, FEW = "3 of 3 replicas are ready", "1 of 3 replicas are ready"
@@ -76,7 +72,7 @@ OLD = [health(f"old-{number}", running={"startedAt": "2026-05-01T10:00:00Z"}) fo
 NEW = health("new-1", waiting=PULL)
 
 
-def test_owner_conditions_name_the_pod_problem_of_a_stuck_update_with_healthy_pods():
+def test_owner_conditions_name_the_pod_problem_when_an_update_is_stuck():
     stuck = deployment(("Available", "True"), ("Progressing", "True"), replicas=4, updatedReplicas=1)
     why = "1 of 4 pods: new-1: container memcached: not found"
     assert list(stuck.conditions_for(3, [*OLD, NEW])) == [
@@ -84,9 +80,6 @@ def test_owner_conditions_name_the_pod_problem_of_a_stuck_update_with_healthy_po
         ("Progressing", True, "ImagePullBackOff", f"{READY}; {why}"),
         ("Degraded", True, "ImagePullBackOff", why),
     ]
-
-
-def test_owner_conditions_of_an_ordinary_update_are_progressing_and_not_degraded():
     updating = deployment(("Available", "True"), replicas=4, updatedReplicas=1)
     assert list(updating.conditions_for(3, OLD)) == [
         ("Available", True, "EnoughReady", READY),

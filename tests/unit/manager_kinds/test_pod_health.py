@@ -31,7 +31,11 @@ BACK_OFF = {
 
 def at(seconds: float) -> str:
     """Return a time relative to now, in the API's format."""
-    return (NOW + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return at_second(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def at_second(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
 
 
 def judged(found: dict[str, Any], now: datetime = NOW) -> PodHealth:
@@ -58,9 +62,7 @@ PULL = 'failed to pull and unpack image "docker.io/library/memcached:nope": not 
         {"waiting": {"reason": "ContainerCreating"}},
         {"waiting": {"reason": "RunContainerError", "message": "failed to start containerd task"}},
     ],
-    ids=lambda state: (
-        next(iter(next(iter(state.values())).values())) if "waiting" in state else next(iter(state))
-    ),
+    ids=["waiting", "running", "terminated", "creating", "failing to start"],
 )
 def test_crash_loop_has_the_same_message_in_each_container_state(state: dict[str, Any]):
     found = pod(container(state, lastState=ENDED, restartCount=4))
@@ -80,8 +82,8 @@ def test_container_ready_between_crashes_is_a_problem_for_a_minute():
     health = judged(found)
     assert health.is_ready
     assert health.problem is not None
-    assert health.look_again_at == NOW + timedelta(seconds=55)
-    assert problem(found, NOW + timedelta(seconds=55)) is None
+    assert health.look_again_at == at_second(55)
+    assert problem(found, at_second(55)) is None
 
 
 def test_old_crash_is_ignored_long_after_the_container_has_restarted():
@@ -89,8 +91,8 @@ def test_old_crash_is_ignored_long_after_the_container_has_restarted():
         state = {"running": {"startedAt": at(since)}}
         return pod(container(state, ready=False, lastState=ENDED, restartCount=9))
 
-    assert problem(running(-604800)) is None  # of last week, and a probe fails today
-    assert judged(running(3600)).look_again_at == NOW + timedelta(seconds=60)  # the node's clock is ahead
+    assert problem(running(-604800)) is None  # the crash was last week, and a probe fails today
+    assert judged(running(3600)).look_again_at == at_second(60)  # the node's clock is ahead
 
 
 CRASH = "CrashLoopBackOff"
@@ -116,12 +118,7 @@ def test_terminated_container_is_a_problem_with_the_reason_of_its_termination(
     ("reason", "message", "shown"),
     [
         ("ErrImagePull", PULL, ("ImagePullBackOff", PULL)),
-        (
-            "ImagePullBackOff",
-            f'Back-off pulling image "memcached:nope": ErrImagePull: {PULL}',
-            ("ImagePullBackOff", PULL),
-        ),
-        ("InvalidImageName", 'Failed to apply default image tag "a:b:c": invalid reference format', None),
+        ("ImagePullBackOff", f'Back-off pulling image "a": ErrImagePull: {PULL}', ("ImagePullBackOff", PULL)),
         ("CreateContainerConfigError", 'secret "blog-mysql" not found', None),
         ("ErrImageNeverPull", 'Container image "x" is not present with pull policy of Never', None),
     ],
@@ -139,9 +136,7 @@ def test_failed_init_container_is_named_but_not_a_completed_init_container():
     failing = container(BACK_OFF, name="copy", lastState=terminated(2, "Error", "no such file"))
     found = pod(waits, phase="Pending", initContainerStatuses=[failing])
     assert problem(found) == ("CrashLoopBackOff", "container copy ended with exit code 2: no such file")
-    done = container(
-        terminated(0, "Completed"), name="copy", lastState=terminated(2, "Error"), restartCount=1
-    )
+    done = {**failing, "state": terminated(0, "Completed"), "restartCount": 1}
     assert problem(pod(waits, phase="Pending", initContainerStatuses=[done])) is None
 
 
@@ -155,53 +150,35 @@ def unscheduled(since: float, reason: str = "Unschedulable") -> dict[str, Any]:
 
 def test_unschedulable_pod_is_a_problem_after_ten_seconds():
     assert judged(unscheduled(-9)).problem is None
-    assert judged(unscheduled(-9)).look_again_at == NOW + timedelta(seconds=1)
+    assert judged(unscheduled(-9)).look_again_at == at_second(1)
     assert problem(unscheduled(-10)) == ("Unschedulable", NO_ROOM)
     assert PodHealth.of(unscheduled(-1), NOW, grace=timedelta(0)).problem == ("Unschedulable", NO_ROOM)
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
-def test_ordinary_pod_start_is_no_problem(reason: str):
+def test_ordinary_pod_start_is_stuck_but_no_problem_after_ten_seconds(reason: str):
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(-9)}
     found = pod(container({"waiting": {"reason": reason}}), phase="Pending", conditions=[scheduled])
     health = judged(found)
-    assert (health.problem, health.is_stuck) == (None, False)
-    assert health.look_again_at == NOW + timedelta(seconds=1)
-    assert judged(found, NOW + timedelta(seconds=1)).is_stuck
+    assert (health.problem, health.is_stuck, health.look_again_at) == (None, False, at_second(1))
+    assert judged(found, at_second(1)).is_stuck
 
 
 def test_pod_without_a_scheduling_condition_is_checked_again_later():
     health = judged(pod(phase="Pending", conditions=[]))
     assert (health.problem, health.is_stuck) == (None, False)
-    assert health.look_again_at == NOW + timedelta(seconds=10)
-
-
-EVICTED = (
-    "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. "
-    "Container memcached was using 12Ki, request is 0, has larger consumption of ephemeral-storage. "
-)
+    assert health.look_again_at == at_second(10)
 
 
 @pytest.mark.parametrize(
-    ("reason", "message"),
-    [
-        ("Evicted", EVICTED),
-        ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline"),
-        ("Terminated", "Pod was terminated in response to imminent node shutdown."),
-        ("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu"),
-    ],
+    ("reason", "shown"),
+    [("Evicted", "Evicted"), ("OutOfnvidia.com/gpu", "OutOfnvidiacomgpu"), ("../..", "Failed")],
 )
-def test_failed_pod_problem_has_the_reason_of_the_pod_status_and_no_exit_code(reason: str, message: str):
+def test_failed_pod_problem_has_the_reason_of_the_pod_status_and_no_exit_code(reason: str, shown: str):
     ended = container(terminated(137, "ContainerStatusUnknown", "The container could not be located"))
-    health = judged(pod(ended, phase="Failed", reason=reason, message=message))
-    assert health.problem == (reason, message.strip())
+    health = judged(pod(ended, phase="Failed", reason=reason, message="The node was low on resource: disk. "))
+    assert health.problem == (shown, "The node was low on resource: disk.")
     assert not health.is_active
-
-
-def test_pod_reason_is_converted_to_a_valid_condition_reason():
-    found = pod(phase="Failed", reason="OutOfnvidia.com/gpu", message="Pod was rejected")
-    assert problem(found) == ("OutOfnvidiacomgpu", "Pod was rejected")
-    assert problem(pod(phase="Failed", reason="../..", message="x")) == ("Failed", "x")
 
 
 def test_terminating_or_completed_pod_is_neither_a_replica_nor_a_problem():
@@ -228,9 +205,6 @@ def test_quoted_log_line_is_one_short_printable_line(said: str, line: str):
     assert one_line(said) == line
 
 
-# Several pods
-
-
 def crashing(name: str) -> PodHealth:
     return judged(pod(container(BACK_OFF, lastState=ENDED, restartCount=4), name=name))
 
@@ -246,19 +220,14 @@ def evicted(name: str, since: float) -> PodHealth:
     return judged(pod(name=name, phase="Failed", reason="Evicted", message="so", conditions=[condition]))
 
 
-def test_pod_problem_counts_the_pods_and_always_names_the_same_pod():
+def test_pod_problem_counts_the_pods_and_names_the_first_pod_of_the_worst_reason():
     pods = [crashing("web-c"), ready("web-a"), crashing("web-b")]
-    wanted = (
-        "CrashLoopBackOff",
-        f"2 of 3 pods: web-b: container memcached ended with exit code 71: {MEMORY}",
-    )
+    why = f"2 of 3 pods: web-b: container memcached ended with exit code 71: {MEMORY}"
+    wanted = ("CrashLoopBackOff", why)
     assert problem_of_pods(pods, missing=True) == wanted
     assert problem_of_pods(pods[::-1], missing=True) == wanted
     assert problem_of_pods([ready("web-a")], missing=True) is None
     assert problem_of_pods([], missing=True) is None
-
-
-def test_pod_problem_names_the_worst_reason_before_other_reasons():
     waiting = judged(unscheduled(-60))
     _, message = problem_of_pods([waiting, waiting, crashing("web-b")], missing=True) or ("", "")
     assert message.startswith("1 of 3 pods: web-b: ")
@@ -288,9 +257,6 @@ def test_evicted_pod_is_a_problem_until_another_pod_is_ready(
 ):
     found = problem_of_pods(pods, missing=missing)
     assert (found is not None and found.reason == "Evicted") is told
-
-
-# Events
 
 
 def event(reason: str, message: str, *, at: str, kind: str = "Warning") -> dict[str, Any]:

@@ -29,6 +29,7 @@ from tests.unit.connected import connected
 pytestmark = [pytest.mark.virtual_time, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+LOG = "/api/v1/namespaces/default/pods/web/log"
 KEY = ObjectKey("default", "a")
 
 
@@ -75,7 +76,7 @@ def config_map(models: Any, name: str = "a", **data: str) -> Any:
     return models.V1ConfigMap(metadata=models.V1ObjectMeta(name=name), data=data)
 
 
-async def test_api_reads_and_writes_objects(core: Any, models: Any, scene: Scene):
+async def test_kubernetes_asyncio_reads_and_writes_objects(core: Any, models: Any, scene: Scene):
     await core.create_namespaced_config_map("default", config_map(models, x="1"))
     await core.patch_namespaced_config_map("a", "default", {"data": {"y": "2"}})
     found = await core.read_namespaced_config_map("a", "default")
@@ -89,7 +90,7 @@ async def test_api_reads_and_writes_objects(core: Any, models: Any, scene: Scene
     assert asked.query["labelSelector"] == "!absent"
 
 
-async def test_cached_read_sees_each_write_of_the_api(core: Any, models: Any, scene: Scene):
+async def test_cached_read_sees_each_write_of_kubernetes_asyncio(core: Any, models: Any, scene: Scene):
     await core.create_namespaced_config_map("default", config_map(models, x="1"))
     found = await scene.client.get(ConfigMap, KEY)
     assert found.data == {"x": "1"}
@@ -108,7 +109,7 @@ async def test_cached_read_sees_each_write_of_the_api(core: Any, models: Any, sc
     assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is not None
 
 
-async def test_dry_run_write_of_the_api_does_not_change_the_cache(core: Any, models: Any, scene: Scene):
+async def test_kubernetes_asyncio_dry_run_does_not_change_the_cache(core: Any, models: Any, scene: Scene):
     await core.create_namespaced_config_map("default", config_map(models, "b"), dry_run="All")
     assert await scene.client.find(ConfigMap, ObjectKey("default", "b")) is None
     await core.create_namespaced_config_map("default", config_map(models))
@@ -117,14 +118,15 @@ async def test_dry_run_write_of_the_api_does_not_change_the_cache(core: Any, mod
     assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is None
 
 
-async def test_api_can_write_objects_of_uncached_kinds(core: Any, models: Any, scene: Scene):
+async def test_kubernetes_asyncio_can_write_objects_of_uncached_kinds(core: Any, models: Any, scene: Scene):
     secret = models.V1Secret(metadata=models.V1ObjectMeta(name="s"), string_data={"a": "b"})
-    assert (await core.create_namespaced_secret("default", secret)).data == {"a": "Yg=="}
+    found, status, headers = await core.create_namespaced_secret_with_http_info("default", secret)
+    assert (found.data, status, headers["content-type"]) == ({"a": "Yg=="}, 201, "application/json")
     await core.delete_namespaced_secret("s", "default")
     await core.delete_collection_namespaced_config_map("default")
 
 
-async def test_api_error_is_an_exception_of_kubernetes_asyncio_and_of_the_library(core: Any, models: Any):
+async def test_kubernetes_asyncio_error_is_also_an_error_of_the_library(core: Any, models: Any):
     with pytest.raises(NotFound, match=r'^configmaps "a" not found$') as missing:
         await core.read_namespaced_config_map("a", "default")
     assert isinstance(missing.value, models.ApiException)
@@ -138,15 +140,7 @@ async def test_api_error_is_an_exception_of_kubernetes_asyncio_and_of_the_librar
     assert Failure.of(lost.value) is Failure.RACE
 
 
-async def test_api_response_has_status_and_headers(core: Any, models: Any):
-    found, status, headers = await core.create_namespaced_config_map_with_http_info(
-        "default", config_map(models, x="1")
-    )
-    assert (found.data, status) == ({"x": "1"}, 201)
-    assert headers["content-type"] == "application/json"
-
-
-async def test_api_writes_are_refused_after_the_lease_is_lost_but_reads_continue(
+async def test_kubernetes_asyncio_writes_are_refused_after_the_lease_is_lost_but_reads_continue(
     core: Any, models: Any, scene: Scene
 ):
     await core.create_namespaced_config_map("default", config_map(models, x="1"))
@@ -159,7 +153,7 @@ async def test_api_writes_are_refused_after_the_lease_is_lost_but_reads_continue
 
 
 @pytest.mark.parametrize("timeout", [3, 3.0, (1, 2)])
-async def test_api_request_timeout_limits_the_request(core: Any, scene: Scene, timeout: Any):
+async def test_kubernetes_asyncio_request_timeout_limits_the_request(core: Any, scene: Scene, timeout: Any):
     scene.wire.on("GET", CONFIG_MAPS, Stall())
     began = asyncio.get_running_loop().time()
     with pytest.raises(DeadlineExceeded):
@@ -167,7 +161,9 @@ async def test_api_request_timeout_limits_the_request(core: Any, scene: Scene, t
     assert asyncio.get_running_loop().time() - began == pytest.approx(3)
 
 
-async def test_api_watch_yields_events_and_reconnects_after_silence(core: Any, scene: Scene, package: Any):
+async def test_kubernetes_asyncio_watch_yields_events_and_reconnects_after_silence(
+    core: Any, scene: Scene, package: Any
+):
     first, second = Stream(), Stream()
     scene.wire.on("GET", CONFIG_MAPS, first, second)
     metadata = {"name": "a", "resourceVersion": "5"}
@@ -187,13 +183,11 @@ async def test_api_watch_yields_events_and_reconnects_after_silence(core: Any, s
 
 
 async def test_response_without_preload_supports_every_read_method(core: Any, models: Any, scene: Scene):
-    path = "/api/v1/namespaces/default/pods/web/log"
-    read = core.read_namespaced_pod_log
     for text in (b"one\ntwo", b""):
-        scene.wire.on("GET", path, Reply(body=text))
-        lines = await read("web", "default", _preload_content=False)
+        scene.wire.on("GET", LOG, Reply(body=text))
+        lines = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
         assert b"".join([line async for line in lines.content]) == text
-        whole = await read("web", "default", _preload_content=False)
+        whole = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
         assert await whole.read() == text
     created = await core.create_namespaced_config_map("default", config_map(models), _preload_content=False)
     assert created.status == 201
@@ -205,16 +199,16 @@ async def test_response_without_preload_is_limited_in_size(
 ):
     for bound in ("LONGEST", "LONGEST_LINE"):
         monkeypatch.setattr(f"manager_kubernetes.api_client.{bound}", 3)
-    scene.wire.on("GET", "/api/v1/namespaces/default/pods/web/log", Reply(body=b"12345"))
+    scene.wire.on("GET", LOG, Reply(body=b"12345"))
     for read in ("read", "readline"):
         answer = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
         with pytest.raises(ProtocolError, match="is longer than 3 bytes"):
             await getattr(answer, read)()
 
 
-async def test_abandoned_api_stream_closes_its_connection(core: Any, scene: Scene):
+async def test_abandoned_log_stream_closes_its_connection(core: Any, scene: Scene):
     stream = Stream()
-    scene.wire.on("GET", "/api/v1/namespaces/default/pods/web/log", stream)
+    scene.wire.on("GET", LOG, stream)
     stream.feed(b"one\n")
     answer = await core.read_namespaced_pod_log("web", "default", follow=True, _preload_content=False)
     assert await answer.content.readline() == b"one\n"
@@ -223,7 +217,7 @@ async def test_abandoned_api_stream_closes_its_connection(core: Any, scene: Scen
     assert stream.closed
 
 
-async def test_client_refuses_what_the_transport_cannot_send(core: Any, models: Any, scene: Scene):
+async def test_api_client_refuses_unsupported_headers_and_methods(core: Any, models: Any, scene: Scene):
     with pytest.raises(models.ApiValueError, match="sends no header impersonate-user"):
         await core.list_namespaced_config_map("default", _headers={"Impersonate-User": "root"})
     with pytest.raises(models.ApiValueError, match="sends no HEAD requests"):
@@ -238,7 +232,7 @@ async def test_api_client_is_created_once_and_its_close_does_not_close_the_trans
     await core.list_namespaced_config_map("default")
 
 
-async def test_error_of_a_missing_package_names_the_extra_to_install(
+async def test_missing_kubernetes_asyncio_error_names_the_extra_to_install(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delitem(sys.modules, "manager_kubernetes.api_client", raising=False)
@@ -257,17 +251,11 @@ async def pods(models: Any) -> AsyncIterator[tuple[DevCluster, Any]]:
         yield cluster, models.CoreV1Api(connected(LocalWire(cluster)).client.kubernetes_client())
 
 
-async def test_exec_of_the_api_returns_the_output_of_the_command(pods: tuple[DevCluster, Any]):
-    cluster, core = pods
-
-    async def run(process: Process) -> int:
-        await process.write(" ".join(process.command).encode())
-        return 0
-
-    cluster.sessions.exec = run
-    command = ["echo", "a b"]
-    said = await core.connect_get_namespaced_pod_exec("web", "default", command=command, stdout=True)
-    assert said == "echo a b"
+async def echo(process: Process) -> int:
+    """Print the last word of the command and standard input."""
+    await process.write(f"{process.command[-1]} ".encode())
+    await process.write(await process.read())
+    return 0
 
 
 async def test_exec_output_that_arrives_byte_by_byte_is_collected_at_low_cost():
@@ -288,26 +276,21 @@ async def test_exec_output_that_arrives_byte_by_byte_is_collected_at_low_cost():
     assert spent.units < 50
 
 
-async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevCluster, Any], models: Any):
+async def test_kubernetes_asyncio_exec_returns_the_output_or_without_preload_a_websocket(
+    pods: tuple[DevCluster, Any], models: Any
+):
     cluster, core = pods
-
-    async def run(process: Process) -> int:
-        await process.write(await process.read())
-        return 0
-
-    cluster.sessions.exec = run
-    opening = await core.connect_get_namespaced_pod_exec(
-        "web", "default", command="cat", stdin=True, stdout=True, _preload_content=False
-    )
-    async with opening as socket:
+    cluster.sessions.exec = echo
+    run = core.connect_get_namespaced_pod_exec
+    assert await run("web", "default", command=["echo", "a b"], stdout=True) == "a b "
+    flags = {"stdin": True, "stdout": True, "_preload_content": False}
+    async with await run("web", "default", command="cat", **flags) as socket:
         await socket.send_bytes(b"\0hello")
         received = []
         while (message := await socket.receive_message()) is not None:
             received.append(message)
     assert b"\x01hello" in received
     assert received[-1] == b'\x03{"metadata":{},"status":"Success"}'
-    opening = await core.connect_get_namespaced_pod_exec(
-        "other", "default", command="ls", stdout=True, _preload_content=False
-    )
+    opening = await run("other", "default", command="ls", **flags)
     with pytest.raises(models.ApiException, match='pods "other" not found'):
         await opening.__aenter__()

@@ -43,7 +43,7 @@ def deployment(models: Any, **fields: Any) -> Any:
     return models.V1Deployment(metadata=models.V1ObjectMeta(name="web", namespace="n"), spec=spec, **fields)
 
 
-def test_model_is_serialised_as_by_kubernetes_asyncio(models: Any):
+def test_kubernetes_asyncio_model_is_serialised_as_by_that_package(models: Any):
     found = resource_of(deployment(models))
     assert isinstance(found, Deployment)
     assert found.key == ("n", "web")
@@ -55,21 +55,16 @@ def test_model_is_serialised_as_by_kubernetes_asyncio(models: Any):
     }
 
 
-def test_model_is_converted_to_the_declared_kind(models: Any):
+def test_kubernetes_asyncio_model_is_converted_to_the_declared_kind(models: Any):
     assert type(resource_of(deployment(models), [ConfigMap, OwnDeployment])) is OwnDeployment
 
 
 def test_model_of_a_kind_without_library_class_is_converted_to_unstructured(models: Any):
-    metadata = models.V1ObjectMeta(name="db", namespace="n")
-    found = resource_of(
-        models.V1StatefulSet(api_version="apps.example.com/v1", kind="Set", metadata=metadata)
-    )
-    assert type(found) is Unstructured.of("apps.example.com/v1", "Set")
-    assert found.to_wire() == {
-        "apiVersion": "apps.example.com/v1",
-        "kind": "Set",
-        "metadata": {"name": "db", "namespace": "n"},
-    }
+    version, metadata = "apps.example.com/v1", models.V1ObjectMeta(name="db", namespace="n")
+    found = resource_of(models.V1StatefulSet(api_version=version, kind="Set", metadata=metadata))
+    assert type(found) is Unstructured.of(version, "Set")
+    named = {"name": "db", "namespace": "n"}
+    assert found.to_wire() == {"apiVersion": version, "kind": "Set", "metadata": named}
 
 
 @pytest.mark.parametrize(
@@ -93,12 +88,9 @@ def test_model_of_an_unknown_kind_must_set_api_version_and_kind(models: Any):
         resource_of(models.V1Scale())
 
 
-def test_library_object_is_returned_unchanged():
+def test_library_object_is_returned_unchanged_and_any_other_value_is_refused():
     secret = Secret()
     assert resource_of(secret) is secret
-
-
-def test_value_that_is_neither_model_nor_library_object_is_refused():
     with pytest.raises(
         TypeError, match=r"dict is neither an object of manager\.api nor a kubernetes-asyncio model"
     ):

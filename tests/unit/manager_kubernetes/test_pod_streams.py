@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
@@ -125,24 +125,24 @@ async def test_exec_ends_a_command_that_takes_too_long(scene: Scene):
     await asyncio.wait_for(scene.ended.wait(), 10)
 
 
-async def test_exec_that_is_cancelled_ends_the_command(scene: Scene):
-    scene.cluster.sessions.exec = scene.hang
-    running = asyncio.create_task(scene.streams.exec(WEB, ["sleep"]))
-    await scene.begun.wait()
-    running.cancel()
-    await asyncio.wait_for(scene.ended.wait(), 10)
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-
-@pytest.mark.parametrize("end", ["fence", "fence_work"])
-async def test_exec_ends_when_the_lease_is_lost(scene: Scene, end: str):
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (lambda scene, running: running.cancel(), asyncio.CancelledError),
+        (lambda scene, _: scene.transport.fence("the lease is lost"), Fenced),
+        (lambda scene, _: scene.transport.fence_work("the lease is lost"), Fenced),
+    ],
+    ids=["cancelled", "fence", "fence_work"],
+)
+async def test_exec_ends_the_command_when_it_is_cancelled_or_the_lease_is_lost(
+    scene: Scene, end: Callable[[Scene, asyncio.Task[Any]], object], error: type[BaseException]
+):
     scene.cluster.sessions.exec = scene.hang
     running = asyncio.create_task(scene.streams.exec(WEB, ["sleep"]))
     await scene.begun.wait()
     assert scene.transport.writes_in_flight == 0  # Events need not wait for it
-    getattr(scene.transport, end)("the lease is lost")
-    with pytest.raises(Fenced, match="the lease is lost"):
+    end(scene, running)
+    with pytest.raises(error):
         await running
     await asyncio.wait_for(scene.ended.wait(), 10)
 
@@ -155,16 +155,6 @@ async def test_exec_does_not_begin_without_the_right_to_write(scene: Scene):
     assert not scene.begun.is_set()
 
 
-async def test_attach_refuses_writes_after_the_lease_is_lost(scene: Scene):
-    scene.cluster.sessions.attach = cat
-    async with scene.streams.attach(WEB, stdin=True) as attached:
-        await attached.write(b"before")
-        assert await anext(attached) == ("stdout", b"before")
-        scene.transport.fence_at(asyncio.get_running_loop().time())
-        with pytest.raises(Fenced):
-            await attached.write(b"after")
-
-
 async def test_attach_transfers_data_in_both_directions_and_ends_with_the_process(scene: Scene):
     scene.cluster.sessions.attach = cat
     async with scene.streams.attach(WEB, container="main", stdin=True) as attached:
@@ -175,6 +165,14 @@ async def test_attach_transfers_data_in_both_directions_and_ends_with_the_proces
         await attached.close_stdin()
         assert [each async for each in attached] == []
         assert attached.exit_code == 0
+
+
+async def test_attach_refuses_writes_after_the_lease_is_lost(scene: Scene):
+    scene.cluster.sessions.attach = cat
+    async with scene.streams.attach(WEB, stdin=True) as attached:
+        scene.transport.fence_at(asyncio.get_running_loop().time())
+        with pytest.raises(Fenced):
+            await attached.write(b"after")
 
 
 async def test_port_forward_transfers_bytes_in_both_directions(scene: Scene):
@@ -234,24 +232,17 @@ async def test_pod_logs_yield_lines_of_text(wire: ScriptedWire, streams: PodStre
 
 
 @pytest.mark.virtual_time
-async def test_followed_pod_logs_close_the_connection_when_the_reader_stops(
+async def test_followed_pod_logs_close_the_connection_when_the_reader_stops_or_after_silence(
     wire: ScriptedWire, streams: PodStreams
 ):
-    stream = Stream()
-    wire.on("GET", LOG, stream)
-    stream.feed(b"one\ntw")
+    read, silent = Stream(), Stream()
+    wire.on("GET", LOG, read, silent)
+    read.feed(b"one\ntw")
     async with aclosing(streams.logs(WEB, follow=True)) as lines:
         assert await anext(lines) == "one"
-    assert stream.closed
-    assert wire.in_progress == 0
-
-
-@pytest.mark.virtual_time
-async def test_followed_pod_logs_raise_an_error_after_silence(wire: ScriptedWire, streams: PodStreams):
-    stream = Stream()
-    wire.on("GET", LOG, stream)
     with pytest.raises(DeadlineExceeded, match="nothing came for 7 s"):
         await anext(streams.logs(WEB, follow=True, idle_timeout=7))
+    assert (read.closed, silent.closed, wire.in_progress) == (True, True, 0)
 
 
 async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import trustme
@@ -35,12 +36,11 @@ async def echo(opened: WebSocket) -> None:
 class Server:
     """Answers each request with a WebSocket, unless told otherwise."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self) -> None:
         self.requests: list[ApiRequest] = []
         self.serve: Callable[[WebSocket], Awaitable[None]] = echo
         self.answer: Callable[[ApiRequest], ApiResponse | None] = lambda _: None
         self.ended = asyncio.Event()
-        self.context = context
         self.http = HttpServer(self.handle)
         self.port = 0
 
@@ -66,7 +66,7 @@ class Server:
 async def server(authority: trustme.CA) -> AsyncIterator[Server]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    server = Server(context)
+    server = Server()
     listener = socket.create_server(("127.0.0.1", 0))
     server.port = listener.getsockname()[1]
     await server.http.start(listener, context)
@@ -80,16 +80,14 @@ async def wire(server: Server, authority: trustme.CA) -> AsyncIterator[HttpWire]
         yield wire
 
 
-def opening(
-    wire: HttpWire, path: str = "/a", permit: Any = None, protocols: Sequence[str] = ("p", "q")
-) -> Any:
+def opening(wire: HttpWire, path: str = "/a", permit: Any = None) -> Any:
     request = WireRequest("GET", path, {"User-Agent": "test"}, permit=permit)
-    return wire.websocket(request, protocols, longest=LONGEST)
+    return wire.websocket(request, ("p", "q"), longest=LONGEST)
 
 
-async def said(wire: HttpWire, **further: Any) -> bytes | None:
+async def said(wire: HttpWire) -> bytes | None:
     """Send a message; return its echo."""
-    async with opening(wire, **further) as opened:
+    async with opening(wire) as opened:
         await opened.send_bytes(b"hello")
         found: bytes | None = await opened.receive_message()
         return found
@@ -126,10 +124,19 @@ async def test_websocket_ends_when_the_server_closes_it(server: Server, wire: Ht
         assert await opened.receive_message() is None
 
 
-async def test_websocket_raises_connection_lost_when_the_connection_breaks(server: Server, wire: HttpWire):
+async def flood(opened: WebSocket) -> None:
+    await opened.send(bytes(LONGEST + 1))
+
+
+@pytest.mark.parametrize(("serve", "error"), [(echo, ConnectionLost), (flood, ProtocolError)])
+async def test_websocket_raises_an_error_when_the_connection_breaks_or_a_message_is_too_long(
+    server: Server, wire: HttpWire, serve: Any, error: type[Exception]
+):
+    server.serve = serve
     async with opening(wire) as opened:
-        server.http.cut_connections()
-        with pytest.raises(ConnectionLost):
+        if serve is echo:
+            server.http.cut_connections()
+        with pytest.raises(error):
             await opened.receive_message()
 
 
@@ -142,25 +149,8 @@ async def test_wire_abort_closes_websockets(server: Server, wire: HttpWire):
     assert await said(wire) == b"hello"
 
 
-async def test_overlong_message_ends_the_websocket(server: Server, wire: HttpWire):
-    async def flood(opened: WebSocket) -> None:
-        await opened.send(bytes(LONGEST + 1))
-
-    server.serve = flood
-    async with opening(wire) as opened:
-        with pytest.raises(ProtocolError):
-            await opened.receive_message()
-
-
 async def test_websocket_sends_no_message_without_a_write_permit(server: Server, wire: HttpWire):
-    allowed = 2
-
-    def permit() -> None:
-        nonlocal allowed
-        allowed -= 1
-        if allowed < 0:
-            raise Fenced("no more")
-
+    permit = Mock(side_effect=[None, None, Fenced("no more"), Fenced("no more")])
     async with opening(wire, permit=permit) as opened:
         await opened.send_bytes(b"one")
         assert await opened.receive_message() == b"one"
@@ -173,6 +163,7 @@ async def test_websocket_sends_no_message_without_a_write_permit(server: Server,
 
 
 STATUS = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not you"}
+OTHER = ApiResponse(status=101, headers={"Sec-WebSocket-Protocol": "other"}, websocket=echo)
 
 
 @pytest.mark.parametrize(
@@ -180,11 +171,7 @@ STATUS = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not 
     [
         (ApiResponse.json(STATUS, status=403), Forbidden, r"^not you$"),
         (ApiResponse.json({}), ProtocolError, "answered 200 where a WebSocket was asked for"),
-        (
-            ApiResponse(status=101, headers={"Sec-WebSocket-Protocol": "other"}, websocket=echo),
-            ProtocolError,
-            "chose none of the protocols p, q",
-        ),
+        (OTHER, ProtocolError, "chose none of the protocols p, q"),
     ],
 )
 async def test_refused_websocket_raises_the_error_of_the_server(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,14 +23,9 @@ from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
 from tests.unit.cache.objects import EventLog, encoded, moments, pod, pod_informer, running
 from tests.unit.cache.server import Listed, PodServer, bookmark
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 Make = Callable[..., Informer]
-
-
-@pytest.fixture(autouse=True)
-def quiet(log_lines: object) -> None:
-    """Keep the log from printing, which would block the loop."""
 
 
 @pytest.fixture
@@ -45,6 +41,16 @@ async def make(transport: Transport, mapper: RestMapper, metrics: Metrics, rng: 
 
 def held(informer: Informer) -> list[str]:
     return [each.key.name for each in informer.list()]
+
+
+@asynccontextmanager
+async def watched(informer: Informer) -> AsyncIterator[EventLog]:
+    """Run the informer, and yield the log of the events after its first list."""
+    told = EventLog()
+    async with running(informer):
+        await moments()
+        informer.subscribe(told, replay=False)
+        yield told
 
 
 def filter_of(informer: Informer) -> ShardFilter:
@@ -83,23 +89,22 @@ class TestShardFilter:
     async def restricted(self, make: Make) -> Informer:
         return make(shards=some(0, 1))
 
-    @pytest.fixture
-    def server(self, wire: ScriptedWire) -> PodServer:
+    @pytest.fixture(autouse=True)
+    def serve(self, wire: ScriptedWire) -> None:
         """Make a server that ignores shardSelector, and has an object of each shard."""
-        server, self.stream = PodServer(wire), Stream()
+        self.server, self.stream = PodServer(wire), Stream()
         for number in range(SHARDS):
             self.stream.event("ADDED", in_shard(number, number + 1))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
-        server.on("stream", self.stream)
-        return server
+        self.server.on("stream", self.stream)
 
-    async def test_informer_requests_its_shards_and_drops_objects_of_other_shards(
-        self, restricted: Informer, server: PodServer
-    ):
+    async def test_informer_requests_its_shards_and_drops_objects_of_other_shards(self, restricted: Informer):
         async with running(restricted):
             await moments()
             assert held(restricted) == ["in-0", "in-1"]
-            assert [sent.query["shardSelector"] for sent in server.sent("stream")] == [some(0, 1).selector]
+            assert [sent.query["shardSelector"] for sent in self.server.sent("stream")] == [
+                some(0, 1).selector
+            ]
             assert [filter_of(restricted).has_listed(number) for number in (1, 2)] == [True, False]
             assert restricted.synced
             assert not restricted.has_all_of("ns"), "what it has not may be another replica's"
@@ -109,22 +114,20 @@ class TestShardFilter:
             await moments()
             assert held(restricted) == ["in-0", "in-1", "new"]
 
-    async def test_informer_without_a_shard_sends_no_request(self, make: Make, server: PodServer):
+    async def test_informer_without_a_shard_sends_no_request(self, make: Make):
         informer = make(shards=some())
         async with running(informer):
             await informer.wait_synced()
             await asyncio.sleep(60)
-            assert (server.sorts(), informer.problem) == ([], None)
+            assert (self.server.sorts(), informer.problem) == ([], None)
 
-    async def test_informer_lists_a_new_shard_while_its_watch_continues(self, make: Make, server: PodServer):
-        told, learned = EventLog(), list[bool]()
+    async def test_informer_lists_a_new_shard_while_its_watch_continues(self, make: Make):
+        learned = list[bool]()
         restricted = make(
             shards=some(0, 1), learned=lambda: learned.append(filter_of(restricted).has_listed(2))
         )
-        server.on("list", Delayed(2.0, listed(20, in_shard(2, 15), in_shard(3, 4))))
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+        self.server.on("list", Delayed(2.0, listed(20, in_shard(2, 15), in_shard(3, 4))))
+        async with watched(restricted) as told:
             filter_of(restricted).restrict(some(0, 1, 2))
             await moments()
             self.stream.event("MODIFIED", in_shard(0, 18))
@@ -132,31 +135,27 @@ class TestShardFilter:
             await moments()
             assert told.take() == ["MODIFIED ns/in-0@18"]
             watch = Stream()
-            server.on("watch", watch)
+            self.server.on("watch", watch)
             await asyncio.sleep(2)
             assert told.take() == ["ADDED ns/in-2@15"]
             assert learned == [False, True]
-            assert server.sorts() == ["stream", "list", "watch"]
-            assert server.sent("list")[0].query["shardSelector"] == some(2).selector
-            query = server.sent("watch")[0].query
+            assert self.server.sorts() == ["stream", "list", "watch"]
+            assert self.server.sent("list")[0].query["shardSelector"] == some(2).selector
+            query = self.server.sent("watch")[0].query
             assert (query["shardSelector"], query["resourceVersion"]) == (some(0, 1, 2).selector, "19")
 
-    async def test_informer_reports_a_change_between_list_and_watch_once(
-        self, restricted: Informer, server: PodServer
-    ):
-        told, watch = EventLog(), Stream()
-        server.on("list", Delayed(2.0, listed(12, in_shard(2, 12))))
-        server.on("watch", watch)
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+    async def test_informer_reports_a_change_between_list_and_watch_once(self, restricted: Informer):
+        watch = Stream()
+        self.server.on("list", Delayed(2.0, listed(12, in_shard(2, 12))))
+        self.server.on("watch", watch)
+        async with watched(restricted) as told:
             filter_of(restricted).restrict(some(0, 1, 2))
             await moments()
             self.stream.event("DELETED", in_shard(0, 13))
             self.stream.event("MODIFIED", in_shard(1, 20))
             await asyncio.sleep(2)
             assert told.take() == ["DELETED ns/in-0@1", "MODIFIED ns/in-1@20", "ADDED ns/in-2@12"]
-            assert server.sent("watch")[0].query["resourceVersion"] == "12"
+            assert self.server.sent("watch")[0].query["resourceVersion"] == "12"
             # The watch begins before what was known of the others.
             watch.event("DELETED", in_shard(0, 13))
             watch.event("DELETED", in_shard(2, 14))
@@ -167,36 +166,32 @@ class TestShardFilter:
             await moments()
             assert told.take() == ["DELETED ns/in-2@12", "ADDED ns/new@21"]
 
-    async def test_informer_drops_a_lost_shard_at_once_and_narrows_its_watch_later(
-        self, restricted: Informer, server: PodServer
+    async def test_informer_drops_a_lost_shard_at_once_and_narrows_the_watch_later(
+        self, restricted: Informer
     ):
-        told, watch = EventLog(), Stream()
-        server.on("watch", watch)
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+        watch = Stream()
+        self.server.on("watch", watch)
+        async with watched(restricted) as told:
             filter_of(restricted).restrict(some(0))
             assert held(restricted) == ["in-0"]
             assert [(event.type.value, event.handed_over) for event in told.events] == [("DELETED", True)]
             self.stream.event("MODIFIED", in_shard(1, 11))
             await moments()
             assert held(restricted) == ["in-0"]
-            assert server.sorts() == ["stream"]
+            assert self.server.sorts() == ["stream"]
             await asyncio.sleep(NARROW_AFTER)
-            assert server.sorts() == ["stream", "watch"]
-            assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
+            assert self.server.sorts() == ["stream", "watch"]
+            assert self.server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_continues_its_first_list_when_it_loses_a_shard(
-        self, make: Make, server: PodServer
-    ):
+    async def test_informer_continues_its_first_list_when_it_loses_a_shard(self, make: Make):
         stream = Stream()
-        server.on("stream", stream)
+        self.server.on("stream", stream)
         restricted = make(shards=some(0, 1))
         async with running(restricted):
             await moments()
             filter_of(restricted).restrict(some(0))
             await asyncio.sleep(3 * NARROW_AFTER)
-            assert server.sorts() == ["stream"], "it would be listed again"
+            assert self.server.sorts() == ["stream"], "it would be listed again"
             for number in (0, 1):
                 stream.event("ADDED", in_shard(number, number + 1))
             stream.event("BOOKMARK", bookmark(10, ends_list=True))
@@ -204,14 +199,12 @@ class TestShardFilter:
             assert held(restricted) == ["in-0"]
             assert [filter_of(restricted).has_listed(number) for number in (0, 1)] == [True, False]
             await asyncio.sleep(2 * NARROW_AFTER)
-            assert server.sorts() == ["stream", "watch"]
-            assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
+            assert self.server.sorts() == ["stream", "watch"]
+            assert self.server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_has_no_object_of_a_regained_shard_before_the_shard_is_listed(
-        self, restricted: Informer, server: PodServer
-    ):
-        server.on("list", listed(12, in_shard(1, 12, "other")))
-        server.on("watch", Stream())
+    async def test_informer_has_no_object_of_a_regained_shard_before_its_list(self, restricted: Informer):
+        self.server.on("list", listed(12, in_shard(1, 12, "other")))
+        self.server.on("watch", Stream())
         async with running(restricted):
             await moments()
             filter_of(restricted).restrict(some(0))
@@ -224,18 +217,18 @@ class TestShardFilter:
     @pytest.mark.parametrize(
         "answer", [Reply.status(500, "", "no"), listed(9, in_shard(2, 3))], ids=["fails", "is behind"]
     )
-    async def test_informer_lists_all_shards_when_the_list_of_a_new_shard_fails(
-        self, restricted: Informer, server: PodServer, answer: Reply
+    async def test_informer_lists_all_shards_when_a_list_of_a_shard_fails(
+        self, restricted: Informer, answer: Reply
     ):
-        server.on("list", answer)
+        self.server.on("list", answer)
         async with running(restricted):
             await moments()
-            server.on("stream", Listed(30))
+            self.server.on("stream", Listed(30))
             filter_of(restricted).restrict(some(0, 1, 2))
             await asyncio.sleep(40)
             assert filter_of(restricted).has_listed(2)
             assert held(restricted) == []
-            assert server.sent("stream")[-1].query["shardSelector"] == some(0, 1, 2).selector
+            assert self.server.sent("stream")[-1].query["shardSelector"] == some(0, 1, 2).selector
 
 
 FOO = GroupVersionKind(group="example.com", version="v1", kind="Foo")
@@ -269,10 +262,10 @@ class TestShardFilterChildren:
     async def restricted(self, children: Make) -> Informer:
         return children(0, 1)
 
-    @pytest.fixture
-    async def server(self, wire: ScriptedWire) -> PodServer:
-        server, self.stream = PodServer(wire), Stream()
-        server.on("stream", self.stream)
+    @pytest.fixture(autouse=True)
+    async def serve(self, wire: ScriptedWire) -> None:
+        self.server, self.stream = PodServer(wire), Stream()
+        self.server.on("stream", self.stream)
         for version, each in enumerate(
             (
                 {"name": "labelled", "label": label_in(0)},
@@ -289,33 +282,25 @@ class TestShardFilterChildren:
         ):
             self.stream.event("ADDED", child(version=version, **each))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
-        return server
 
-    async def test_informer_excludes_labels_of_other_shards_and_drops_unlabelled_unowned_objects(
-        self, children: Make, server: PodServer
-    ):
+    async def test_informer_excludes_labels_of_other_shards_and_unowned_objects(self, children: Make):
         informer = children(0, 1, label_selector="app=web")
         async with running(informer):
             await moments()
             assert held(informer) == ["labelled", "labelled-by-somebody", "owned"]
-            (asked,) = server.sent("stream")
+            (asked,) = self.server.sent("stream")
             assert asked.query["labelSelector"] == f"app=web,{LABEL} notin ({','.join(some(2, 3).labels)})"
             assert "shardSelector" not in asked.query
 
-    async def test_informer_with_all_shards_omits_no_object(self, children: Make, server: PodServer):
+    async def test_informer_with_all_shards_omits_no_object(self, children: Make):
         informer = children(0, 1, 2, 3)
         async with running(informer):
             await moments()
             assert len(held(informer)) == 5
-            assert "labelSelector" not in server.sent("stream")[0].query
+            assert "labelSelector" not in self.server.sent("stream")[0].query
 
-    async def test_informer_adds_and_removes_children_when_their_shard_label_changes(
-        self, restricted: Informer, server: PodServer
-    ):
-        told = EventLog()
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+    async def test_informer_adds_and_removes_children_when_a_shard_label_changes(self, restricted: Informer):
+        async with watched(restricted) as told:
             self.stream.event("MODIFIED", child("owned", 11, uid=uid_in(1), label=label_in(1)))
             self.stream.event("MODIFIED", child("labelled", 12, uid=uid_in(0)))
             # The server tells of what leaves a selection as if it went, in the state before.
@@ -333,9 +318,7 @@ class TestShardFilterChildren:
                 "DELETED ns/labelled@12",
             ]
 
-    async def test_observe_write_caches_a_child_at_once_unless_the_child_is_in_another_shard(
-        self, restricted: Informer, server: PodServer
-    ):
+    async def test_observe_write_caches_a_child_at_once_unless_in_another_shard(self, restricted: Informer):
         async with running(restricted):
             await moments()
             restricted.observe_write(encoded(child("new", 11, uid=uid_in(0), label=label_in(0))))
@@ -345,21 +328,20 @@ class TestShardFilterChildren:
             await moments()
             assert held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]
 
-    async def test_informer_lists_new_shards_and_drops_lost_ones(
-        self, restricted: Informer, server: PodServer
-    ):
-        told, watch = EventLog(), Stream()
-        server.on("list", listed(20, child("third", 15, label=label_in(2)), child("nobodys", 9)))
-        server.on("watch", watch)
-        async with running(restricted):
-            await moments()
-            restricted.subscribe(told, replay=False)
+    async def test_informer_lists_new_shards_and_drops_lost_ones(self, restricted: Informer):
+        watch = Stream()
+        self.server.on("list", listed(20, child("third", 15, label=label_in(2)), child("nobodys", 9)))
+        self.server.on("watch", watch)
+        async with watched(restricted) as told:
             filter_of(restricted).restrict(some(1, 2))
             assert held(restricted) == ["labelled-by-somebody", "owned"]
             assert [event.handed_over for event in told.events] == [True]
             await moments()
             assert held(restricted) == ["labelled-by-somebody", "owned", "third"]
-            asked = [sent.query["labelSelector"] for sent in (*server.sent("list"), *server.sent("watch"))]
+            asked = [
+                sent.query["labelSelector"]
+                for sent in (*self.server.sent("list"), *self.server.sent("watch"))
+            ]
             others = [some(0, 1, 3).labels, some(0, 3).labels]
             assert asked == [f"{LABEL} notin ({','.join(each)})" for each in others]
             # A change before the list, and one that moves the object to another shard.

@@ -17,9 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize(("at_once", "seconds"), [(True, 0.0), (False, 5.0)])
-async def test_owned_shards_cancel_work_at_once_or_after_the_grace_period_when_its_shard_is_lost(
-    at_once: bool, seconds: float
-):
+async def test_owned_shards_cancel_work_at_once_or_after_the_grace_period(at_once: bool, seconds: float):
     owned = OwnedShards(4, Metrics(), grace=5.0)
     informer: Any = SimpleNamespace(filter=None, list=list)
     objects = owned.owned_objects(

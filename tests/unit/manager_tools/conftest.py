@@ -1,4 +1,4 @@
-"""A new project, as `init` writes it."""
+"""A command line, and a new project, as `init` writes it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from manager.cli import main
+from tests.unit.cli.conftest import command, garbage_collector_as_it_was, no_settings_in_the_environment
+
+__all__ = ["command", "garbage_collector_as_it_was", "no_settings_in_the_environment"]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import pytest
@@ -14,8 +16,7 @@ from yarl import URL
 from apis.tutorial.v1.foo import Foo
 from manager.kube.tls import Pem, TlsFiles
 from manager.server.server import serve
-from manager.tls.certificate import Authority, new_authority
-from manager.tls.key_pair import KeyPair
+from manager.tls.certificate import new_authority
 from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.clock import now
@@ -23,13 +24,7 @@ from manager_tools.console_proxy import Proxy
 from manager_tools.testing import World
 from tests.support.reviews import access_by, api_server
 from tests.support.served_pages import ServePages, Site, routes_of
-from tests.unit.manager_console.test_pages import (
-    PATH,
-    console_of,
-    get,
-    lonely,
-    post,
-)
+from tests.unit.manager_console.test_pages import PATH, console_of, get, lonely, post
 
 
 def always(token: str) -> Callable[[str | None], object]:
@@ -86,19 +81,14 @@ async def test_console_proxy_gives_the_browser_the_rights_of_the_token(serve_pag
         assert await post(site, f"{PATH}/pause", **mine) == (303, PATH)
         foo = await world.get(Foo, "lonely")
         assert "Paused" in await world.events(foo)
-        assert (
-            "does not reconcile the object until it is resumed"
-            in (await get(site, f"{PATH}?part=1", **mine))[1]
-        )
+        _, text = await get(site, f"{PATH}?part=1", **mine)
+        assert "does not reconcile the object until it is resumed" in text
         assert (await post(site, f"{PATH}/resume", **mine))[0] == 303
 
 
 async def test_console_proxy_answers_403_when_the_token_lacks_the_right(serve_pages: ServePages):
     async with proxied(serve_pages, always("bob")) as (_, site, mine):
-        for status, text in (
-            await get(site, PATH, **mine),
-            await post(site, f"{PATH}/pause", **mine),
-        ):
+        for status, text in (await get(site, PATH, **mine), await post(site, f"{PATH}/pause", **mine)):
             assert status == 403
             assert "lonely" not in text
 
@@ -146,23 +136,12 @@ async def test_console_proxy_replaces_an_expired_token(serve_pages: ServePages):
 NAME = "operator-manager-webhook-service.zoo.svc"
 
 
-class Made:
-    """A `CertificateSource` of a certificate from an authority."""
-
-    def __init__(self, authority: Authority, name: str) -> None:
-        self._pair = authority.issue((name,), now(), timedelta(days=1))
-
-    def pair(self, when: datetime) -> KeyPair:
-        del when
-        return self._pair
-
-
 @pytest.mark.parametrize("wrong", ["", "another's name", "another's authority"])
 async def test_console_proxy_sends_the_token_only_to_a_server_with_the_certificate_of_the_manager(wrong: str):
     ours, others = (new_authority("test", now(), timedelta(days=1)) for _ in range(2))
-    made = Made(
-        others if wrong == "another's authority" else ours, "evil" if wrong == "another's name" else NAME
-    )
+    authority, name = others if wrong == "another's authority" else ours, "evil" if "name" in wrong else NAME
+    pair = authority.issue((name,), now(), timedelta(days=1))
+    source: Any = SimpleNamespace(pair=lambda when: pair)
     asked: list[str] = []
 
     async def page(request: web.Request) -> web.StreamResponse:
@@ -172,7 +151,7 @@ async def test_console_proxy_sends_the_token_only_to_a_server_with_the_certifica
     async with AsyncExitStack() as stack:
         there = BindAddress("127.0.0.1", 0)
         served = await stack.enter_async_context(
-            serve("console", there, routes_of({"/": page}), certificate=ServedCertificate(made))
+            serve("console", there, routes_of({"/": page}), certificate=ServedCertificate(source))
         )
         tls = TlsFiles(Pem("the CA bundle", data=ours.certificate)).build()
         proxy = Proxy(URL(f"https://{served.address}"), always("ann"), tls, named=NAME)  # type: ignore[arg-type]

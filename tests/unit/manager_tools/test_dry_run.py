@@ -12,15 +12,12 @@ import orjson
 import pytest
 
 from devcluster import DevCluster
-from devcluster.api.pod_sessions import Process
 from manager import Context, Operator
 from manager.api import ObjectKey, ObjectMeta
-from manager.cache import Cache
 from manager.client import Client
 from manager.controller import Controller
 from manager.kube.errors import Fenced
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
 from manager.operator import add_controller
 from manager.process.manager import Manager
 from manager.telemetry.metrics import Metrics
@@ -32,6 +29,7 @@ from manager_tools.commands.plan import OUTSIDE, Planned, plan_object, title, un
 from manager_tools.dry_run import IN_A_POD, DryRunTransport
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.testing import LocalWire
+from tests.unit.connected import connected
 
 KEY = ObjectKey("default", "hello")
 Do = Callable[[Any, Context], Any]
@@ -44,25 +42,15 @@ class Cluster:
         self.client = cluster.client
         self.sessions = cluster.sessions
         self.wire = LocalWire(cluster)
-        self.transport = DryRunTransport(
-            self.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test"
-        )
-        self.manager = Manager(
-            self.transport,
-            program=Program("test", "0"),
-            metrics=Metrics(),
-            rng=random.Random(1),
-            identity="test",
-        )
+        given: dict[str, Any] = {"metrics": Metrics(), "rng": random.Random(1)}
+        self.transport = DryRunTransport(self.wire, user_agent="test", **given)
+        self.manager = Manager(self.transport, program=Program("test", "0"), identity="test", **given)
         self.manager.leadership.ended(OUTSIDE)
 
     def client_named(self, field_manager: str) -> Client:
         """Return a client whose writes are stored."""
-        metrics, rng = Metrics(), random.Random(1)
-        transport = Transport(self.wire, metrics=metrics, rng=rng, user_agent="test")
-        mapper = RestMapper(transport)
-        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
-        return Client(transport, mapper, cache, field_manager=field_manager)
+        made = connected(self.wire)
+        return Client(made.transport, RestMapper(made.transport), made.cache, field_manager=field_manager)
 
     async def plan(self, do: Do, **members: Any) -> Planned:
         """Plan the reconcile of an operator."""
@@ -119,6 +107,11 @@ async def planning(*objects: tuple[str, dict[str, Any]]) -> AsyncIterator[Cluste
         await cluster.transport.aclose()
 
 
+async def planned_by(do: Do, *objects: tuple[str, dict[str, Any]]) -> Planned:
+    async with planning(*objects) as cluster:
+        return await cluster.plan(do)
+
+
 def greeting(name: str) -> tuple[str, dict[str, Any]]:
     made = Greeting(metadata=ObjectMeta(name=name, namespace="default"), spec=GreetingSpec(size=7))
     return "greetings.hello.example.com", made.to_wire()
@@ -163,8 +156,7 @@ async def test_plan_makes_a_created_child_visible_to_the_rest_of_the_reconcile()
         greeting.status.size = 7
         ctx.condition("Ready", True, "Done")
 
-    async with planning() as cluster:
-        planned = await cluster.plan(create)
+    planned = await planned_by(create)
     assert (planned.ends, planned.failed, planned.other) == ("", False, [])
     assert seen == [{"key": "first"}, {"key": "second"}]
     made, own = planned.changes
@@ -190,9 +182,7 @@ async def test_plan_accumulates_several_writes_to_one_object():
         greeting.metadata.annotations["two"] = "2"
         await ctx.client.patch(greeting, optimistic_lock=True)
 
-    async with planning() as cluster:
-        planned = await cluster.plan(write)
-    assert planned.ends == ""
+    planned = await planned_by(write)
     [own] = planned.changes
     assert own.after is not None
     assert own.after["metadata"]["annotations"] == {"one": "1", "two": "2"}
@@ -247,10 +237,9 @@ async def test_plan_hides_deleted_objects_from_the_rest_of_the_reconcile():
         assert await ctx.client.uncached.find(ConfigMap, ObjectKey("default", "old")) is None
         await ctx.client.delete_collection(ConfigMap, namespace="default", label_selector="app=old")
 
-    labelled = {"metadata": {"name": "labelled", "labels": {"app": "old"}}}
-    objects = ("configmaps", {"metadata": {"name": "old"}, "data": {"a": "b"}}), ("configmaps", labelled)
-    async with planning(*objects) as cluster:
-        planned = await cluster.plan(delete)
+    old, labelled = config("old", a="b"), config("labelled")
+    labelled.metadata.labels = {"app": "old"}
+    planned = await planned_by(delete, *(("configmaps", each.to_wire()) for each in (old, labelled)))
     assert planned.ends == ""
     names = {each.before["metadata"]["name"] for each in planned.changes if each.before and not each.after}
     assert names == {"old", "labelled"}
@@ -262,16 +251,13 @@ async def test_plan_masks_secret_values():
         secret = await ctx.client.uncached.get(Secret, ObjectKey("default", "known"))
         secret.data["changed"] = "bmV3"
         await ctx.client.patch(secret)
-        made = Secret(metadata=ObjectMeta(name="made", namespace="default"), data={"password": "bWFkZQ=="})
-        await ctx.client.create(made)
+        metadata = ObjectMeta(name="made", namespace="default")
+        await ctx.client.create(Secret(metadata=metadata, data={"password": "bWFkZQ=="}))
 
     last = {"kubectl.kubernetes.io/last-applied-configuration": '{"data":{"kept":"a2VwdA=="}}'}
-    known = {
-        "metadata": {"name": "known", "annotations": last},
-        "data": {"kept": "a2VwdA==", "changed": "b2xk"},
-    }
-    async with planning(("secrets", known)) as cluster:
-        text = shown(await cluster.plan(write))
+    data = {"kept": "a2VwdA==", "changed": "b2xk"}
+    known = {"metadata": {"name": "known", "annotations": last}, "data": data}
+    text = shown(await planned_by(write, ("secrets", known)))
     assert not any(value in text for value in ("a2VwdA", "b2xk", "bmV3", "bWFkZQ"))
     assert "-  changed: '*** (before)'\n+  changed: '*** (after)'" in text
     assert "+  password: '***'" in text
@@ -299,25 +285,21 @@ async def test_plan_of_a_failed_reconcile_shows_the_changes_before_the_failure()
         await ctx.apply(config("one"))
         raise ConnectionError("no answer\x1b[2J")
 
-    async with planning() as cluster:
-        planned = await cluster.plan(fail)
-    assert planned.failed
-    assert planned.ends == "ConnectionError: no answer\x1b[2J"
+    planned = await planned_by(fail)
+    assert (planned.failed, planned.ends) == (True, "ConnectionError: no answer\x1b[2J")
     assert len(planned.changes) == 1
 
 
 async def test_plan_ends_before_a_command_in_a_pod():
+    called = []
+
     async def run(greeting: Greeting, ctx: Context) -> None:
-        greeting.status.text = "before"
         await ctx.exec("web", ["rm", "-rf", "/"])
 
-    async def called(_: Process) -> int:
-        raise AssertionError("the command runs")
-
     async with planning() as cluster:
-        cluster.sessions.exec = called
+        cluster.sessions.exec = called.append
         planned = await cluster.plan(run)
-    assert (planned.ends, planned.failed) == (IN_A_POD, False)
+    assert (planned.ends, planned.failed, called) == (IN_A_POD, False, [])
     assert planned.other == ["CONNECT /api/v1/namespaces/default/pods/web/exec"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from manager import Context, Operator, Result
+from manager import Context, Operator
 from manager.api import ObjectMeta
 from manager.kube.errors import Forbidden
 from manager.util import clock
@@ -21,7 +21,7 @@ from manager_tools.simulation.loop import EPOCH, NotVirtual
 from manager_tools.testing import VirtualClock, operated
 
 
-async def test_until_timeout_error_shows_the_last_object_without_managed_fields():
+async def test_world_until_error_shows_the_last_object_without_managed_fields():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         with pytest.raises(AssertionError, match="not so after 0 s; at last:") as waited:
@@ -31,17 +31,17 @@ async def test_until_timeout_error_shows_the_last_object_without_managed_fields(
 
 
 @pytest.mark.virtual_time
-async def test_until_checks_the_object_after_each_write_and_as_time_passes():
+async def test_world_until_checks_the_object_after_each_write_and_as_time_passes():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         seen: list[Greeting] = []
 
-        def holds(found: Greeting) -> bool:
+        def is_eight_after_five_seconds(found: Greeting) -> bool:
             seen.append(found)
             return found.spec.size == 8 and asyncio.get_running_loop().time() > began + 5
 
         began = asyncio.get_running_loop().time()
-        waiting = asyncio.create_task(world.until(greeting, holds))
+        waiting = asyncio.create_task(world.until(greeting, is_eight_after_five_seconds))
         await asyncio.sleep(2)
         await world.update(greeting, lambda it: setattr(it.spec, "size", 8))
         assert (await waiting).spec.size == 8
@@ -50,7 +50,7 @@ async def test_until_checks_the_object_after_each_write_and_as_time_passes():
 
 
 class CopyOperator(Operator[Greeting]):
-    """Keeps a ConfigMap for each greeting, and counts those of all namespaces that it may read."""
+    """Keeps a ConfigMap for each greeting."""
 
     name = "copy"
     owns = (ConfigMap,)
@@ -61,7 +61,7 @@ class CopyOperator(Operator[Greeting]):
 
 
 @pytest.mark.virtual_time
-async def test_operated_watches_and_has_rights_only_in_its_namespaces():
+async def test_operated_manager_watches_and_has_rights_only_in_the_given_namespaces():
     async with operated(CopyOperator, namespaces=["team-a", "default"]) as world:
         spec = GreetingSpec(size=7)
         for namespace in ("default", "other", ""):
@@ -77,37 +77,7 @@ async def test_operated_watches_and_has_rights_only_in_its_namespaces():
             await world.manager.client.uncached.list(ConfigMap, namespace="other")
 
 
-class TickOperator(Operator[Greeting]):
-    """Creates a ConfigMap at each full ten minutes."""
-
-    owns = (ConfigMap,)
-
-    async def reconcile(self, tick: Greeting, ctx: Context) -> Result:
-        now = clock.now()
-        slot = now.replace(minute=now.minute // 10 * 10, second=0, microsecond=0)
-        metadata = ObjectMeta(name=f"{tick.metadata.name}-{slot:%H%M}", namespace=tick.metadata.namespace)
-        await ctx.apply(ConfigMap(metadata=metadata, data={"at": slot.isoformat()}))
-        tick.status.size = len(await ctx.children(ConfigMap))
-        return Result(requeue_after=(slot + timedelta(minutes=10) - now).total_seconds())
-
-
 START = datetime(2026, 3, 1, 8, 55, tzinfo=UTC)
-
-
-async def test_operated_runs_manager_and_control_plane_on_a_virtual_clock():
-    virtual, before = VirtualClock(START), time.monotonic()
-    async with operated(TickOperator, clock=virtual) as world:
-        tick = await world.create(Greeting(metadata=ObjectMeta(name="a")))
-        assert tick.metadata.creation_timestamp == START
-        await virtual.advance_to(START.replace(hour=9, minute=0))
-        made = await world.get(ConfigMap, "a-0900")
-        assert made.metadata.creation_timestamp == START.replace(hour=9, minute=0)
-        await virtual.advance(hours=1)
-        assert (await world.get(Greeting, "a")).status.size == 8
-        assert virtual.now() - START == pytest.approx(timedelta(minutes=65), abs=timedelta(seconds=1))
-        await world.until(tick, lambda it: it.status.size == 14, timeout=3600)
-        assert virtual.now() - START == pytest.approx(timedelta(minutes=125), abs=timedelta(seconds=1))
-    assert time.monotonic() - before < 10
 
 
 async def test_operated_restores_the_clock_of_the_event_loop():
@@ -132,17 +102,11 @@ async def test_operated_restores_the_clock_of_the_event_loop():
 
 async def test_operated_deletes_finished_jobs_after_their_ttl_on_a_virtual_clock():
     virtual = VirtualClock(START)
+    container: dict[str, Any] = {"name": "a", "image": "busybox", "command": ["true"]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec: Any = {"ttlSecondsAfterFinished": 1800, "template": template}
     async with operated(clock=virtual) as world:
-        container: dict[str, Any] = {"name": "a", "image": "busybox", "command": ["true"]}
-        job = await world.create(
-            Job(
-                metadata=ObjectMeta(name="a"),
-                spec={
-                    "ttlSecondsAfterFinished": 1800,
-                    "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-                },
-            )
-        )
+        job = await world.create(Job(metadata=ObjectMeta(name="a"), spec=spec))
         await virtual.advance(minutes=29)
         assert await world.find(Job, "a") is not None
         await world.until_gone(job, timeout=3_600)

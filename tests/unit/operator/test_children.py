@@ -143,7 +143,7 @@ class TestUnstableChild:
             if reason == "CreatedWithoutEnd":
                 assert self.gauge(world, reason) == 1
 
-    async def test_child_is_not_slowed_down_when_a_watched_object_changes_it(self):
+    async def test_child_changes_are_not_slowed_down_when_a_watched_object_causes_them(self):
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             source = await ctx.find(ConfigMap, "source")
@@ -221,7 +221,7 @@ class TestRollouts:
                 assert self.image_of(child) == image
                 assert is_rolled_out(child)
 
-    async def test_rollout_counts_as_started_when_the_function_for_its_message_fails(self):
+    async def test_rollout_counts_as_started_when_the_operator_function_for_its_event_message_fails(self):
         image = "image:1"
 
         def fail(*_: Any) -> tuple[str, str] | None:
@@ -267,9 +267,6 @@ def test_changed_fields_contains_only_desired_and_removed_fields():
     after.metadata.labels = {"for": "you", "theirs": "2", "new": "b"}
     after.metadata.annotations = {"revision": "2"}
     assert changed_fields(before, after, wanted) == [".metadata.labels.for", ".metadata.labels.old"]
-
-
-def test_changed_fields_contains_restored_owner_references():
     before, after = secret("child"), secret("child")
     after.metadata.owner_references = [OwnerReference(api_version="v1", kind="Pod", name="one", uid="1")]
     assert changed_fields(before, after, secret("child")) == [".metadata.ownerReferences"]

@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, create_model
 
 from devcluster.errors import not_found
 from manager import Blocked, Context, TerminalError
@@ -124,18 +124,14 @@ async def test_condition_keeps_its_transition_time_and_foreign_conditions_when_s
         assert ours["observedGeneration"] == 2
 
 
-class OldStatus(ApiModel):
-    conditions: list[OldCondition] = Field(default_factory=list)
+def status_with(conditions: Any, default: Any = None) -> Any:
+    """Return the model of a status whose field `conditions` has this type."""
+    return create_model("ThingStatus", __base__=ApiModel, conditions=(conditions, default))
 
 
-class LooseStatus(ApiModel):
-    conditions: list[Annotated[dict[str, Any], preserve_unknown()]] | None = None
-
-
-class OddStatus(ApiModel):
-    conditions: list[OddCondition] | None = None
-
-
+OldStatus = status_with(list[OldCondition], [])
+LooseStatus = status_with(list[Annotated[dict[str, Any], preserve_unknown()]] | None)
+OddStatus = status_with(list[OddCondition] | None)
 WORDS = {"lastTransitionTime", "message", "observedGeneration", "reason"}
 
 
@@ -198,8 +194,7 @@ class NamedCondition(ApiModel):
     message: str | None = None
 
 
-class NamedStatus(ApiModel):
-    conditions: list[NamedCondition] | None = None
+NamedStatus = status_with(list[NamedCondition] | None)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +289,7 @@ def test_condition_error_names_the_condition_when_status_or_reason_is_invalid(
         ctx.condition(AVAILABLE, status, reason)
 
 
-def test_blocked_refuses_an_invalid_reason():
+def test_blocked_exception_refuses_an_invalid_reason():
     with pytest.raises(ValueError, match=r"^Blocked: reason 'no image' has to be one word in CamelCase$"):
         Blocked("no image", "there is none")
 
@@ -353,7 +348,7 @@ class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
         (StableStatus, "NoImage", {}),
     ],
 )
-async def test_condition_set_by_blocked_is_cleared_when_the_operator_sets_no_condition(
+async def test_condition_set_by_a_blocked_exception_is_cleared_when_the_next_reconcile_sets_no_condition(
     status: type[Status], reason: str, left: dict[str, tuple[str, str]], restarted: bool
 ):
     blocked = [True]
@@ -382,7 +377,7 @@ async def test_condition_set_by_blocked_is_cleared_when_the_operator_sets_no_con
         assert found == left
 
 
-async def test_condition_set_by_the_operator_is_kept_after_blocked_has_ended():
+async def test_condition_set_by_the_operator_is_kept_when_an_object_is_no_longer_blocked():
     steps = iter(["set", "blocked", "set once"])
 
     async def act(_: Doing, obj: Any, ctx: Context) -> None:

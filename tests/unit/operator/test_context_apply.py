@@ -52,7 +52,7 @@ class Part(Resource, group="test.example.com", version="v1", plural="parts"):
     spec: PartSpec = Field(default_factory=PartSpec)
 
 
-async def test_apply_sends_no_unset_field_of_a_typed_child():
+async def test_context_apply_sends_no_unset_field_of_a_typed_child():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(Part(metadata=ObjectMeta(name="part", namespace="default"), spec=PartSpec(size=3)))
         obj.status.text = obj.spec.name
@@ -71,7 +71,9 @@ async def test_apply_sends_no_unset_field_of_a_typed_child():
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_taken_child_name_is_reported_and_the_child_is_created_after_the_name_is_free(cached: bool):
+async def test_context_apply_reports_a_taken_child_name_and_creates_the_child_when_the_name_is_free(
+    cached: bool,
+):
     """Run without a cache, so that no event reports the release of the name."""
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -122,7 +124,9 @@ async def test_child_of_a_former_owner_sets_progressing_but_not_degraded():
         assert await world.events(obj) == ["Created"]
 
 
-async def test_log_has_a_line_for_each_write_with_changed_fields_and_field_managers(log_lines: LogLines):
+async def test_context_apply_and_delete_log_each_write_with_changed_fields_and_field_managers(
+    log_lines: LogLines,
+):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         child = secret("child")
         if obj.spec.name == "nobody":
@@ -178,7 +182,7 @@ async def test_context_apply_reports_an_update_with_the_message_of_the_operator(
         assert world.cluster.client.list("events", "default")[-1]["message"] == "you to me"
 
 
-class TestContextApplyExtendedList:
+class TestContextApplySharedList:
     """Repair of a refused apply: one patch, sent only after the server has accepted it as a dry run."""
 
     def operator(self, act: Act, refused: list[str] | None = None) -> type[Doing]:
@@ -219,7 +223,7 @@ class TestContextApplyExtendedList:
             await ctx.apply(self.wanted(obj.spec.name))
         obj.status.text = obj.spec.name
 
-    async def test_apply_repair_changes_our_items_and_keeps_items_of_another_client(self):
+    async def test_context_apply_changes_our_list_items_when_another_client_has_added_items(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, child = await self.started(world)
             await rename(world, obj, "me")
@@ -239,7 +243,7 @@ class TestContextApplyExtendedList:
             found = await world.client.uncached.get(Deployment, child.key)
             assert "env" not in found.spec["template"]["spec"]["containers"][1], "nobody else owns it"
 
-    async def test_apply_repair_restores_our_item_when_the_desired_object_is_unchanged(self):
+    async def test_context_apply_restores_our_list_item_when_another_client_has_changed_its_key(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, _ = await self.started(world)
             await rename(world, obj, "you")
@@ -249,7 +253,9 @@ class TestContextApplyExtendedList:
             port = '.spec.template.spec.containers[name="main"].ports[containerPort=8080,protocol="TCP"]'
             assert event["message"] == f"Put Deployment child back as it should be: test-test had set {port}"
 
-    async def test_apply_sends_its_patch_of_managed_fields_once_when_the_server_refuses_the_rest(self):
+    async def test_context_apply_sends_its_patch_of_managed_fields_once_when_the_server_refuses_the_change(
+        self,
+    ):
         asked: list[str] = []
         async with operated(self.operator(self.act, asked), objects=[greeting()]) as world:
             obj, child = await self.started(world)
@@ -270,7 +276,7 @@ class TestContextApplyExtendedList:
             assert 1 < len(asked) < 6
 
     @pytest.mark.parametrize("image", ["", "image:2"])
-    async def test_apply_sends_no_repair_when_the_server_refuses_our_own_items(self, image: str):
+    async def test_context_apply_sends_no_patch_when_the_server_refuses_our_list_items(self, image: str):
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = deployment(image="image:1" if obj.spec.name == "you" else image)
             if obj.spec.name != "you":
@@ -295,7 +301,7 @@ TOO_MANY = 20
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("anew", [True, False])
-async def test_apply_slows_down_when_each_new_child_is_garbage_collected(
+async def test_context_apply_slows_down_when_each_new_child_is_garbage_collected(
     anew: bool, told: bool, monkeypatch: pytest.MonkeyPatch
 ):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -325,7 +331,7 @@ async def test_apply_slows_down_when_each_new_child_is_garbage_collected(
         assert before + 2 <= len(LAST[-1].seen) <= TOO_MANY
 
 
-async def test_child_deleted_repeatedly_is_created_at_once_when_its_owner_changes():
+async def test_child_is_created_at_once_after_repeated_deletions_when_its_owner_changes():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
 
@@ -358,7 +364,7 @@ async def test_refuse_taken_enqueues_the_object_when_the_child_name_is_taken_or_
         await world.until(obj, lambda it: it.status.text == "free")
 
 
-async def test_apply_into_a_terminating_namespace_is_not_counted_as_a_failure():
+async def test_context_apply_into_a_terminating_namespace_is_not_counted_as_a_failure():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child", "going"))
         obj.status.text = "done"

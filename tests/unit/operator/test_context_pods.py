@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import Field
 
 from devcluster.api.pod_sessions import Process, Session
-from manager import Context, Operator, Owns, Watch, rbac
-from manager.api import ObjectMeta, Resource, Status, crd
+from manager import Context, Operator, Owns, rbac
+from manager.api import ObjectMeta
 from manager.kube.errors import Forbidden
 from manager_kinds.core_v1 import ConfigMap, Pod, Secret
 from manager_tools.testing import operated
 from tests.support.running_pods import create_running_pod
+from tests.unit.operator.greetings import Greeting, greeting
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
@@ -27,47 +27,34 @@ def models() -> Any:
     return pytest.importorskip("kubernetes_asyncio").client
 
 
-class CheckStatus(Status):
-    """The finding."""
-
-    found: str = ""
-
-
-@crd()
-class Check(Resource, group="test.example.com", version="v1", plural="checks"):
-    """Kind whose operator reads from a pod."""
-
-    status: CheckStatus = Field(default_factory=CheckStatus)
-
-
-def checking(look: Any, **attributes: Any) -> type[Operator[Check]]:
+def checking(look: Any, **attributes: Any) -> type[Operator[Greeting]]:
     """Return an operator that writes the result of `look` to the status."""
 
-    async def reconcile(self: Any, check: Check, ctx: Context) -> None:
-        check.status.found = await look(check, ctx)
+    async def reconcile(self: Any, greeting: Greeting, ctx: Context) -> None:
+        greeting.status.text = await look(greeting, ctx)
 
-    named = {"kind": Check, "name": "check", "reconcile": reconcile, "rights": (STREAMS, LOGS)}
+    named = {"kind": Greeting, "name": "check", "reconcile": reconcile, "rights": (STREAMS, LOGS)}
     return type("Checking", (Operator,), named | attributes)
 
 
-async def found(operator: type[Operator[Check]], **scripts: Any) -> str:
+async def found(operator: type[Operator[Greeting]], **scripts: Any) -> str:
     """Return the operator's finding in a pod whose sessions run these scripts."""
     async with operated(operator) as world:
         await create_running_pod(world.cluster)
         for name, script in scripts.items():
             setattr(world.cluster.sessions, name, script)
-        check = await world.create(Check(metadata=ObjectMeta(name="a")))
-        return (await world.until(check, lambda it: it.status.found)).status.found
+        obj = await world.create(greeting())
+        return (await world.until(obj, lambda it: it.status.text)).status.text
 
 
 async def test_reconcile_can_read_a_log_run_a_command_attach_and_use_a_pod_port():
-    async def look(check: Check, ctx: Context) -> str:
+    async def look(obj: Greeting, ctx: Context) -> str:
         [line] = [line async for line in ctx.logs("web", container="main", tail_lines=1)]
         assert line.startswith("main: ")
         result = await ctx.exec("web", ["cat", "-"], stdin=b"hello")
         async with ctx.attach("web") as attached:
             read = "".join([data.decode() async for _, data in attached])
-        pod = Pod(metadata=ObjectMeta(name="web", namespace=check.metadata.namespace))
+        pod = Pod(metadata=ObjectMeta(name="web", namespace=obj.metadata.namespace))
         async with ctx.port_forward(pod, 80) as connection:
             await connection.write(b"hello")
             return f"{result.exit_code} {result.stdout.decode()} {read} {(await connection.read()).decode()}"
@@ -86,23 +73,28 @@ async def test_reconcile_can_read_a_log_run_a_command_attach_and_use_a_pod_port(
     assert await found(checking(look), exec=cat, attach=run, port=shout) == "4 hello attached 80 HELLO"
 
 
-async def test_reconcile_can_apply_kubernetes_asyncio_models_as_children(models: Any):
-    async def look(check: Check, ctx: Context) -> str:
-        metadata = models.V1ObjectMeta(name="child", namespace=check.metadata.namespace)
+async def test_reconcile_can_apply_kubernetes_asyncio_models_and_call_its_api(models: Any):
+    async def look(obj: Greeting, ctx: Context) -> str:
+        metadata = models.V1ObjectMeta(name="child", namespace=obj.metadata.namespace)
         stored = await ctx.apply(models.V1ConfigMap(metadata=metadata, data={"a": "b"}))
         assert isinstance(stored, ConfigMap)
         await ctx.delete(models.V1Secret(metadata=models.V1ObjectMeta(name="old", namespace="default")))
         children = await ctx.children(ConfigMap)
+        core, made = models.CoreV1Api(ctx.kubernetes_client()), models.V1ObjectMeta(name="made")
+        if await ctx.find(ConfigMap, "made") is None:
+            await core.create_namespaced_config_map(obj.metadata.namespace, models.V1ConfigMap(metadata=made))
+        assert await ctx.find(ConfigMap, "made") is not None, "the cache has it at once"
         return f"{stored.data} {len(children)}"
 
-    operator = checking(look, owns=(Owns(ConfigMap, prune=True), Secret), rights=())
+    rights = (rbac(groups="", resources="configmaps", verbs="create"),)
+    operator = checking(look, owns=(Owns(ConfigMap, prune=True), Secret), reads=(ConfigMap,), rights=rights)
     async with operated(operator) as world:
         await world.create(Secret(metadata=ObjectMeta(name="old")))
-        check = await world.create(Check(metadata=ObjectMeta(name="a")))
-        check = await world.until(check, lambda it: it.status.found)
-        assert check.status.found == "{'a': 'b'} 1"
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: it.status.text)
+        assert obj.status.text == "{'a': 'b'} 1"
         child = await world.get(ConfigMap, "child")
-        assert child.metadata.owner_references[0].uid == check.metadata.uid
+        assert child.metadata.owner_references[0].uid == obj.metadata.uid
         assert await world.find(Secret, "old") is None
         # The reconcile applied the child, so it is not pruned but restored.
         child.data = {"a": "c"}
@@ -110,23 +102,8 @@ async def test_reconcile_can_apply_kubernetes_asyncio_models_as_children(models:
         await world.until(child, lambda it: it.data == {"a": "b"})
 
 
-async def test_reconcile_can_call_the_kubernetes_asyncio_api(models: Any):
-    async def look(check: Check, ctx: Context) -> str:
-        core = models.CoreV1Api(ctx.kubernetes_client())
-        metadata = models.V1ObjectMeta(name="made")
-        await core.create_namespaced_config_map(
-            check.metadata.namespace, models.V1ConfigMap(metadata=metadata, data={"x": "y"})
-        )
-        cached = await ctx.find(ConfigMap, "made")
-        return str(cached and cached.data)
-
-    watches = (Watch(ConfigMap, label="nothing"),)
-    rights = (rbac(groups="", resources="configmaps", verbs="create"),)
-    assert await found(checking(look, watches=watches, rights=rights)) == "{'x': 'y'}"
-
-
 async def test_kubernetes_client_of_the_manager_has_the_rights_of_the_manager(models: Any):
-    async with operated(kinds=(Check,)) as world:
+    async with operated(kinds=(Greeting,)) as world:
         core = models.CoreV1Api(world.manager.kubernetes_client())
         with pytest.raises(
             Forbidden, match=r'controller-manager" .* \(tests/unit/operator/test_context_pods\.py:[0-9]+ send'

@@ -179,17 +179,3 @@ async def test_daemon_that_ignores_its_cancellation_is_reported_and_delays_the_c
             assert "cleanup a" in Stubborn.take()
     [line] = [line for line in lines if line["event"] == "waiting for cancelled daemons"]
     assert line["names"] == ["stubborn-follow default/a"]
-
-
-async def test_operator_can_have_daemons_without_reconcile():
-    class Only(Operator[Greeting]):
-        name = "only"
-        seen: ClassVar[list[str]] = []
-
-        @daemon
-        async def follow(self, greeting: Greeting) -> None:
-            self.seen.append(greeting.metadata.name)
-
-    async with operated(Only, objects=[greeting("a")]):
-        await asyncio.sleep(5)
-        assert Only.seen == ["a"]

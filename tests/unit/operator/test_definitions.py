@@ -17,7 +17,7 @@ from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_
 from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.operator.definitions import Definition, Definitions, Difference, definition_rights, differences
+from manager.operator.definitions import Definition, Definitions, Difference, differences
 from manager.telemetry.metrics import Metrics
 from manager_kinds.core_v1 import PodTemplateSpec
 from manager_tools.codegen import custom_resource_definitions
@@ -85,6 +85,12 @@ def test_crd_equal_to_the_declared_crd_has_no_differences():
     [two] = custom_resource_definitions([OldBox, Box])
     two["spec"]["conversion"] = {"strategy": "Webhook"}
     assert differences(two, [OldBox, Box]) == []
+    keeps_all = installed()
+    version_of(keeps_all)["schema"]["openAPIV3Schema"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    assert differences(keeps_all, [Box]) == []
 
 
 def test_crd_differences_name_fields_that_the_server_would_drop():
@@ -104,15 +110,6 @@ def test_crd_differences_name_fields_that_the_server_would_drop():
     assert not any(each.prevents_work for each in differences(definition, [Box]))
 
 
-def test_crd_that_preserves_unknown_fields_has_no_differences():
-    definition = installed()
-    version_of(definition)["schema"]["openAPIV3Schema"] = {
-        "type": "object",
-        "x-kubernetes-preserve-unknown-fields": True,
-    }
-    assert differences(definition, [Box]) == []
-
-
 def test_crd_differences_include_subresources_versions_and_scope():
     definition = installed()
     version = version_of(definition)
@@ -129,27 +126,10 @@ def test_crd_differences_include_subresources_versions_and_scope():
     version_of(definition)["served"] = False
     assert differences(definition, [Box]) == [Difference("does not serve version v1", prevents_work=True)]
     assert differences(None, [Box]) == [Difference("is not installed", prevents_work=True)]
-
-
-def test_crd_differences_in_conversion_and_other_versions_do_not_stop_reconciles():
     assert differences(installed(), [OldBox, Box]) == [
         Difference("does not serve version v1beta1"),
         Difference("has the conversion strategy None instead of the program's webhook"),
     ]
-
-
-def test_crd_read_rights_are_limited_to_the_crds_of_the_operators():
-    [rule] = definition_rights([OldBox, Box])
-    assert (rule.resources, rule.verbs, rule.resource_names) == (
-        ("customresourcedefinitions",),
-        ("list", "watch"),
-        (NAME,),
-    )
-
-    class Foreign(Resource, group="other.example.com", version="v1", plural="foreigns"):
-        pass
-
-    assert definition_rights([Foreign]) == []
 
 
 @asynccontextmanager

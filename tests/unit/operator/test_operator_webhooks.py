@@ -54,7 +54,7 @@ def judged(name: str, ask: str = "") -> Judged:
     return Judged(metadata=ObjectMeta(name=name), spec=JudgedSpec(ask=ask))
 
 
-async def test_operated_calls_defaulting_and_validating_webhooks():
+async def test_operated_world_calls_defaulting_and_validating_webhooks():
     async with operated(Versioned) as world:
         stored = await world.create(judged("a"))
         assert stored.spec.notes == {"asked by/~": "kubernetes-admin to CREATE"}
@@ -68,30 +68,10 @@ async def test_operated_calls_defaulting_and_validating_webhooks():
             await world.create(judged("b", "fail"))
 
 
-async def test_operated_converts_objects_between_versions():
+async def test_operated_world_converts_objects_between_versions():
     async with operated(Versioned) as world:
         await world.create(judged("a", "much"))
         assert (await world.get(OldJudged, "a")).spec.wish == "much"
         old = OldJudged(metadata=ObjectMeta(name="b"), spec=OldJudged.Spec(wish="refuse"))
         with pytest.raises(Invalid, match=r"spec\.ask"):
             await world.create(old)
-
-
-async def test_admission_webhook_with_exact_match_is_called_for_one_version_only():
-    asked: list[str] = []
-
-    class Exact(Versioned):
-        """Operator whose webhook warns about the old version."""
-
-        name = "exact"
-        old = webhook.Admission(OldJudged, match_policy="Exact", failure_policy="Fail")
-
-        @old.validate_create
-        async def warn(self, new: OldJudged, request: AdmissionRequest) -> list[str]:
-            asked.append(new.metadata.name)
-            return ["use the new version"]
-
-    async with operated(Exact) as world:
-        await world.create(judged("a"))
-        await world.create(OldJudged(metadata=ObjectMeta(name="b"), spec=OldJudged.Spec(wish="much")))
-    assert asked == ["b"]

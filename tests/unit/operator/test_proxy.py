@@ -38,7 +38,7 @@ def test_proxy_values_contain_both_spellings_of_each_variable():
         (f"http://a@{SECRET}://b@proxy", "http://proxy"),
     ],
 )
-def test_environment_of_containers_and_log_omit_the_proxy_password(name: str, url: str, bare: str):
+def test_proxy_values_and_log_omit_the_password_of_the_url(name: str, url: str, bare: str):
     with capture_logs() as lines:
         assert values({name: url}) == {name.upper(): bare, name.lower(): bare}
     [line] = lines
@@ -58,7 +58,7 @@ def test_environment_of_containers_and_log_omit_the_proxy_password(name: str, ur
         f"http://[{SECRET}@",
     ],
 )
-def test_proxy_values_omit_url_that_may_contain_a_password(url: str):
+def test_proxy_values_omit_a_malformed_url_that_may_contain_a_password(url: str):
     with capture_logs() as lines:
         assert values({"HTTPS_PROXY": url, "NO_PROXY": "a"}) == {"NO_PROXY": "a", "no_proxy": "a"}
     [line] = lines

@@ -259,7 +259,7 @@ HELD = "is being deleted; waits for its cleanup: "
         (Blocked("Locked", "the door is locked", retry_after=1), "Locked", "the door is locked"),
     ],
 )
-async def test_cleanup_that_waits_sets_conditions_with_its_reason(
+async def test_failed_or_blocked_cleanup_sets_conditions_with_its_reason(
     error: Exception, reason: str, message: str
 ):
     async def fails(self: Doing, obj: Greeting, ctx: Context) -> None:
@@ -305,7 +305,7 @@ async def test_unfinished_cleanup_sets_progressing_unless_the_cleanup_sets_a_con
             assert await world.events(obj) == []
 
 
-async def test_changed_exception_causes_an_immediate_reconcile_of_its_newer_object():
+async def test_changed_exception_causes_an_immediate_reconcile_of_the_newer_object_that_it_contains():
     names: list[str] = []
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:

@@ -195,7 +195,7 @@ async def peers(
             await each.stop()
 
 
-async def test_object_taken_over_from_another_replica_is_reconciled_only_if_on_accepts_it():
+async def test_object_of_a_stopped_replica_is_reconciled_only_when_the_on_predicate_accepts_it():
     wanted = staticmethod(lambda event: "a" in event.meta.labels)
     async with peers(on=wanted) as scene:
         a, b = await scene.start("a", "b")
@@ -298,35 +298,23 @@ async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
         assert fenced == b.seen
 
 
-async def test_operator_with_shared_out_false_runs_on_only_one_replica():
+async def test_operator_without_shared_out_and_leader_only_work_run_on_the_replica_of_the_first_shard():
     async with peers(shared_out=False) as scene:
         await scene.share("a", "b")
+        await asyncio.sleep(11)
         (works,) = [each for each in scene.all if each.seen]
         (other,) = [each for each in scene.all if not each.seen]
         assert works.seen == set(OBJECTS)
         assert works.owned.find(0) is not None
+        assert works.operator.ticks
+        assert (works.operator.once, other.operator.once, other.operator.ticks) == (1, 0, 0)
         await scene.stop(works)
+        assert works.operator.once == 0
         assert other.seen == set(OBJECTS)
+        assert other.operator.once == 1
 
 
-async def test_leader_only_work_runs_on_the_replica_of_the_first_shard():
-    async with peers() as scene:
-        await scene.start("a", "b", "c")
-        for _ in range(3):
-            await asyncio.sleep(11)
-            (works,) = [each for each in scene.all if each.operator.once]
-            assert works.operator.once == 1
-            assert works.operator.ticks
-            assert [each.operator.ticks for each in scene.all if each is not works] == [0] * (
-                len(scene.all) - 1
-            )
-            works.coordinator.leave()
-            await asyncio.sleep(5)
-            assert works.operator.once == 0
-            await scene.stop(works, seconds=0)
-
-
-async def test_write_permit_depends_on_the_shard_of_the_object():
+async def test_context_permit_is_granted_only_for_objects_in_shards_of_the_replica():
     async def act(operator: Copying, _: Secret, ctx: Context) -> None:
         async with ctx.permit():
             await asyncio.sleep(0.1)
@@ -469,7 +457,9 @@ def assert_children_are_known(scene: Peers) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", "xyz", "another's"])
-async def test_child_gets_a_lost_shard_label_back_and_is_not_recreated(value: str | None):
+async def test_child_gets_its_shard_label_back_without_recreation_when_another_client_changes_the_label(
+    value: str | None,
+):
     async with peers() as scene:
         await scene.share("a", "b", "c")
         before = [child(scene, name)["metadata"]["uid"] for name in OBJECTS]
@@ -481,7 +471,7 @@ async def test_child_gets_a_lost_shard_label_back_and_is_not_recreated(value: st
         assert [child(scene, name)["metadata"]["uid"] for name in OBJECTS] == before
 
 
-async def test_children_without_shard_label_are_found_and_labelled():
+async def test_children_without_shard_label_are_found_and_labelled_when_replicas_start():
     seen: dict[str, list[str]] = {}
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:
@@ -559,16 +549,6 @@ async def test_context_lists_objects_of_a_child_kind_with_shards_only_when_the_o
 async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context) -> Result:
     assert isinstance(error, Blocked)
     return Result(requeue_after=error.retry_after)
-
-
-async def test_child_is_created_after_its_taken_name_becomes_free_without_an_event():
-    async with peers(on_error=again_when_told) as scene:
-        await scene.create(*OBJECTS, of="configmaps")
-        await scene.share("a", "b")
-        assert [label_on(scene, name) for name in OBJECTS] == [None] * len(OBJECTS)
-        await scene.delete(*OBJECTS, of="configmaps")
-        await asyncio.sleep(31)
-        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
 
 
 async def test_refuse_taken_detects_a_name_that_was_taken_without_an_event():

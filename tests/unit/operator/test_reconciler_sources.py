@@ -106,13 +106,6 @@ async def running(controller: Controller) -> AsyncIterator[None]:
 BY_LABEL = Watch(Pod, label="foo")
 
 
-async def test_cache_watches_each_kind_and_projection_once(host: Host):
-    host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
-    host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
-    watched = [(each.spec.resource, each.spec.projection) for each in host.cache.informers]
-    assert watched == [("foos.tutorial.my.domain", "full"), ("pods", "full"), ("pods", "metadata")]
-
-
 async def test_each_event_source_can_have_its_own_selection(host: Host):
     here, node = Selection.of(namespaces=["here"]), Selection.of(field_selector="spec.nodeName=n1")
     owned, read = Selection.of(label_selector="app=foo"), Selection.of(label_selector="app=bar")
@@ -131,7 +124,7 @@ BARE = Unstructured.of(Foo.gvk.api_version, "Foo"), Unstructured.of("v1", "Pod")
 
 
 @pytest.mark.parametrize(("primary", "owned"), [(Foo, Pod), BARE], ids=["models", "without models"])
-async def test_primary_is_enqueued_for_its_own_child_and_mapped_events(
+async def test_primary_object_is_enqueued_by_events_of_itself_its_children_and_mapped_objects(
     host: Host, primary: type[Resource], owned: type[Resource]
 ):
     watches = (Watch(owned, label="foo"),)
@@ -302,7 +295,7 @@ async def test_watch_needs_exactly_one_of_label_and_enqueue(host: Host):
         Watch(Pod, label="foo", enqueue=lambda _, __: [])
 
 
-async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_awaited_name(host: Host):
+async def test_operator_waits_for_enqueues_the_waiting_object_on_any_event_of_the_awaited_name(host: Host):
     controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=not_(all_of())),)))
     _, pods = host.synced(Foo, Pod)
     async with running(controller):

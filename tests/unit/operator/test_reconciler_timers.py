@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from structlog.testing import capture_logs
 
-from manager import Context, ObjectKey, Operator, Setting, TerminalError, every
+from manager import Context, ObjectKey, Operator, Setting, TerminalError, daemon, every
 from manager_console.diagnosis.explanation import controller_report, next_run
 from manager_tools.testing import operated
 from tests.unit.operator.greetings import Greeting, greeting
@@ -105,24 +105,27 @@ async def test_timer_for_all_objects_logs_a_failure_and_continues():
     assert (line["timer"], line["error"], line["controller"]) == ("look_around", "nothing to see", "ticking")
 
 
-async def test_operator_can_have_timers_without_reconcile():
-    class OnlyEach(Operator[Greeting]):
+async def test_operator_can_have_timers_and_daemons_without_reconcile():
+    class Without(Operator[Greeting]):
+        calls: ClassVar[list[str]] = []
+
         @every(1)
         async def refresh(self, greeting: Greeting, ctx: Context) -> None:
-            greeting.status.text = "seen"
-
-    class OnlyOnce(Operator[Greeting]):
-        name = "once"
-        calls: ClassVar[list[int]] = []
+            self.calls.append("refresh")
 
         @every(1)
         async def look(self) -> None:
-            self.calls.append(1)
+            self.calls.append("look")
 
-    async with operated(OnlyEach, OnlyOnce, objects=[greeting()]) as world:
-        await world.until(greeting(namespace="default"), lambda it: it.status.text == "seen")
+        @daemon
+        async def follow(self, greeting: Greeting) -> None:
+            self.calls.append("follow")
+
+    async with operated(Without, objects=[greeting()]):
         await asyncio.sleep(10)
-        assert 9 <= len(OnlyOnce.calls) <= 12
+        assert Without.calls.count("follow") == 1
+        assert 9 <= Without.calls.count("refresh") <= 12
+        assert 9 <= Without.calls.count("look") <= 12
 
 
 class Refusing(Operator[Greeting]):

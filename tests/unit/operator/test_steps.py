@@ -212,7 +212,9 @@ async def test_steps_restart_when_their_input_fields_change() -> None:
         ({"of": ()}, r"takes a list of paths, such as"),
     ],
 )
-def test_steps_refuse_missing_input_fields(steps: dict[str, Any], said: str) -> None:
+def test_steps_declaration_with_a_missing_status_or_input_field_is_refused(
+    steps: dict[str, Any], said: str
+) -> None:
     with pytest.raises(TypeError, match=said):
 
         class Wrong(Operator[Journey]):
@@ -222,7 +224,7 @@ def test_steps_refuse_missing_input_fields(steps: dict[str, Any], said: str) -> 
             async def go(self, journey: Journey, ctx: Context) -> None: ...
 
 
-def test_steps_refuse_an_invalid_step_method() -> None:
+def test_steps_declaration_with_an_invalid_step_method_is_refused() -> None:
     trip = Steps(".status.trip", of=("spec.to",), limit=10)
     with pytest.raises(TypeError, match=r"`async def go\(self, obj, ctx\)`"):
 

@@ -31,7 +31,6 @@ def message(**fields: Any) -> pb.Pet:
 
 
 INVALID = {
-    "no name": ({"name": ""}, "name"),
     "a blank name": ({"name": " \t\u2003"}, "name"),
     "a NUL in the name": ({"name": "a\0b"}, "name"),
     "a NUL in the key": ({"idempotency_key": "a\0b"}, "idempotency_key"),
@@ -40,9 +39,7 @@ INVALID = {
     "no birthday": ({"birthday": None}, "birthday"),
     "a year alone": ({"birthday": date_pb2.Date(year=2021)}, "birthday"),
     "no such day": ({"birthday": date_pb2.Date(year=2021, month=2, day=29)}, "birthday"),
-    "no such month": ({"birthday": date_pb2.Date(year=2021, month=13, day=1)}, "birthday"),
     "a negative day": ({"birthday": date_pb2.Date(year=2021, month=1, day=-1)}, "birthday"),
-    "a year too far": ({"birthday": date_pb2.Date(year=10_000, month=1, day=1)}, "birthday"),
 }
 
 
@@ -88,7 +85,7 @@ async def test_store_returns_unusual_names_and_birthdays_unchanged(
     assert [found async for found in store.client.search(keys=[sent.idempotency_key])] == expected
 
 
-async def test_update_changes_all_records_or_no_record(store: LocalStore):
+async def test_store_update_changes_all_records_or_no_record(store: LocalStore):
     first, second = await store.client.add([pet("a"), pet("b")])
     changed = [pet("A", PetType.BIRD, id=first), pet("B", PetType.CAT, datetime.date(2000, 1, 1), id=second)]
     with pytest.raises(UnknownPet, match="no-such-id"):
@@ -100,13 +97,11 @@ async def test_update_changes_all_records_or_no_record(store: LocalStore):
         await store.client.update([pet()])
 
 
-async def test_delete_ignores_unknown_ids(store: LocalStore):
+async def test_store_delete_ignores_unknown_ids(store: LocalStore):
     first, second, third = await store.client.add([pet("a"), pet("b"), pet("c")])
-    await store.client.delete([first, "no-such-id", third, first])
-    assert [found.id for found in await store.pets()] == [second]
-    await store.client.delete([])
-    await store.client.delete(["no-such-id"])
-    assert [found.id for found in await store.pets()] == [second]
+    for ids in ([first, "no-such-id", third, first], [], ["no-such-id"]):
+        await store.client.delete(ids)
+        assert [found.id for found in await store.pets()] == [second]
 
 
 def new_year(year: int) -> datetime.date:
@@ -115,16 +110,11 @@ def new_year(year: int) -> datetime.date:
 
 SEARCHES = {
     "no filter": ({}, "abcd"),
-    "a name": ({"names": ["a"]}, "a"),
     "any of the names": ({"names": ["a", "c", "nobody"]}, "ac"),
     "names are whole": ({"names": ["A", ""]}, ""),
-    "a type": ({"types": [PetType.DOG]}, "ab"),
     "any of the types": ({"types": [PetType.DOG, PetType.BIRD]}, "abd"),
-    "name and type": ({"names": ["a", "c"], "types": [PetType.DOG]}, "a"),
     "from is inclusive": ({"born_from": new_year(2001)}, "bcd"),
     "before is exclusive": ({"born_before": new_year(2003)}, "abc"),
-    "a range": ({"born_from": new_year(2001), "born_before": new_year(2002)}, "b"),
-    "an empty range": ({"born_from": new_year(2001), "born_before": new_year(2001)}, ""),
     "all of them": ({"names": ["b", "d"], "types": [PetType.BIRD], "born_from": new_year(2003)}, "d"),
     "a key": ({"keys": ["key-b", "none"]}, "b"),
     "a key and a name": ({"keys": ["key-b"], "names": ["a"]}, ""),
@@ -134,7 +124,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize(("filters", "found"), SEARCHES.values(), ids=SEARCHES)
-async def test_search_matches_any_value_of_a_filter_and_every_filter(
+async def test_store_search_matches_any_value_of_a_filter_and_every_filter(
     store: LocalStore, filters: dict[str, Any], found: str
 ):
     await store.client.add(
@@ -148,41 +138,28 @@ async def test_search_matches_any_value_of_a_filter_and_every_filter(
     assert "".join([one.name async for one in store.client.search(**filters)]) == found
 
 
-async def test_add_returns_the_existing_pet_for_a_known_key(store: LocalStore):
-    first = await store.client.add([pet("Thor", idempotency_key="uid-1")])
-    assert await store.client.add([pet("Thor", idempotency_key="uid-1")]) == first
-    assert await store.client.add([pet("Tron", PetType.CAT, idempotency_key="uid-1")]) == first
-    assert [found.name for found in await store.pets()] == ["Thor"]
-
-
-async def test_add_is_idempotent_for_a_key_in_parallel_calls_and_within_one_call(store: LocalStore):
+async def test_store_add_is_idempotent_for_a_key_in_parallel_calls_and_within_one_call(store: LocalStore):
     pets = [pet("Thor", idempotency_key="uid-1"), pet("Tron", idempotency_key="uid-2")] * 2
     answers = await asyncio.gather(*(store.client.add(pets) for _ in range(50)))
     assert len({tuple(ids) for ids in answers}) == 1
     assert answers[0][:2] == answers[0][2:]
     assert [found.name for found in await store.pets()] == ["Thor", "Tron"]
+    other = pet("Other", PetType.CAT, idempotency_key="uid-1")
+    assert await store.client.add([other]) == answers[0][:1]
+    assert [found.name for found in await store.pets()] == ["Thor", "Tron"]
 
 
-async def test_update_sets_the_key_of_a_record_without_one(store: LocalStore):
+async def test_store_update_sets_the_key_of_a_record_without_a_key(store: LocalStore):
     free, taken = await store.client.add([pet("free"), pet("taken", idempotency_key="uid-1")])
     with pytest.raises(KeyRefused, match="another pet has"):
         await store.client.update([pet("changed", id=free, idempotency_key="uid-1")])
+    changed = [pet("changed", id=each, idempotency_key="uid-2") for each in (free, taken)]
     with pytest.raises(KeyRefused, match="has another idempotency key"):
-        await store.client.update(
-            [
-                pet("changed", id=free, idempotency_key="uid-2"),
-                pet("changed", id=taken, idempotency_key="uid-2"),
-            ]
-        )
-    assert {found.name: found.idempotency_key for found in await store.pets()} == {
-        "free": "",
-        "taken": "uid-1",
-    }
+        await store.client.update(changed)
+    found = [(each.name, each.idempotency_key) for each in await store.pets()]
+    assert found == [("free", ""), ("taken", "uid-1")]
     await store.client.update([pet("free", id=free, idempotency_key="uid-2"), pet("taken", id=taken)])
-    assert {found.name: found.idempotency_key for found in await store.pets()} == {
-        "free": "uid-2",
-        "taken": "uid-1",
-    }
+    assert [found.idempotency_key for found in await store.pets()] == ["uid-2", "uid-1"]
 
 
 async def test_store_without_the_extensions_ignores_idempotency_keys():

@@ -44,14 +44,9 @@ async def test_storage_refuses_a_file_in_use_by_any_path(tmp_path: Path):
         assert await found(storage) == ["Thor"]
 
 
-async def fill(path: Path, count: int = 3000) -> None:
+async def opened(path: Path, *pets: Pet) -> None:
     async with Storage(path) as storage:
-        await storage.add([pet(f"pet-{number}") for number in range(count)])
-
-
-async def opened(path: Path) -> None:
-    async with Storage(path):
-        pass
+        await storage.add(pets)
 
 
 def refused(path: Path, match: str) -> None:
@@ -62,22 +57,17 @@ def refused(path: Path, match: str) -> None:
     assert path.read_bytes() == before
 
 
-def test_damaged_and_foreign_files_are_refused(tmp_path: Path):
-    good = tmp_path / "good.db"
-    asyncio.run(fill(good))
-    bad = tmp_path / "bad.db"
-
-    bad.write_bytes(b"not a database at all, but long enough for a header\n" * 10)
-    refused(bad, r"bad\.db is not a pet store's file, or is damaged")
-
-    content = bytearray(good.read_bytes())
-    content[8192:20_000] = b"\xff" * (20_000 - 8192)
-    bad.write_bytes(content)
-    refused(bad, r"bad\.db is damaged")
-
-    bad.write_bytes(good.read_bytes()[:50_000])
-    refused(bad, r"bad\.db is damaged")
-
+def test_storage_refuses_damaged_and_foreign_files(tmp_path: Path):
+    good, bad = tmp_path / "good.db", tmp_path / "bad.db"
+    asyncio.run(opened(good, *(pet(f"pet-{number}") for number in range(3000))))
+    content = good.read_bytes()
+    for spoilt, reason in (
+        (b"not a database at all, but long enough for a header\n" * 10, "is not a pet store's file, or is"),
+        (content[:8192] + b"\xff" * (20_000 - 8192) + content[20_000:], "is damaged"),
+        (content[:50_000], "is damaged"),
+    ):
+        bad.write_bytes(spoilt)
+        refused(bad, rf"bad\.db {reason}")
     for statement, reason in (
         ("PRAGMA application_id = 7", "a database of another program"),
         ("PRAGMA user_version = 99", r"of another version of the pet store \(format 99, not 1\)"),
@@ -100,7 +90,7 @@ async def test_storage_opens_a_file_left_by_a_killed_start(tmp_path: Path):
         assert await found(storage) == ["Thor"]
 
 
-async def test_refused_write_does_not_fail_other_writes(tmp_path: Path):
+async def test_storage_does_other_writes_when_one_write_is_refused(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         (identity,) = await storage.add([pet("a")])
         results = await asyncio.gather(
@@ -113,7 +103,7 @@ async def test_refused_write_does_not_fail_other_writes(tmp_path: Path):
         assert await found(storage) == ["a", "b", "c"]
 
 
-async def test_search_sees_writes_requested_before_it(tmp_path: Path):
+async def test_storage_search_sees_writes_requested_earlier(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.add([pet(str(number))])) for number in range(100)]
         await asyncio.sleep(0)  # the writes have been asked for, none has been done
@@ -131,7 +121,7 @@ async def test_storage_skips_a_write_whose_caller_was_cancelled(tmp_path: Path):
         assert await found(storage) == ["kept"]
 
 
-async def test_search_pages_are_consistent_while_pets_are_added_and_deleted(tmp_path: Path):
+async def test_storage_search_pages_are_consistent_while_pets_are_added_and_deleted(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         ids = await storage.add([pet(str(number)) for number in range(1200)])
         seen: list[Pet] = []
@@ -155,7 +145,7 @@ async def test_storage_finishes_waiting_writes_when_it_closes(tmp_path: Path):
         assert len(await found(storage)) == 50
 
 
-async def test_write_to_a_full_disk_raises_a_disk_full_error_and_stores_nothing(tmp_path: Path):
+async def test_storage_write_to_a_full_disk_raises_disk_full_and_stores_nothing(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         await storage.add([pet("before")])
         storage._database.execute("PRAGMA max_page_count=1")  # as many as the file has by now

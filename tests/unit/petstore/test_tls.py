@@ -23,7 +23,7 @@ NAMES = ("pets.example", "127.0.0.1")
 
 
 class Folder:
-    """The files of one side."""
+    """The TLS files of a server or of a client."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir()
@@ -31,17 +31,15 @@ class Folder:
         self._time = 1
 
     def write(self, ca: bytes, pair: tuple[bytes, bytes]) -> TlsFiles:
-        self.cert.write_bytes(pair[0])
-        self.key.write_bytes(pair[1])
-        self.ca.write_bytes(ca)
         self._time += 1
-        for path in (self.ca, self.cert, self.key):
+        for path, content in ((self.ca, ca), (self.cert, pair[0]), (self.key, pair[1])):
+            path.write_bytes(content)
             os.utime(path, (self._time, self._time))  # however coarse the clock of the file system is
         return TlsFiles(ca_file=self.ca, cert_file=self.cert, key_file=self.key)
 
 
 class World:
-    """A server's files and a client's, of one authority each."""
+    """The files of a server and of a client, each with an authority."""
 
     def __init__(self, path: Path) -> None:
         self.server_ca, self.client_ca, self.stranger = (Authority(name) for name in ("a", "b", "c"))
@@ -68,22 +66,14 @@ async def ask(address: str, files: TlsFiles, server_name: str | None = None) -> 
         assert await client.add([pet()])
 
 
-async def test_store_serves_a_client_with_a_trusted_certificate(world: World):
+async def test_store_serves_only_a_client_with_a_trusted_certificate(world: World, tmp_path: Path):
+    stranger = Folder(tmp_path / "stranger").write(world.server_ca.pem, world.stranger.user("manager"))
     async with serving(world.server_files) as address:
+        for files in (TlsFiles(ca_file=world.client.ca), stranger, TlsFiles()):
+            with pytest.raises(Unreachable):
+                await ask(address, files)
         await ask(address, world.client_files)
         await ask(address, world.client_files, "pets.example")
-
-
-async def test_store_refuses_a_client_without_a_trusted_certificate(world: World, tmp_path: Path):
-    async with serving(world.server_files) as address:
-        with pytest.raises(Unreachable):
-            await ask(address, TlsFiles(ca_file=world.client.ca))
-        strangers = Folder(tmp_path / "stranger").write(world.server_ca.pem, world.stranger.user("manager"))
-        with pytest.raises(Unreachable):
-            await ask(address, strangers)
-        with pytest.raises(Unreachable):
-            await ask(address, TlsFiles())  # in the clear
-        await ask(address, world.client_files)
 
 
 async def test_client_refuses_store_with_another_authority_or_name(world: World):
@@ -154,33 +144,27 @@ WRONG = {
 }
 
 
+PAIR = {"cert_file": "--tls-cert-file", "key_file": "--tls-key-file"}
+FLAGS = {
+    "server": {"ca_file": "--tls-client-ca-file", **PAIR},
+    "client": {"ca_file": "--tls-ca-file", **PAIR},
+}
+
+
 @pytest.mark.parametrize(("file", "content", "text"), WRONG.values(), ids=WRONG)
-@pytest.mark.parametrize("side", ["server", "client"])
+@pytest.mark.parametrize("side", FLAGS)
 def test_invalid_tls_file_error_is_one_line_that_names_the_flag(
-    world: World,
-    side: str,
-    file: str,
-    content: bytes | None,
-    text: str,
-    capsys: pytest.CaptureFixture[str],
+    world: World, side: str, file: str, content: bytes | None, text: str, capsys: pytest.CaptureFixture[str]
 ):
     files = world.server_files if side == "server" else world.client_files
     path = getattr(files, file)
     path.unlink() if content is None else path.write_bytes(content)
-    flags = {
-        "--tls-client-ca-file" if side == "server" else "--tls-ca-file": files.ca_file,
-        "--tls-cert-file": files.cert_file,
-        "--tls-key-file": files.key_file,
-    }
     command = ["serve", "--memory"] if side == "server" else ["search"]
     with pytest.raises(SystemExit) as ended:
-        main([*command, *(f"{flag}={value}" for flag, value in flags.items())])
+        main([*command, *(f"{flag}={getattr(files, name)}" for name, flag in FLAGS[side].items())])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    flag = (
-        "--tls-client-ca-file" if (side, file) == ("server", "ca_file") else f"--tls-{file.replace('_', '-')}"
-    )
-    assert line.startswith(f"petstore: {flag}: ")
+    assert line.startswith(f"petstore: {FLAGS[side][file]}: ")
     assert text in line
 
 

@@ -44,14 +44,15 @@ def test_bundle_has_the_deployment_webhooks_crds_and_rights_of_the_manifests(tmp
     converted = {each["metadata"]["name"] for each in crds if "conversion" in each["spec"]}
     assert set(conversion["conversionCRDs"]) == converted
 
-    for field, kind, role in (
-        ("clusterPermissions", "ClusterRole", "manager-role"),
-        ("permissions", "Role", "leader-election-role"),
-    ):
+    further = {"clusterPermissions": the("ClusterRole", "owner-references-role", "owner-references")["rules"]}
+    for field, kind in (("clusterPermissions", "ClusterRoleBinding"), ("permissions", "RoleBinding")):
         (granted,) = spec["install"]["spec"][field]
         assert granted["serviceAccountName"] == pod_of(wanted)["serviceAccountName"]
-        rules = the(kind, f"operator-manager-{role}")["rules"]
-        assert [rule for rule in rules if rule not in granted["rules"]] == []
+        bindings = [each for each in manifests() if each["kind"] == kind]
+        # OLM manages the certificate.
+        roles = [each["roleRef"] for each in bindings if "-webhook-" not in each["metadata"]["name"]]
+        rules = [rule for role in roles for rule in the(role["kind"], role["name"])["rules"]]
+        assert granted["rules"] == [*rules, *further.get(field, ())]
     # OLM creates the account, the Deployment and the webhooks' objects.
     assert not [each for each in found.values() if each["kind"] in {"ServiceAccount", "Deployment"}]
     assert not [each for each in found.values() if "webhook" in each["metadata"]["name"]]

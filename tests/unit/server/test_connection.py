@@ -80,10 +80,6 @@ class Client:
         async with asyncio.timeout(10):
             return await self._reader.read(-1)
 
-    def send_no_more(self) -> None:
-        """Close our direction of the connection."""
-        self._writer.write_eof()
-
     def end_sending(self) -> None:
         """Shut down the sending side of the socket, below TLS if there is any."""
         with socket.socket(fileno=os.dup(self._writer.get_extra_info("socket").fileno())) as same:
@@ -573,7 +569,7 @@ async def test_server_answers_400_to_a_plain_http_request_on_an_https_port():
     async with site(tls=True, limits=replace(PATIENT, linger=0.1)) as address:
         async with client(address) as confused:
             confused.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000))
-            confused.send_no_more()
+            confused.end_sending()
             said = await confused.rest()
         async with client(address) as stays_connected:
             stays_connected.send(REQUEST)

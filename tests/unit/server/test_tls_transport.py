@@ -226,20 +226,18 @@ async def test_tls_transport_delivers_all_data_when_the_client_reads_slowly(conn
         assert heard.told == ["pause", "resume"]
 
 
-async def test_tls_transport_close_delivers_the_last_data_to_a_client_that_still_sends(connected: Connect):
-    async with connected() as (heard, client):
+@pytest.mark.parametrize("confirms", [True, False])
+async def test_tls_transport_close_delivers_the_last_data_to_a_client_that_still_sends(
+    connected: Connect, confirms: bool
+):
+    async with connected(linger=LONG if confirms else 0.5) as (heard, client):
         client.writer.write(client.records(bytes(1_000_000), of=1000))
         heard.transport.write(b"enough")
         heard.transport.close()
         assert await client.rest() == b"enough"
         assert not heard.lost.is_set()
-        client.writer.close()
-        await happens(heard.lost)
-
-
-async def test_tls_transport_closes_when_the_client_does_not_confirm_the_session_end(connected: Connect):
-    async with connected(linger=0.05) as (heard, _):
-        heard.transport.close()
+        if confirms:
+            client.writer.close()
         await happens(heard.lost)
 
 

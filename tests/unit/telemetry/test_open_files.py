@@ -13,9 +13,7 @@ from manager.telemetry.open_files import Reserve, raised_limit, report_exhaustio
 
 
 @pytest.mark.virtual_time
-async def test_report_exhaustion_of_open_files_logs_at_once_and_then_less_and_less_often(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_report_exhaustion_logs_at_once_and_then_less_and_less_often(monkeypatch: pytest.MonkeyPatch):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:
@@ -39,26 +37,21 @@ async def test_report_exhaustion_of_open_files_logs_at_once_and_then_less_and_le
         await asyncio.wait([watching])
 
 
-@pytest.mark.parametrize("hard", [100, resource.RLIM_INFINITY])
-def test_raised_limit_of_open_files_raises_soft_limit_to_hard_limit(
-    monkeypatch: pytest.MonkeyPatch, hard: int
+@pytest.mark.parametrize(("hard", "allowed"), [(100, True), (resource.RLIM_INFINITY, True), (100, False)])
+def test_raised_limit_of_open_files_is_the_hard_limit_if_the_system_allows_it(
+    monkeypatch: pytest.MonkeyPatch, hard: int, allowed: bool
 ):
     now = [28, hard]
+
+    def setrlimit(_: int, limits: tuple[int, int]) -> None:
+        if not allowed:
+            raise ValueError("not allowed to raise maximum limit")
+        now[:] = limits
+
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(now))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: now.__setitem__(slice(None), limits))
-    assert raised_limit() >= 100
-    assert now == [hard, hard]
-
-
-def test_raised_limit_of_open_files_returns_current_limit_when_it_cannot_be_raised(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    def refused(*_: object) -> None:
-        raise ValueError("not allowed to raise maximum limit")
-
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (28, 100))
-    monkeypatch.setattr(resource, "setrlimit", refused)
-    assert raised_limit() == 28
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    assert raised_limit() >= 100 if allowed else raised_limit() == 28
+    assert now == ([hard, hard] if allowed else [28, hard])
 
 
 def test_file_reserve_releases_no_descriptor_after_it_is_closed():

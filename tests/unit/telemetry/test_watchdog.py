@@ -11,14 +11,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from manager.telemetry.watchdog import Watchdog
+from tests.unit.conftest import LogLines
+
+pytestmark = pytest.mark.usefixtures("log_lines")
 
 SOON = 0.05
 LONG = 3600.0
@@ -70,40 +72,32 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> Exits:
     return exits
 
 
-@pytest.fixture(autouse=True)
-def lines() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as captured:
-        yield captured
-
-
 def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
     now = time.monotonic()
     watchdog.limit("the lease was lost", now + seconds, latest=now + seconds + late, since=now)
 
 
 @pytest.mark.parametrize("late", [LONG, -LONG], ids=["in time", "too late, after a freeze"])
-def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
-    exits: Exits, lines: list[MutableMapping[str, Any]], late: float
-):
+def test_watchdog_ends_process_at_its_limit_after_last_lines(exits: Exits, log_lines: LogLines, late: float):
     flushed: list[float] = []
     with Watchdog(before_exit=flushed.append) as watchdog:
         limit(watchdog, SOON, late=late)
         assert exits.ended.wait(WAIT)
     assert exits.codes == [1]
-    [line] = lines
+    [line] = log_lines
     assert re.match(r"ended by force: the lease was lost \d+\.\d s ago", line["event"])
     assert 0 < flushed[0] <= 0.5
 
 
 def test_watchdog_ends_process_when_the_watchdog_itself_fails(
-    exits: Exits, lines: list[MutableMapping[str, Any]], monkeypatch: pytest.MonkeyPatch
+    exits: Exits, log_lines: LogLines, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "read", None)
     with Watchdog() as watchdog:
         limit(watchdog, LONG)
         assert exits.ended.wait(WAIT)
     assert exits.codes == [1]
-    assert [line["event"] for line in lines] == ["the watchdog failed"]
+    assert [line["event"] for line in log_lines] == ["the watchdog failed"]
 
 
 def test_watchdog_keeps_process_when_limit_is_postponed_or_lifted(exits: Exits):
@@ -168,9 +162,7 @@ def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
         runner.run(main())
 
 
-def test_forced_end_names_task_that_swallowed_its_cancellation(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
-):
+def test_forced_end_names_task_that_swallowed_its_cancellation(exits: Exits, log_lines: LogLines):
     over = asyncio.Event()
 
     async def innermost() -> None:
@@ -192,7 +184,7 @@ def test_forced_end_names_task_that_swallowed_its_cancellation(
         innocent.cancel()
 
     run_stuck(exits, main)
-    [line] = lines
+    [line] = log_lines
     assert "task the stubborn one" in line["still_running"]
     assert "task an innocent one" not in line["still_running"]
     assert "in stubborn" in line["stack"]
@@ -200,51 +192,45 @@ def test_forced_end_names_task_that_swallowed_its_cancellation(
     assert "await over.wait()" in line["stack"]
 
 
-def test_forced_end_names_task_and_stack_that_block_the_loop(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
-):
+def test_forced_end_names_task_and_stack_that_block_the_loop(exits: Exits, log_lines: LogLines):
     async def main() -> None:
         asyncio.current_task().set_name("the blocking one")
         exits.ended.wait(WAIT)
 
     run_stuck(exits, main)
-    [line] = lines
+    [line] = log_lines
     assert line["still_running"] == ["task the blocking one, running"]
     assert "exits.ended.wait(WAIT)" in line["stack"]
 
 
-def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
-):
+def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(exits: Exits, log_lines: LogLines):
     async def blocking() -> None:
         named = asyncio.current_task()
         assert named is not None
         named.set_name("memcached-worker-1 default/m")
         until = time.monotonic() + WAIT
-        while not lines and time.monotonic() < until:
+        while not log_lines and time.monotonic() < until:
             time.sleep(0.01)  # noqa: ASYNC251 - that is what it does
         time.sleep(0.5)  # noqa: ASYNC251
 
     with Watchdog() as watchdog, asyncio.Runner() as runner:
         watchdog.watch(runner.get_loop())
         runner.run(blocking())
-    (line,) = lines
+    (line,) = log_lines
     assert line["log_level"] == "warning"
     assert line["task"] == "memcached-worker-1 default/m"
     assert "in blocking" in line["stack"]
     assert exits.codes == []
 
 
-def test_forced_end_names_a_working_thread_but_no_idle_thread(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
-):
+def test_forced_end_names_a_working_thread_but_no_idle_thread(exits: Exits, log_lines: LogLines):
     with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
         pool.submit(int).result()
         working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")
         working.start()
         run_stuck(exits, lambda: asyncio.sleep(8 * SOON))
         working.join()
-    [line] = lines
+    [line] = log_lines
     assert line["still_running"] == ["thread working"]
 
 

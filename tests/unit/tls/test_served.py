@@ -177,26 +177,26 @@ def test_server_tls_context_requires_tls_1_2_and_forward_secrecy(pairs: Pairs):
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
-@pytest.mark.parametrize("half", [0.0, 0.5])
-def test_key_pair_context_refuses_a_truncated_file(pairs: Pairs, half: float):
-    whole = pairs[0]
-    for damaged in (
-        KeyPair(whole.certificates[: int(len(whole.certificates) * half * 0.5)], whole.key),
-        KeyPair(whole.certificates, whole.key[: int(len(whole.key) * half)]),
+def test_key_pair_context_refuses_a_truncated_file_and_an_encrypted_key(pairs: Pairs):
+    crt, key = pairs[0].certificates, pairs[0].key
+    plain = load_pem_private_key(key, password=None)
+    encrypted = plain.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
+    damaged = (
+        KeyPair(b"", key),
+        KeyPair(crt[: len(crt) // 4], key),
+        KeyPair(crt, b""),
+        KeyPair(crt, key[:900]),
+    )
+    for pair, problem in (
+        *((pair, "no certificate in PEM with its key") for pair in damaged),
+        (KeyPair(crt, encrypted), "the key is encrypted"),
     ):
-        with pytest.raises(CertificateUnusable, match="no certificate in PEM with its key"):
-            damaged.context()
-
-
-def test_key_pair_context_refuses_an_encrypted_key_without_asking_for_a_password(pairs: Pairs):
-    key = load_pem_private_key(pairs[0].key, password=None)
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
-    with pytest.raises(CertificateUnusable, match="the key is encrypted"):
-        KeyPair(pairs[0].certificates, secret).context()
+        with pytest.raises(CertificateUnusable, match=problem):
+            pair.context()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a temporary file")
-def test_key_pair_as_file_writes_no_key_to_a_disk():
+def test_key_pair_as_file_writes_no_key_to_a_disk_or_removes_a_private_file(monkeypatch: pytest.MonkeyPatch):
     with as_file(b"secret", name="example") as path:
         assert re.fullmatch(r"/proc/self/fd/\d+", path)
         assert Path(path).read_bytes() == b"secret"
@@ -205,17 +205,11 @@ def test_key_pair_as_file_writes_no_key_to_a_disk():
         assert not os.get_inheritable(descriptor)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
-
-
-def test_key_pair_as_file_removes_a_private_file_at_once_without_memory_files(
-    monkeypatch: pytest.MonkeyPatch,
-):
     monkeypatch.setattr("manager.tls.key_pair.sys.platform", "darwin")
-    with as_file(b"secret", name="example") as name:
-        path = Path(name)
-        assert path.read_bytes() == b"secret"
-        assert path.stat().st_mode & 0o077 == 0
-    assert not path.exists()
+    with as_file(b"secret", name="example") as path:
+        assert Path(path).read_bytes() == b"secret"
+        assert Path(path).stat().st_mode & 0o077 == 0
+    assert not Path(path).exists()
 
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -234,24 +228,16 @@ def test_certificate_files_are_read_again_each_time(tmp_path: Path):
         source.pair(NOW)
 
 
-def test_self_signed_certificate_is_for_a_server_with_the_given_names():
-    pair = SelfSigned(["localhost", "example.com", "10.0.0.1", "::1"]).pair(NOW)
-    made = x509.load_pem_x509_certificate(pair.certificates)
-    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["localhost", "example.com"]
-    assert names.get_values_for_type(x509.IPAddress) == [ip_address("10.0.0.1"), ip_address("::1")]
-    constraints = made.extensions.get_extension_for_class(x509.BasicConstraints).value
-    assert not constraints.ca
-    made.verify_directly_issued_by(made)
-
-
-def test_self_signed_certificate_is_reused_and_replaced_before_its_expiry():
-    source = SelfSigned()
+def test_self_signed_certificate_has_the_given_names_and_is_replaced_before_its_expiry():
+    source = SelfSigned(["localhost", "example.com", "10.0.0.1", "::1"])
     first = source.pair(NOW)
     assert source.pair(NOW + 200 * DAY) == first
     second = source.pair(NOW + 250 * DAY)
     assert second.key != first.key
-    until = [
-        x509.load_pem_x509_certificate(each.certificates).not_valid_after_utc for each in (first, second)
-    ]
-    assert until == [NOW + 365 * DAY, NOW + 615 * DAY]
+    made, later = (x509.load_pem_x509_certificate(each.certificates) for each in (first, second))
+    assert (made.not_valid_after_utc, later.not_valid_after_utc) == (NOW + 365 * DAY, NOW + 615 * DAY)
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost", "example.com"]
+    assert names.get_values_for_type(x509.IPAddress) == [ip_address("10.0.0.1"), ip_address("::1")]
+    assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    made.verify_directly_issued_by(made)

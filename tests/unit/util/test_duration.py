@@ -10,13 +10,10 @@ from manager.util.duration import format_duration, parse_duration
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        ("15s", 15),
         ("1m30s", 90),
-        ("1h0m0s", 3600),
         ("1.5h", 5400),
         (".5s", 0.5),
         ("1.s", 1),
-        ("300ms", 0.3),
         ("100us", 0.0001),
         ("1µs", 0.000001),
         ("1μs", 0.000001),
@@ -47,9 +44,7 @@ def test_parse_duration_refuses_text_that_go_refuses_and_shows_an_example(text: 
     ("seconds", "text"),
     [
         (0, "0s"),
-        (15.0, "15s"),
         (90.0, "1m30s"),
-        (3600.0, "1h"),
         (3601.5, "1h1.5s"),
         (0.25, "250ms"),
         (0.0000015, "1.5us"),

@@ -11,18 +11,6 @@ from pydantic import Field
 from manager.api import ApiModel, Resource
 from manager.webhook import JsonObject
 
-__all__ = [
-    "NewThing",
-    "OldThing",
-    "Operation",
-    "Thing",
-    "admission_review",
-    "conversion_review",
-    "patch_of",
-    "response",
-    "thing",
-]
-
 
 class ThingSpec(ApiModel):
     size: int = Field(default=0)

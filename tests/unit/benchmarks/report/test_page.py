@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from benchmarks.parts import PARTS
-from benchmarks.report.charts import BARS
-from benchmarks.report.page import files_of, page
+from benchmarks.report.page import page
 from benchmarks.report.quotes import with_quotes
 from benchmarks.report.tables import DASH
 from benchmarks.report.text import shown
@@ -54,11 +51,3 @@ def test_worse_figures_quote_lists_only_worse_figures_with_their_ratio():
         f"| Cold convergence: CPU ms per object | 3 | 2 (1.50 times) |{f' {DASH} |' * 5}",
         f"| Cold convergence: 409s | 1 | {DASH} | 0 | {DASH} | {DASH} | {DASH} | 0.50 (2 times) |",
     ]
-
-
-def test_report_files_are_the_page_and_a_plot_for_each_part_with_figures(tmp_path: Path):
-    files = {path.name: text for path, text in files_of(whole(), tmp_path).items() if text}
-    assert files.keys() == {"README.md", "latency.svg", *(f"{part}.svg" for part in BARS)}
-    assert all(f"]({name})" in files["README.md"] for name in files.keys() - {"README.md"})
-    ten = made_results(RUN, "ten", operator_manager={"watches": [1.0]})
-    assert [path.name for path, text in files_of(ten, tmp_path).items() if text] == ["README.md"]

@@ -149,7 +149,7 @@ async def test_memcached_nodes_omit_terminated_pods(phase: str):
         assert pods.condition("Degraded") == FINE
 
 
-async def test_degraded_condition_is_stable_while_a_server_crash_loops():
+async def test_memcached_degraded_condition_is_stable_while_a_server_crash_loops():
     async with pods_of(1) as (memcacheds, pods):
         ended = terminated(71, "Error", f"starting\n{LINE}\n")
         waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
@@ -176,7 +176,7 @@ async def test_degraded_condition_is_stable_while_a_server_crash_loops():
         assert pods.condition("Degraded") == FINE
 
 
-async def test_degraded_condition_quotes_the_event_of_a_pod_whose_volume_cannot_be_mounted():
+async def test_memcached_degraded_condition_quotes_the_event_of_a_pod_when_its_volume_cannot_be_mounted():
     async with pods_of(1) as (memcacheds, pods):
         at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
         scheduled = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
@@ -225,7 +225,7 @@ async def test_memcached_is_not_degraded_while_its_servers_start_as_usual():
         assert {reason for reason, _ in await memcacheds.events_of("m")} == {"Created", "ScalingReplicaSet"}
 
 
-async def test_degraded_condition_names_an_unschedulable_server_within_30_seconds():
+async def test_memcached_degraded_condition_names_unschedulable_pods_within_30_seconds():
     async with seen(MemcachedOperator) as memcacheds:
         pods = Pods(memcacheds)
         for node in memcacheds.api.list("nodes", ""):

@@ -92,7 +92,7 @@ def test_reclaim_policy_decides_whether_the_site_owns_its_child():
 
 
 @pytest.mark.virtual_time
-async def test_site_continues_when_a_blocking_object_is_deleted_or_a_missing_secret_is_created():
+async def test_wordpress_becomes_available_when_blocking_objects_are_deleted_and_its_secret_is_created():
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = PersistentVolumeClaim.model_validate({"metadata": {"name": "blog-wp-pv-claim"}, "spec": storage})
     secret = Secret(metadata=ObjectMeta(name="blog-mysql"))

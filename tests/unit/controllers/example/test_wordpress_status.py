@@ -49,7 +49,7 @@ def up() -> Sight:
     )
 
 
-def test_site_is_ready_when_its_deployments_are_ready():
+def test_wordpress_conditions_are_ready_when_its_deployments_are_ready():
     assert seen(up()) == {
         "DatabaseReady": (True, "Ready"),
         "Available": (True, "Ready"),
@@ -58,7 +58,7 @@ def test_site_is_ready_when_its_deployments_are_ready():
     }
 
 
-def test_site_is_unavailable_while_its_database_is_not_ready():
+def test_wordpress_is_unavailable_while_its_database_is_not_ready():
     sight = up()
     sight.database = deployment("blog-mysql", ready=False)
     assert seen(sight)["DatabaseReady"] == (False, "NotReady")
@@ -73,7 +73,7 @@ def test_site_is_unavailable_while_its_database_is_not_ready():
     [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
     ids=["in the way", "awaited", "passing"],
 )
-def test_blocked_site_sets_progressing_and_degraded_by_whether_the_cause_is_temporary(
+def test_blocked_wordpress_is_progressing_when_the_cause_is_temporary_and_else_degraded(
     *, passing: bool, awaited: bool, progressing: bool, degraded: bool
 ):
     sight = up()
@@ -88,7 +88,7 @@ def test_blocked_site_sets_progressing_and_degraded_by_whether_the_cause_is_temp
     assert seen(sight)["Available"] == (False, "Reason")
 
 
-def test_degraded_condition_joins_all_messages_and_has_the_first_reason():
+def test_wordpress_degraded_condition_joins_all_messages_and_has_the_first_reason():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
     assert ("Degraded", True, "First", "one; two") in conditions_of(sight)
@@ -105,7 +105,7 @@ def test_degraded_condition_joins_all_messages_and_has_the_first_reason():
     ],
     ids=["pending", "address", "name", "IPv6"],
 )
-def test_site_status_contains_the_address_of_the_load_balancer(
+def test_wordpress_status_contains_the_address_of_the_load_balancer(
     ingress: list[dict[str, str]] | None, url: str | None
 ):
     wanted = site(serviceType="LoadBalancer")
@@ -118,7 +118,7 @@ def crash(name: str) -> PodHealth:
     return PodHealth.of(pod(container(ended, name="mysql"), name=name), NOW)
 
 
-def test_site_condition_names_the_problem_of_the_database_pod():
+def test_wordpress_condition_names_the_problem_of_the_database_or_frontend_pod():
     sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
     sight.pods["blog-mysql"] = [crash("blog-mysql-1")]
     message = (
@@ -130,9 +130,6 @@ def test_site_condition_names_the_problem_of_the_database_pod():
     assert told["Progressing"] == [True, "CrashLoopBackOff", message]
     assert told["Degraded"] == [True, "CrashLoopBackOff", message]
     assert seen(sight)["Available"] == (False, "NotCreated")
-
-
-def test_site_condition_names_the_problem_of_the_wordpress_pod_when_the_database_is_ready():
     sight = up()
     sight.frontend = deployment("blog", ready=False)
     sight.pods["blog"] = [crash("blog-1")]

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import traceback
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -15,7 +14,6 @@ from controllers.main import PROGRAM
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
 from manager.kube.errors import ApiError
-from manager_kinds.core_v1 import Secret
 from tests.unit.controllers.example.world import SECRET, SITES, Process, World, in_process_cluster
 from tests.unit.controllers.fate import Fate
 
@@ -98,7 +96,7 @@ WORKLOADS = (
 )
 
 
-async def test_policy_change_updates_the_owners_of_all_retained_objects(world: World):
+async def test_reclaim_policy_change_updates_the_owners_of_all_retained_objects(world: World):
     await world.run()
     process = world.process()
     await process.reconcile(world.key)
@@ -115,7 +113,9 @@ async def take_owners_off(world: World) -> None:
         await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
 
 
-async def test_child_gets_a_lost_owner_reference_or_label_back(world: World):
+async def test_wordpress_child_gets_its_owner_reference_and_labels_back_when_another_client_removes_them(
+    world: World,
+):
     await world.run()
     before = world.children()
     await take_owners_off(world)
@@ -151,24 +151,7 @@ async def test_orphaned_children_are_adopted_only_by_a_new_site_with_the_same_na
     assert len(world.passwords) == 1
 
 
-@pytest.mark.parametrize(("kind", "name"), [("services", "site-mysql"), ("deployments.apps", "site")])
-async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, kind: str, name: str):
-    await world.create()
-    labels = {"app": "theirs"}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "y"}]}}
-    theirs = {"deployments.apps": {"selector": {"matchLabels": labels}, "template": pod}}
-    spec = theirs.get(kind, {"ports": [{"port": 9}]})
-    await world.api.create(kind, world.namespace, {"metadata": {"name": name}, "spec": spec})
-    before: Any = world.api.peek(kind, world.namespace, name)
-    await world.settle()
-    assert world.conditions()["Degraded"] == ("True", "NameTaken")
-    # A foreign object with a name of the frontend does not block the database.
-    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
-    after: Any = world.api.peek(kind, world.namespace, name)
-    assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
-
-
-async def test_conflicting_child_names_and_a_missing_secret_are_reported_together(world: World):
+async def test_wordpress_condition_reports_taken_child_names_and_a_missing_secret_together(world: World):
     ports = {"ports": [{"port": 9}]}
     await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
     for name in ("site-mysql", "site"):
@@ -208,7 +191,7 @@ async def live(world: World, process: Process) -> None:
     await process.reconcile(world.key)
 
 
-async def test_site_starts_after_its_secret_is_valid_and_ignores_later_secret_changes(world: World):
+async def test_wordpress_starts_when_its_secret_is_valid_and_ignores_later_secret_changes(world: World):
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     process = world.process()
 
@@ -242,7 +225,7 @@ async def test_site_starts_after_its_secret_is_valid_and_ignores_later_secret_ch
     assert stored["data"]["root-password"] == base64_of(x="from-a-file")["x"]
 
 
-async def test_secret_with_the_labels_of_the_site_is_adopted_after_it_is_complete(world: World):
+async def test_wordpress_adopts_a_secret_with_its_labels_when_the_secret_is_complete(world: World):
     labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
     given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
     await world.create(sqlrootpassword="old")
@@ -255,7 +238,7 @@ async def test_secret_with_the_labels_of_the_site_is_adopted_after_it_is_complet
     assert world.passwords == {"of-a-backup"}
 
 
-async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
+async def test_wordpress_password_is_renewed_when_its_secret_was_deleted(world: World):
     await world.run()
     await world.api.delete("secrets", world.namespace, SECRET)
     await world.settle()
@@ -281,23 +264,10 @@ async def test_refused_volume_expansion_is_reported_once_and_retried_later(world
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
 
 
-async def test_deleted_storage_claim_is_reported_and_recreated(world: World):
-    await world.run()
-    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
-    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], held)
-    await world.api.delete("persistentvolumeclaims", world.namespace, CLAIMS[1])
-    await world.settle()
-    assert world.conditions()["Degraded"] == ("True", "BeingDeleted")
-    assert world.conditions()["Available"] == ("True", "Ready")
-    gone = {"metadata": {"finalizers": None}}
-    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], gone)
-    await world.settle()
-    assert world.conditions()["Degraded"] == ("False", "AsExpected")
-    assert len(world.children()) == 7
-
-
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_site_waits_without_degraded_for_a_name_of_a_site_under_deletion(world: World, leaves: str):
+async def test_wordpress_is_not_degraded_while_another_site_under_deletion_has_its_child_names(
+    world: World, leaves: str
+):
     # The database of `site` has both names of the frontend of `site-mysql`.
     await world.run()
     world.key = ObjectKey(world.namespace, "site-mysql")
@@ -335,7 +305,7 @@ QUOTA = StatusError(403, "Forbidden", "exceeded quota: small")
         (4, QUOTA, "Service site-mysql is refused: exceeded quota: small"),
     ],
 )
-async def test_refused_child_is_reported_as_a_condition_without_its_password(
+async def test_wordpress_condition_names_the_refused_child_and_omits_its_password(
     world: World, write: int, refusal: StatusError, told: str
 ):
     await world.create()
@@ -351,15 +321,6 @@ async def test_refused_child_is_reported_as_a_condition_without_its_password(
     assert len(world.children()) == 7
     # The Secret is immutable, because it has the only copy of the passwords.
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
-
-
-async def test_create_in_a_terminating_namespace_is_not_reported_as_a_refusal(world: World):
-    await world.create()
-    await world.api.delete("namespaces", "", world.namespace)
-    assert await world.process().reconcile(world.key) is None
-    assert world.children() == {}
-    assert world.conditions() == {}
-    assert world.events.told == []
 
 
 @pytest.mark.parametrize(
@@ -385,28 +346,3 @@ async def test_condition_omits_a_password_quoted_in_the_refusal_of_a_secret(
     doing = "changing" if repaired else "creating"
     assert f"{doing} Secret site-mysql failed with {status}" in str(failed.value)
     assert quoted not in "".join(traceback.format_exception(failed.value))
-
-
-async def test_secret_is_not_read_again_after_its_creation(world: World):
-    await world.create()
-    process = world.process()
-    uncached, got = process.client.uncached, list[str]()
-
-    async def recorded(kind: Any, key: ObjectKey) -> Any:
-        if kind is Secret:
-            got.append(key.name)
-        return await uncached.get(kind, key)
-
-    # The client finds, as its cache would, without a record.
-    process.client.uncached = SimpleNamespace(find=uncached.find, get=recorded)  # type: ignore[assignment]
-    for _ in range(3):
-        await process.reconcile(world.key)
-        await world.bring_up()
-    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
-    assert got == []
-
-    # The operator reads the Secret once after a foreign change.
-    await world.api.patch("secrets", world.namespace, SECRET, {"metadata": {"annotations": {"by": "hand"}}})
-    for _ in range(2):
-        await process.reconcile(world.key)
-    assert got == [SECRET]

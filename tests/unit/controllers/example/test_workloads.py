@@ -44,7 +44,7 @@ def test_wordpress_pods_contain_no_plain_text_password():
             assert ("PASSWORD" in variable["name"]) is ("valueFrom" in variable)
 
 
-def test_database_and_frontend_share_user_password_and_host():
+def test_wordpress_database_and_frontend_have_the_same_user_password_and_host():
     database, frontend = (
         {each["name"]: each for each in pod_of(deployment)["containers"][0]["env"]}
         for deployment in both(site())
@@ -59,7 +59,7 @@ def test_database_and_frontend_share_user_password_and_host():
     assert service.spec["selector"] == WORKLOADS.database(site()).spec["selector"]["matchLabels"]
 
 
-def test_workload_labels_and_names_have_at_most_63_characters():
+def test_wordpress_child_labels_and_names_have_at_most_63_characters_when_the_site_name_is_long():
     wanted = site()
     wanted.metadata.name = "n" * 50
     for deployment in both(wanted):
@@ -68,7 +68,7 @@ def test_workload_labels_and_names_have_at_most_63_characters():
     assert len(WORKLOADS.database_service(wanted).metadata.name) <= 63
 
 
-def test_frontend_probe_requests_the_installer_page_with_the_host_of_the_service():
+def test_wordpress_readiness_probe_requests_the_installer_page_with_the_host_of_the_service():
     """WordPress redirects to the requested host; the kubelet follows only redirects to the pod."""
     probe = pod_of(WORKLOADS.frontend(site()))["containers"][0]["readinessProbe"]["httpGet"]
     assert probe["path"] == "/wp-admin/install.php?step=1"

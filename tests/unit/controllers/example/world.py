@@ -18,7 +18,7 @@ from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress import WordpressOperator
 from controllers.main import PROGRAM
 from devcluster import DevCluster
-from manager import ControllerOptions, Result
+from manager import ControllerOptions
 from manager.api import ObjectKey, ObjectMeta, PartialObjectMetadata, Resource
 from manager.cache import Cache, Record, Selection
 from manager.client import Client
@@ -120,11 +120,8 @@ class Process:
         operator.client = self.client = LiveClient(wire, field_manager="test")
         controller = add_controller(operator, ControllerOptions())
         assert controller is not None
-        self._reconciler = controller.reconciler
-
-    async def reconcile(self, key: ObjectKey) -> Result | None:
-        """Reconcile once; return the result or raise the error that the controller would get."""
-        return await self._reconciler.reconcile(key)
+        self.reconcile = controller.reconciler.reconcile
+        """Reconciles once; returns the result or raises the error that the controller would get."""
 
 
 class World:

@@ -7,7 +7,7 @@ import pytest
 
 from devcluster import DevCluster
 from petstore.embedded import EmbeddedStore, embedded_store
-from tests.unit.controllers.petstore.world import ApiServer, define_pets
+from tests.unit.controllers.petstore.world import ApiServer, Stage, define_pets
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +31,8 @@ async def server() -> AsyncIterator[ApiServer]:
     async with DevCluster(port=None, controllers=False) as cluster:
         await define_pets(cluster)
         yield ApiServer(cluster)
+
+
+@pytest.fixture
+def stage(server: ApiServer, store: EmbeddedStore) -> Stage:
+    return Stage(server, store)

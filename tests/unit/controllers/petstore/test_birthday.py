@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
-from devcluster.schema.formats import checker_of
 
 
 @pytest.mark.parametrize(
@@ -27,7 +24,7 @@ from devcluster.schema.formats import checker_of
         ("9999-12-31T23:59:59+00:01", "9999-12-31"),
     ],
 )
-def test_birthday_is_the_utc_day_of_the_timestamp(text: str, day: str):
+def test_day_of_moment_returns_the_utc_day_of_the_timestamp(text: str, day: str):
     assert day_of_moment(text).isoformat() == day
 
 
@@ -46,20 +43,6 @@ def test_day_of_moment_refuses_malformed_moments_with_a_short_message(text: str)
     assert len(str(refused.value)) < 200
 
 
-@given(
-    st.from_regex(
-        r"\A[0-9]{4}-[01][0-9]-[0-3][0-9][tT][0-2][0-9]:[0-5][0-9]:[0-6][0-9](.[0-9]+)?([zZ]|[+-][0-9]{2}:[0-9]{2})\Z"
-    )
-)
-def test_day_of_moment_refuses_a_valid_date_time_only_beyond_years_1_to_9999(text: str):
-    if not checker_of("date-time")(text):  # type: ignore[misc]
-        return
-    try:
-        day_of_moment(text)
-    except InvalidBirthday as refused:
-        assert "years 1 to 9999" in str(refused) or "\n" in text  # noqa: PT017
-
-
 @pytest.mark.parametrize(
     "text",
     ["20210401", "2021-W13-4", "2021-04-01\n", "٢٠٢١-04-01", "0000-06-01", "2021-02-29", "9" * 100_000],
@@ -70,13 +53,3 @@ def test_day_of_refuses_malformed_days_with_a_short_message(text: str):
     ) as refused:
         day_of(text)
     assert len(str(refused.value)) < 200
-
-
-@given(st.text(max_size=12) | st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]\Z"))
-def test_day_of_accepts_every_date_that_the_api_server_accepts_except_year_0(text: str):
-    passes = checker_of("date")(text) and not text.startswith("0000")  # type: ignore[misc]
-    try:
-        assert day_of(text).isoformat() == text
-        assert passes
-    except InvalidBirthday:
-        assert not passes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,27 +14,17 @@ from manager.api import ObjectKey
 from petstore.client import Pet as Record
 from petstore.client import PetType
 from petstore.embedded import EmbeddedStore
-from tests.support.petstores import pet as thor
-from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.petstore.world import ApiServer, Process
+from tests.unit.controllers.petstore.world import ApiServer, Stage
 
 NOW = "2026-01-01T00:00:00Z"
 DAY = datetime.date(2021, 4, 1)
 
 
-class Scene:
+class Scene(Stage):
     """Settled Pets and a periodic check of their records."""
 
-    def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
-        self.store = store
-        self.server = server
-        self.process = Process(self.server, store.client, Fate())
-
     async def settled(self, *names: str) -> list[ObjectKey]:
-        keys = [
-            self.server.create(name, {"name": name, "species": "dog", "birthday": "2021-04-01"})
-            for name in names
-        ]
+        keys = [self.create(name, name=name) for name in names]
         await self.process.settle_all(keys)
         return keys
 
@@ -56,7 +46,7 @@ def scene(server: ApiServer, store: EmbeddedStore) -> Scene:
     return Scene(server, store)
 
 
-async def test_check_enqueues_only_pets_whose_record_is_wrong_or_lost(scene: Scene):
+async def test_store_check_enqueues_only_pets_with_a_wrong_or_lost_record(scene: Scene):
     renamed, lost, right = await scene.settled("renamed", "lost", "right")
     foreign = Record(name="right", type=PetType.DOG, birthday=DAY)
     foreign_with_key = Record(
@@ -73,7 +63,7 @@ async def test_check_enqueues_only_pets_whose_record_is_wrong_or_lost(scene: Sce
     assert await scene.asked_for() == []
 
 
-async def test_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene):
+async def test_store_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene):
     (going, impossible) = await scene.settled("going", "impossible")
     scene.server.delete(going)
     scene.server.change(impossible, birthday="0000-01-01T00:00:00Z")
@@ -93,7 +83,9 @@ async def test_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene):
     ],
     ids=["wiped", "no id", "a wrong id", "no conditions", "a false status", "another generation"],
 )
-async def test_check_enqueues_a_pet_whose_status_another_client_changed(scene: Scene, status: dict[str, Any]):
+async def test_store_check_enqueues_a_pet_when_another_client_has_changed_its_status(
+    scene: Scene, status: dict[str, Any]
+):
     keys = await scene.settled("thor", "tron")
     before = scene.server.pets[keys[0]]["status"]
     scene.server.edit(keys[0], status=status or None)
@@ -110,7 +102,7 @@ async def test_check_enqueues_a_pet_whose_status_another_client_changed(scene: S
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["changed", "lost"])
-async def test_check_yields_to_other_tasks_after_each_large_pet(scene: Scene, lost: bool):
+async def test_store_check_yields_to_other_tasks_after_each_large_pet(scene: Scene, lost: bool):
     keys = await scene.settled(*(f"p{number}" for number in range(20)))
     if lost:
         await scene.store.client.delete([scene.id_of(key) for key in keys])
@@ -129,41 +121,3 @@ async def test_check_yields_to_other_tasks_after_each_large_pet(scene: Scene, lo
     await scene.check(lambda _: asked_in.append(turn))
     task.cancel()
     assert len(set(asked_in)) == len(keys)
-
-
-async def test_check_repairs_unreadable_records_and_still_checks_other_pets(
-    server: ApiServer, store: EmbeddedStore
-):
-    (theirs,) = await store.client.add([thor()])
-    unreadable = {theirs}
-
-    async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Leave out the birthdays of unreadable records, until they are updated."""
-        answer = await call()
-        if method == "UpdatePets":
-            unreadable.intersection_update({theirs})
-        for record in answer if method == "SearchPets" else ():
-            if record.id in unreadable:
-                record.ClearField("birthday")
-        return answer
-
-    client = store.another_client(around=around)
-    process = Process(server, client, Fate())
-    key = server.create("thor", {"name": "Thor", "species": "dog", "birthday": "2021-04-01"})
-    await process.settle(key)
-    identity = server.pets[key]["status"]["id"]
-    assert {pet.id for pet in await store.pets()} == {theirs, identity}
-
-    # Its own is found by the check, and mended.
-    unreadable.add(identity)
-    sent: list[ObjectKey] = []
-    await StoreCheck(client, process.pets, sent.append, process.availability).check()
-    assert sent == [key]
-    await process.settle(key)
-    assert server.pets[key]["status"]["id"] == identity
-    assert unreadable == {theirs}
-
-    unreadable.add(identity)
-    server.delete(key)
-    await process.settle(key)
-    assert [pet.id for pet in await store.pets()] == [theirs]

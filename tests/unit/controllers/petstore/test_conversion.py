@@ -67,7 +67,7 @@ def same(one: JsonObject, other: JsonObject) -> bool:
         ("9999-12-31T23:59:59+00:01", "9999-12-31"),
     ],
 )
-def test_birthday_converts_to_its_utc_day_and_keeps_the_original_text(text: str, day: str):
+def test_birthday_converts_to_its_utc_day_and_its_original_text_is_kept_in_an_annotation(text: str, day: str):
     converted = to_beta(alpha(text))
     assert converted == beta(day, {FROM_V1ALPHA1: note(birthday=text)})
     assert to_alpha(converted) == alpha(text)
@@ -87,7 +87,7 @@ def test_conversion_to_v1alpha1_keeps_the_owner_in_an_annotation():
     assert to_beta(converted) == beta(owner=ANN)
 
 
-def test_owner_survives_v1alpha1_write_that_changes_everything_else():
+def test_owner_survives_a_v1alpha1_write_that_changes_every_other_field():
     written = to_alpha(beta(owner=ANN))
     written["spec"] = {"name": "Tron", "type": "cat", "birthday": NOON}
     stored = to_beta(written)

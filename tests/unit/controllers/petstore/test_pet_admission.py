@@ -129,7 +129,7 @@ async def test_judge_webhook_compares_the_birthday_with_the_current_day_in_utc()
 @pytest.mark.parametrize(
     "birthday", ["0000-01-01", "0000-01-01T00:00:00Z", f"9999-12-31T23:59:59.{'9' * 900}-01:00"]
 )
-async def test_invalid_timestamp_is_refused_with_a_shortened_value(birthday: str):
+async def test_judge_webhook_refuses_an_invalid_birthday_with_a_shortened_value(birthday: str):
     with pytest.raises(Refused, match="must be a day of the calendar") as error:
         await PETS.judge(None, pet(birthday=birthday), request(Pet))
     assert birthday[:64] in str(error.value)
@@ -175,7 +175,7 @@ async def test_judge_webhook_warns_of_a_changed_species_by_the_field_name_in_the
     assert len(warning) < 256
 
 
-def test_webhooks_of_a_disabled_operator_use_no_settings():
+def test_pet_operator_registers_its_webhooks_without_settings_when_it_is_disabled():
     manager: Any = SimpleNamespace(
         client=SimpleNamespace(named=lambda name, **_: None), settings=SettingValues()
     )

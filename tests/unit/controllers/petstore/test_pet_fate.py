@@ -149,7 +149,7 @@ async def lease_lost_before(server: ApiServer, store: EmbeddedStore, step: int, 
 
 
 @pytest.mark.parametrize("story", ["renamed and deleted", "twins"])
-async def test_operator_changes_nothing_in_the_store_after_losing_the_lease(
+async def test_pet_operator_changes_nothing_in_the_store_after_losing_the_lease(
     server: ApiServer, store: EmbeddedStore, story: str
 ):
     step = 0

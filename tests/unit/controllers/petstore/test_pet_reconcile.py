@@ -3,82 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from controllers.petstore.record import ADDED_AS
-from manager.api import ObjectKey, find_condition
+from manager.api import find_condition
 from petstore.client import Pet as Record
 from petstore.client import PetStoreError, PetType
-from petstore.embedded import EmbeddedStore, embedded_store
+from petstore.embedded import embedded_store
 from tests.support.petstores import pet
-from tests.unit.controllers.fate import Died, Fate
-from tests.unit.controllers.petstore.world import THOR, ApiServer, FatefulStore, Process
+from tests.unit.controllers.petstore.world import ApiServer, FatefulStore, Stage
 
 FINALIZER, (OLD_FINALIZER,) = PetOperator.finalizer, PetOperator.former_finalizers
-
-
-class Stage:
-    """An API server, a store, and manager processes with a common fault script."""
-
-    def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
-        self.store = store
-        self.server = server
-        self.fate = Fate()
-        self.process = Process(self.server, store.client, self.fate)
-
-    def create(self, pet: str = "thor", **more: Any) -> ObjectKey:
-        spec = {field: more.pop(field, value) for field, value in THOR.items()}
-        return self.server.create(pet, spec, **more)
-
-    async def created(self, pet: str = "thor", **more: Any) -> ObjectKey:
-        """Create a Pet, and reconcile it until nothing is left to do."""
-        key = self.create(pet, **more)
-        await self.process.settle(key)
-        return key
-
-    async def delete(self, key: ObjectKey) -> None:
-        self.server.delete(key)
-        await self.process.settle(key)
-
-    def pet(self, key: ObjectKey) -> Pet:
-        return self.server.get(key)
-
-    def says(self, key: ObjectKey, kind: str) -> tuple[str, str]:
-        found = find_condition(self.pet(key).status.conditions, kind)
-        assert found is not None
-        return found.status, found.reason
-
-    async def names(self) -> list[str]:
-        return sorted(pet.name for pet in await self.store.pets())
-
-    def restart(self) -> None:
-        self.process = Process(self.server, self.store.client, self.fate)
-
-    async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
-        """Reconcile once; the first call of each name has the scripted fault."""
-
-        class Named(Fate):
-            async def pass_through(self, what: str, *rest: Any) -> Any:
-                self.script = {len(self.passed): script.pop(what, "")}
-                return await super().pass_through(what, *rest)
-
-        self.process = Process(self.server, self.store.client, Named())
-        with contextlib.suppress(Died):
-            await self.process.reconcile(key)
-        self.restart()
-
-
-@pytest.fixture
-def stage(server: ApiServer, store: EmbeddedStore) -> Stage:
-    return Stage(server, store)
 
 
 @pytest.fixture
@@ -93,7 +33,7 @@ async def keyed(server: ApiServer) -> AsyncIterator[Stage]:
         yield Stage(server, store)
 
 
-async def test_new_pet_causes_two_api_writes_and_one_add_call(stage: Stage):
+async def test_new_or_changed_pet_causes_few_api_writes_and_store_calls(stage: Stage):
     key = stage.create()
     assert await stage.process.reconcile(key) is None
     # The first record shows whether the store knows keys.
@@ -107,21 +47,19 @@ async def test_new_pet_causes_two_api_writes_and_one_add_call(stage: Stage):
     assert stage.says(key, "StoreReachable") == ("True", "Answered")
     assert stage.process.events.reasons == [("thor", "Added")]
     stage.fate.passed.clear()
-    assert await stage.process.reconcile(stage.create("second")) is None
+    second = stage.create("second")
+    assert await stage.process.reconcile(second) is None
     # Where it does, nothing that is there already can be this Pet's.
     searches = [] if stage.process.store.knows_keys else ["search"]
     assert stage.fate.passed == ["patch metadata", *searches, "add", "patch status"]
-
-
-async def test_pet_change_updates_the_same_record(stage: Stage):
-    key = await stage.created()
-    before = stage.pet(key).status.id
+    # A change of the Pet updates its record.
+    await stage.delete(second)
     stage.server.change(key, name="Thorbert", species="bird", birthday="2019-12-31")
     stage.restart()
     await stage.process.settle(key)
-    (record,) = await stage.store.pets()
-    assert (record.id, record.name, record.type) == (before, "Thorbert", PetType.BIRD)
-    assert record.birthday == datetime.date(2019, 12, 31)
+    (changed,) = await stage.store.pets()
+    assert (changed.id, changed.name, changed.type) == (record.id, "Thorbert", PetType.BIRD)
+    assert changed.birthday == datetime.date(2019, 12, 31)
     assert stage.process.events.reasons == [("thor", "Updated")]
 
 

@@ -9,7 +9,7 @@ from manager.api import ObjectKey
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
 from petstore.embedded import EmbeddedStore
 from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.petstore.world import THOR, TRON, ApiServer, Process
+from tests.unit.controllers.petstore.world import THOR, TRON, ApiServer, Process, Stage
 
 KEY = ObjectKey("default", "thor")
 
@@ -24,7 +24,7 @@ async def work(process: Process, *, rounds: int = 3) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_leader_with_a_stale_cache_never_reverts_a_record(
+async def test_pet_operator_never_reverts_a_record_when_its_cache_is_stale(
     server: ApiServer, store: EmbeddedStore, lost: bool
 ):
     process = Process(server, store.client, Fate())
@@ -84,7 +84,7 @@ async def one_that_vanishes(
 
 @pytest.mark.parametrize("behind", [False, True], ids=["current cache", "stale cache"])
 @pytest.mark.parametrize("replaced", [False, True], ids=["gone", "replaced"])
-async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_removed(
+async def test_record_is_removed_when_its_pet_is_deleted_during_its_first_reconcile(
     server: ApiServer, store: EmbeddedStore, replaced: bool, behind: bool
 ):
     """Delete the Pet at each step of its first reconcile, optionally with a lost call or response."""
@@ -97,10 +97,9 @@ async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_remov
         assert steps >= 3, blow
 
 
-async def test_only_a_recreated_pet_needs_an_extra_record_lookup(server: ApiServer, store: EmbeddedStore):
-    fate = Fate()
-    process = Process(server, store.client, fate)
-    server.create(KEY.name, THOR)
+async def test_pet_is_read_from_the_api_server_only_when_its_lost_record_is_added_again(stage: Stage):
+    fate, process, store = stage.fate, stage.process, stage.store
+    stage.create()
     await process.settle(KEY)
     assert "get" not in fate.passed
     await store.client.delete([pet.id for pet in await store.pets()])
@@ -109,13 +108,10 @@ async def test_only_a_recreated_pet_needs_an_extra_record_lookup(server: ApiServ
     assert [pet.name for pet in await store.pets()] == ["Thor"]
 
 
-async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(
-    server: ApiServer, store: EmbeddedStore
-):
+async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(stage: Stage):
     """Replace the CustomResourceDefinition before the status write of the added Pet has a response."""
-    fate = Fate()
-    process = Process(server, store.client, fate)
-    server.create(KEY.name, THOR)
+    fate, process, server, store = stage.fate, stage.process, stage.server, stage.store
+    stage.create()
 
     def stop_serving() -> None:
         server.serves_pets = False
@@ -135,12 +131,9 @@ async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(
     assert len(await store.pets()) == 1
 
 
-async def test_record_of_a_vanished_pet_is_removed_when_the_recreated_pet_is_deleted(
-    server: ApiServer, store: EmbeddedStore
-):
-    fate = Fate()
-    process = Process(server, store.client, fate)
-    server.create(KEY.name, THOR)
+async def test_record_is_removed_when_its_deleted_pet_was_recreated_and_deleted_again(stage: Stage):
+    fate, process, server, store = stage.fate, stage.process, stage.server, stage.store
+    stage.create()
 
     def replace() -> None:
         server.vanish(KEY)
@@ -155,13 +148,10 @@ async def test_record_of_a_vanished_pet_is_removed_when_the_recreated_pet_is_del
     assert (await store.pets(), server.pets) == ([], {})
 
 
-async def test_record_is_removed_at_once_when_its_pet_is_replaced_before_the_status_write(
-    server: ApiServer, store: EmbeddedStore
-):
+async def test_record_is_removed_at_once_when_its_pet_is_replaced_before_the_status_write(stage: Stage):
     """Check any state of the cache, because the process may die before the cache catches up."""
-    fate = Fate()
-    process = Process(server, store.client, fate)
-    server.create(KEY.name, THOR)
+    fate, process, server, store = stage.fate, stage.process, stage.server, stage.store
+    stage.create()
     process.cache.hold_back()
 
     def replace() -> None:

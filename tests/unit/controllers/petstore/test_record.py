@@ -36,5 +36,5 @@ def test_record_annotation_is_compact_json_and_round_trips():
         '{"name":"\\ud800","type":"dog","birthday":"2021-04-01"}',
     ],
 )
-def test_noted_returns_none_for_an_unreadable_annotation(note: str | None):
+def test_noted_returns_none_when_the_annotation_is_unreadable(note: str | None):
     assert noted(pet(note)) is None

@@ -8,6 +8,7 @@ process that begins anew remembers nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import random
 import uuid
@@ -26,10 +27,9 @@ from devcluster.errors import StatusError
 from devcluster.http_call import ApiResponse
 from devcluster.patch.json_patch import merge_patch
 from devcluster.storage import Change, Key
-from manager.api import ObjectKey
+from manager.api import ObjectKey, find_condition
 from manager.cache import Cache, Informer
 from manager.client import Client
-from manager.controller import Result
 from manager.kube.errors import Conflict, ConnectionLost, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -40,8 +40,9 @@ from manager.telemetry.metrics import Metrics
 from manager.util.yaml_text import yaml_documents
 from manager_tools.testing import LocalWire
 from petstore.client import PetStoreClient, Unreachable
+from petstore.embedded import EmbeddedStore
 from tests.support import ROOT
-from tests.unit.controllers.fate import Fate, FatefulWire, RecordedEvents
+from tests.unit.controllers.fate import Died, Fate, FatefulWire, RecordedEvents
 
 NAMESPACE = "default"
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -273,10 +274,7 @@ class Process:
         self.operator.use(store)
         self.claims = self.operator.claims
         self.availability = self.operator.availability
-        self.reconciler = ObjectReconciler(self.operator)
-
-    async def reconcile(self, key: ObjectKey) -> Result | None:
-        return await self.reconciler.reconcile(key)
+        self.reconcile = ObjectReconciler(self.operator).reconcile
 
     async def settle(self, key: ObjectKey, rounds: int = 20) -> None:
         """Reconcile until a reconcile requests no requeue."""
@@ -301,3 +299,54 @@ class Process:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Stage:
+    """An API server, a store, and manager processes with a common fault script."""
+
+    def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
+        self.store = store
+        self.server = server
+        self.fate = Fate()
+        self.process = Process(self.server, store.client, self.fate)
+
+    def create(self, pet: str = "thor", **more: Any) -> ObjectKey:
+        spec = {field: more.pop(field, value) for field, value in THOR.items()}
+        return self.server.create(pet, spec, **more)
+
+    async def created(self, pet: str = "thor", **more: Any) -> ObjectKey:
+        """Create a Pet, and reconcile it until nothing is left to do."""
+        key = self.create(pet, **more)
+        await self.process.settle(key)
+        return key
+
+    async def delete(self, key: ObjectKey) -> None:
+        self.server.delete(key)
+        await self.process.settle(key)
+
+    def pet(self, key: ObjectKey) -> Pet:
+        return self.server.get(key)
+
+    def says(self, key: ObjectKey, kind: str) -> tuple[str, str]:
+        found = find_condition(self.pet(key).status.conditions, kind)
+        assert found is not None
+        return found.status, found.reason
+
+    async def names(self) -> list[str]:
+        return sorted(pet.name for pet in await self.store.pets())
+
+    def restart(self) -> None:
+        self.process = Process(self.server, self.store.client, self.fate)
+
+    async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
+        """Reconcile once; the first call of each name has the scripted fault."""
+
+        class Named(Fate):
+            async def pass_through(self, what: str, *rest: Any) -> Any:
+                self.script = {len(self.passed): script.pop(what, "")}
+                return await super().pass_through(what, *rest)
+
+        self.process = Process(self.server, self.store.client, Named())
+        with contextlib.suppress(Died):
+            await self.process.reconcile(key)
+        self.restart()

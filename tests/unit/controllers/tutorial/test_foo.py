@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from apis.tutorial.v1.foo import Foo
 from controllers.tutorial.foo import FooOperator, colour_of
-from manager.cache import Record
-from manager.cache.store import KeyGroups
 from tests.unit.controllers.seen import Seen, seen
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
@@ -103,7 +100,7 @@ async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_friend
     assert happy(foos) == [False]
 
 
-async def test_terminating_pod_makes_no_foo_happy(foos: Seen):
+async def test_foo_is_not_happy_when_the_pod_with_the_friend_name_is_terminating(foos: Seen):
     await foos.cost(pod(foos, "jack", finalizers=HELD), delete(foos, "jack"))
     await create(foos, foo_01="jack")
     assert happy(foos) == [False]
@@ -127,51 +124,9 @@ async def test_foo_reports_a_friend_name_that_no_pod_can_have(foos: Seen):
         assert (condition["status"], condition["reason"].lower()) == ("False", foo.partition("-")[0])
 
 
-class Counted:
-    """Counts how often each of some methods is called."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *methods: tuple[type, str]) -> None:
-        self.counts = {name: 0 for _, name in methods}
-        for owner, name in methods:
-            monkeypatch.setattr(owner, name, self._counting(name, getattr(owner, name)))
-
-    def _counting(self, name: str, original: Any) -> Any:
-        def method(*args: Any, **kwargs: Any) -> Any:
-            self.counts[name] += 1
-            return original(*args, **kwargs)
-
-        return method
-
-
-async def cost_of_pod_events(count: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the costs of events of a pod that one of `count` Foos waits for, and of an unrelated pod."""
-    costs = []
-    async with seen(FooOperator) as foos:
-        for number in range(count):
-            await foos.create(f"foo-{number}", {"name": f"friend-{number}"})
-        await asyncio.sleep(60)
-        for name in ("friend-3", "stranger"):
-            for event in (pod(foos, name), change(foos, name, labels={"a": "b"}), delete(foos, name)):
-                with monkeypatch.context() as patched:
-                    counted = Counted(patched, (KeyGroups, "keys"), (Record, "meta"), (Foo, "decode"))
-                    costs.append((await foos.cost(event), counted.counts))
-    return costs
-
-
-async def test_pod_event_cost_is_independent_of_the_number_of_foos(monkeypatch: pytest.MonkeyPatch):
-    few = await cost_of_pod_events(5, monkeypatch)
-    many = await cost_of_pod_events(50, monkeypatch)
-    assert many == few
-    found, unknown = few[:3], few[3:]
-    assert [cost for cost, _ in found] == [ONE_AND_A_WRITE, NONE, ONE_AND_A_WRITE]
-    assert [cost for cost, _ in unknown] == [NONE] * 3
-    # The controller reads no Foo that the event does not concern.
-    assert [counts["decode"] for _, counts in unknown] == [0] * 3
-
-
 @pytest.mark.parametrize(
     ("text", "colour"),
     [("", "red-orange"), ("kubernetes", "red-violet"), ("foo-01default", "yellow"), ("schön", "yellow")],
 )
-def test_colour_of_a_text_is_the_same_in_every_version(text: str, colour: str):
+def test_colour_of_returns_the_same_colour_in_every_release(text: str, colour: str):
     assert colour_of(text) == colour

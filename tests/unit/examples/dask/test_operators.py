@@ -67,7 +67,7 @@ async def test_dask_cluster_has_a_scheduler_and_workers_until_it_is_idle() -> No
         assert await workers(world) == []
 
 
-async def test_worker_group_retires_workers_before_it_removes_them() -> None:
+async def test_dask_worker_group_retires_workers_before_it_removes_them() -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         await world.create(made(DaskCluster, **CLUSTER))
         await clock.advance(seconds=5)

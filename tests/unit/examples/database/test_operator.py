@@ -45,6 +45,12 @@ async def images(world: World) -> list[str]:
     return sorted(each.spec["containers"][0]["image"] for each in await pods_of(world))
 
 
+async def upgrading(world: World, version: str) -> Database:
+    """Create a database, and begin an upgrade to this version."""
+    mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
+    return await world.update(mine, set_version(version))
+
+
 async def test_database_is_upgraded_one_pod_at_a_time() -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
         mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
@@ -78,8 +84,7 @@ async def test_database_is_upgraded_one_pod_at_a_time() -> None:
 
 async def test_database_status_names_the_step_that_its_upgrade_waits_for() -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
-        mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
-        await world.update(mine, set_version("16"))
+        mine = await upgrading(world, "16")
         replaced = "1 of 3 pods are replaced, 2 ready"
         mine = await world.until(mine, lambda it: it.status.upgrade.message == replaced, timeout=600)
         progressing = next(each for each in mine.status.conditions if each.type == "Progressing")
@@ -92,8 +97,7 @@ async def test_database_status_names_the_step_that_its_upgrade_waits_for() -> No
 @pytest.mark.parametrize("version", ["15", "17"])
 async def test_database_restarts_its_upgrade_when_the_version_changes(step: str, version: str) -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
-        mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
-        await world.update(mine, set_version("16"))
+        mine = await upgrading(world, "16")
         mine = await world.until(mine, at_step(step), timeout=600)
         mine = await world.update(mine, set_version(version))
         generation = mine.metadata.generation
@@ -106,8 +110,7 @@ async def test_database_restarts_its_upgrade_when_the_version_changes(step: str,
 
 async def test_database_upgrade_fails_when_the_new_version_does_not_start() -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
-        mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
-        await world.update(mine, set_version("16-never-ready"))
+        mine = await upgrading(world, "16-never-ready")
         mine = await world.until(mine, lambda it: it.status.upgrade.state == "Failed", timeout=400)
         assert mine.status.upgrade.message == "Check took longer than 300 s: waits for Job a-check-2"
         assert await images(world) == ["database:15"] * 3
@@ -116,9 +119,8 @@ async def test_database_upgrade_fails_when_the_new_version_does_not_start() -> N
 async def test_database_rolls_back_when_upgraded_pods_do_not_become_ready() -> None:
     clock, never = VirtualClock(), {"devcluster.local/never-ready": "true"}
     async with operated(DatabaseOperator, clock=clock, pod_ready_delay=5) as world:
-        mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
+        mine = await upgrading(world, "16")
         servers = await world.get(StatefulSet, "a")
-        await world.update(mine, set_version("16"))
         await world.until(mine, at_step("BackUp"))
         await world.update(servers, lambda it: it.spec["template"]["metadata"].update(annotations=never))
         mine = await world.until(mine, lambda it: it.status.upgrade.state == "Failed", timeout=3000)

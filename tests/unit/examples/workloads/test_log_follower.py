@@ -46,7 +46,11 @@ class Followed:
 
 
 @pytest.fixture
-async def followed(client: Client) -> Followed:
+async def followed(client: Client, wire: ScriptedWire) -> Followed:
+    resources = [
+        {"name": name, "kind": "Pod", "namespaced": True, "verbs": []} for name in ("pods", "pods/log")
+    ]
+    wire.on("GET", "/api/v1", Reply.json({"resources": resources}))
     return Followed(client)
 
 

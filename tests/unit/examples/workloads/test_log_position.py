@@ -22,12 +22,8 @@ def read(position: LogPosition, lines: list[str]) -> list[str]:
     return [text for line in lines if (text := position.advance(line)) is not None]
 
 
-def test_log_position_advance_strips_the_timestamp():
-    assert LogPosition().advance(stamped(1, 5, "  two words ")) == "  two words "
-    assert LogPosition().advance("2026-11-21T12:00:01+01:00 zone") == "zone"
-
-
 def test_log_position_resumes_without_loss_or_repetition_after_cuts():
+    assert LogPosition().advance("2026-11-21T12:00:01+01:00  zone ") == " zone "
     rng = random.Random(5)
     for _ in range(200):
         # Two streams of a container, whose lines are not quite in the order of their times.

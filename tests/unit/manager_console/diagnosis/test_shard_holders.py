@@ -41,9 +41,7 @@ def named(holders: Holders) -> set[tuple[str, bool]]:
     return {(held.name, held.silent) for held in holders.shards}
 
 
-async def test_shard_leases_read_names_the_holder_of_each_shard_and_calls_a_crashed_holder_silent(
-    program: Program,
-):
+async def test_shard_leases_read_names_the_holder_of_each_shard_and_silent_holders(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     leases = leases_by(wire)

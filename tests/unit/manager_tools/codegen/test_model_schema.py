@@ -40,18 +40,18 @@ class Silent(Documented):
     size: int = 2
 
 
-class OnWire(ApiModel):
-    ready_replicas: int = 0
-    """How many are ready."""
-    explicit: int = Field(default=0, description="Said in the field.")
-    """Said below it."""
-
-
 def test_attribute_docs_assign_docstring_to_attribute_above_it():
+    class Local(BaseModel):
+        size: int = 0
+        """Found all the same."""
+
     docs = attribute_docs(Documented)
     assert docs["size"] == "How many\nthere are."
     assert docs["last"] == "At the end."
     assert not {"bare", "deep", "Inner"} & docs.keys()
+    assert attribute_docs(Local) == {"size": "Found all the same."}
+    without_source: type[Any] = create_model("Made", size=(int, 0))
+    assert attribute_docs(without_source) == {}
 
 
 def test_attribute_docs_are_inherited_and_can_be_overridden():
@@ -60,27 +60,25 @@ def test_attribute_docs_are_inherited_and_can_be_overridden():
     assert attribute_docs(Silent)["size"] == "How many\nthere are."
 
 
-def test_attribute_docs_work_for_a_class_in_a_function_and_are_empty_without_source():
-    class Local(BaseModel):
-        size: int = 0
-        """Found all the same."""
+def test_model_schema_uses_wire_names_and_prefers_field_descriptions_to_docstrings():
+    class OnWire(ApiModel):
+        ready_replicas: int = 0
+        """How many are ready."""
+        explicit: int = Field(default=0, description="Said in the field.")
+        """Said below it."""
 
-    made: type[Any] = create_model("Made", size=(int, 0))
-    assert attribute_docs(Local) == {"size": "Found all the same."}
-    assert attribute_docs(made) == {}
-
-
-def test_model_schema_uses_wire_names_and_prefers_field_docs_to_type_docs():
     class Aliased(BaseModel):
         model_config = ConfigDict(validate_by_name=True)
 
         size: int = Field(default=0, alias="count")
         """How many."""
 
-    properties = model_schema(OnWire)["properties"]
-    assert properties["readyReplicas"]["description"] == "How many are ready."
-    assert properties["explicit"]["description"] == "Said in the field."
-    assert model_schema(Aliased)["properties"]["count"]["description"] == "How many."
+    properties = model_schema(OnWire)["properties"] | model_schema(Aliased)["properties"]
+    assert {name: each["description"] for name, each in properties.items()} == {
+        "readyReplicas": "How many are ready.",
+        "explicit": "Said in the field.",
+        "count": "How many.",
+    }
 
 
 LISTED = "Either:\n- one\n- two\n  indented\n1. first\n* starred"
@@ -96,7 +94,7 @@ LISTED = "Either:\n- one\n- two\n  indented\n1. first\n* starred"
     ],
     ids=["a paragraph", "paragraphs", "lists and indented lines", "a text after a list"],
 )
-def test_description_joins_lines_of_a_paragraph_and_keeps_lines_of_lists(text: str, shown: str):
+def test_crd_description_joins_lines_of_a_paragraph_and_keeps_lines_of_lists(text: str, shown: str):
     assert paragraphs(text) == shown
 
 
@@ -118,7 +116,7 @@ class Described(ApiModel):
         (0, None, None),
     ],
 )
-def test_long_descriptions_are_cut_after_a_sentence_or_a_word(
+def test_crd_description_above_the_limit_is_cut_after_a_sentence_or_a_word(
     limit: int | None, whole: str | None, field: str | None
 ):
     [made] = custom_resource_definitions([kind_with(Described)], max_description=limit)

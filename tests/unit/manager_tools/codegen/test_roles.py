@@ -57,46 +57,30 @@ def rule(*parts: str) -> RbacRule:
 @pytest.mark.parametrize(
     ("rules", "merged"),
     [
-        (
-            [rule("apps", "deployments", "get;list"), rule("apps", "deployments", "watch;get")],
-            [(["apps"], ["deployments"], ["get", "list", "watch"])],
-        ),
+        ([rule("", "a", "get;list"), rule("", "a", "watch;get")], [rule("", "a", "get;list;watch")]),
         (
             [
-                *(rule("apps", "deployments", "get"), rule("apps", "replicasets", "get")),
-                *(rule("extensions", "replicasets;deployments", "get"), rule("", "pods", "get")),
+                *(rule("apps", "a", "get"), rule("apps", "b", "get")),
+                *(rule("extensions", "b;a", "get"), rule("", "pods", "get")),
             ],
-            [([""], ["pods"], ["get"]), (["apps", "extensions"], ["deployments", "replicasets"], ["get"])],
+            [rule("", "pods", "get"), rule("apps;extensions", "a;b", "get")],
         ),
-        ([rule("", "pods", "*"), rule("", "pods", "get")], [([""], ["pods"], ["*"])]),
+        ([rule("", "pods", "*"), rule("", "pods", "get")], [rule("", "pods", "*")]),
+        (
+            [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")],
+            [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")],
+        ),
+        (
+            [rule("", "secrets", "get", "b;a"), rule("", "secrets", "list")],
+            [rule("", "secrets", "list"), rule("", "secrets", "get", "a;b")],
+        ),
     ],
-    ids=["verbs", "resources and groups", "a wildcard"],
+    ids=["verbs", "resources and groups", "a wildcard", "no common list", "resource names"],
 )
-def test_merged_rules_join_rules_that_differ_in_one_list(
-    rules: list[RbacRule], merged: list[tuple[list[str], ...]]
-):
-    assert merged_rules(rules) == [
-        {"apiGroups": groups, "resources": resources, "verbs": verbs} for groups, resources, verbs in merged
-    ]
-
-
-def test_merged_rules_grant_no_other_rights():
-    rules = [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")]
-    granted = {
-        (group, resource, verb)
-        for merged in merged_rules(rules)
-        for group in merged["apiGroups"]
-        for resource in merged["resources"]
-        for verb in merged["verbs"]
-    }
-    assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
-
-
-def test_merged_rules_keep_rules_with_resource_names_separate():
-    assert merged_rules([rule("", "secrets", "get", "b;a"), rule("", "secrets", "list")]) == [
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},
-        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]},
-    ]
+def test_merged_rules_join_rules_that_differ_in_one_list(rules: list[RbacRule], merged: list[RbacRule]):
+    lists = ("apiGroups", "resources", "verbs", "resourceNames")
+    found = [RbacRule(*(tuple(each.get(name, ())) for name in lists)) for each in merged_rules(rules)]
+    assert found == merged
 
 
 def test_installed_roles_have_the_name_prefix_and_are_bound_to_the_account():

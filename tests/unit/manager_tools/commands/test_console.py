@@ -22,15 +22,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
     return seen
 
 
-def test_console_opens_the_deployed_manager_by_default(command: Command, asked: list[ConsoleArguments]):
+def test_console_reads_every_flag_and_opens_the_deployed_manager_by_default(
+    command: Command, asked: list[ConsoleArguments]
+):
     assert command("console").code == 0
-    [arguments] = asked
-    assert (arguments.namespace, arguments.name_prefix) == ("operator-manager-system", "operator-manager-")
-    assert (arguments.port, arguments.bind_address) == (8082, BindAddress("127.0.0.1", 0))
-    assert not arguments.no_browser
-
-
-def test_console_reads_every_flag(command: Command, asked: list[ConsoleArguments]):
+    default = asked.pop()
+    assert (default.namespace, default.name_prefix) == ("operator-manager-system", "operator-manager-")
+    assert (default.port, default.bind_address) == (8082, BindAddress("127.0.0.1", 0))
+    assert not default.no_browser
     argv = "-n zoo --kubeconfig k --context=c --port 9 --bind-address=localhost:7 --no-browser"
     argv += " --manager https://manager:8082/ --manager-ca-file ca.crt --manager-token-file token"
     argv += " --name-prefix zoo-"
@@ -59,18 +58,12 @@ def test_console_reads_every_flag(command: Command, asked: list[ConsoleArguments
     ("argv", "told"),
     [
         (["--manager=http://127.0.0.1:8082"], "'--manager': https://HOST:PORT is expected"),
-        (["--manager=none"], "'--manager': https://HOST:PORT is expected"),
         (["--manager=https://m:1", "--insecure-skip-tls-verify"], "--insecure-skip-tls-verify and --manager"),
-        (
-            ["--manager-ca-file=c", "--insecure-skip-tls-verify"],
-            "--insecure-skip-tls-verify and --manager-ca-",
-        ),
+        (["--manager-ca-file=c", "--insecure-skip-tls-verify"], "--insecure-skip-tls-verify and --mana"),
         (["--manager-token-file=t", "--service-account=a/b"], "--service-account and --manager-token-file "),
         (["--service-account=ann"], "'--service-account': NAMESPACE/NAME is expected"),
         (["--manager=https://m:1", "--pod=p"], "--pod and --manager cannot be given together"),
         (["--port=0"], "'--port': 0 is not in the range 1<=x<=65535."),
-        (["--port=65536"], "'--port': 65536 is not in the range 1<=x<=65535."),
-        (["--bind-address=:8083"], "'--bind-address': an address of this machine alone is expected"),
         (["--bind-address=0"], "'--bind-address': an address of this machine alone is expected"),
         (["--bind-address=0.0.0.0:1"], "'--bind-address': an address of this machine alone is expected"),
         (["pet/rex"], "Got unexpected extra argument (pet/rex)"),

@@ -23,7 +23,7 @@ from manager.api import ObjectKey
 from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager_console.diagnosis.explanation import ControllerReport, ManagerReport, ShardOwner
+from manager_console.diagnosis.explanation import ManagerReport, ShardOwner
 from manager_console.diagnosis.shard_holders import ShardLeases
 from manager_shards.shard_set import ShardSet
 from manager_tools.commands import explain
@@ -39,14 +39,10 @@ REX = ObjectKey("zoo", "rex")
 OWNER = {"controller": "pet", "shard": 0, "shards": 4, "holder": "pod_1", "here": False}
 
 
-async def report_from(manager: str, **flags: str) -> tuple[ManagerReport, str]:
+async def asked(manager: str, **flags: str) -> tuple[ManagerReport, str]:
+    """Return the manager's report, or why there is none."""
     arguments = replace(ExplainArguments("pet", "rex", "zoo"), manager=manager, **flags)
     return await explain._ask(PROGRAM, arguments, Pet, REX, "a-uid")
-
-
-async def asked(manager: str, **flags: str) -> tuple[list[ControllerReport], str]:
-    report, why = await report_from(manager, **flags)
-    return report.controllers, why
 
 
 @asynccontextmanager
@@ -93,7 +89,7 @@ async def test_explain_reads_reconcile_records_and_the_owning_replica_from_the_m
         ({"controllers": [{**CONTROLLER, "uid": "another"}], "owners": [OWNER]}, []),
     ):
         async with answering(page(orjson.dumps(manager_answer))) as manager:
-            report, why = await report_from(manager)
+            report, why = await asked(manager)
         assert report.owners == owners
         if report.controllers:
             [found] = report.controllers
@@ -116,8 +112,8 @@ async def test_explain_reads_reconcile_records_and_the_owning_replica_from_the_m
 )
 async def test_explain_reports_no_manager_when_another_program_answers(body: bytes):
     async with answering(page(body)) as manager:
-        controllers, why = await asked(manager)
-    assert controllers == []
+        report, why = await asked(manager)
+    assert report.controllers == []
     assert why.startswith(f"No manager answers at {manager} (")
 
 
@@ -129,8 +125,8 @@ async def test_explain_stops_reading_an_endless_manager_response(
 ):
     monkeypatch.setattr(explain, "_PATIENCE", 0.2)
     async with answering(begin, ends=False) as manager:
-        controllers, why = await asked(manager)
-    assert (controllers, why.startswith("No manager answers at")) == ([], True)
+        report, why = await asked(manager)
+    assert (report.controllers, why.startswith("No manager answers at")) == ([], True)
 
 
 async def test_explain_reports_the_reason_when_a_manager_does_not_answer(monkeypatch: pytest.MonkeyPatch):
@@ -154,8 +150,8 @@ async def test_explain_verifies_a_forwarded_manager_by_the_name_in_its_certifica
         flags = {"manager_ca_file": str(file)}
         assert "its certificate is not to be trusted" in (await asked(manager, **flags))[1]
         name = "webhooks.system.svc"
-        [report], why = await asked(manager, **flags, manager_tls_server_name=name)
-        assert (report.controller, why) == ("foo", "")
+        report, why = await asked(manager, **flags, manager_tls_server_name=name)
+        assert ([each.controller for each in report.controllers], why) == (["foo"], "")
 
 
 @pytest.mark.parametrize("flag", ["manager_token_file", "manager_ca_file"])

@@ -119,13 +119,6 @@ def test_explain_text_formats_any_duration_of_the_manager_briefly(at: float):
     assert max(map(len, text.splitlines())) < 120
 
 
-@pytest.mark.parametrize("name", ["name", "error"])
-def test_decode_report_raises_value_error_for_a_malformed_reconcile_record(name: str):
-    run = {**RUN, "requests": [{**REQUEST, name: {"a": 1}}]}
-    with pytest.raises(ValueError, match="Expected `str`, got `object`"):
-        decode_report(json.dumps({"controllers": [{**CONTROLLER, "runs": [run]}]}).encode())
-
-
 def test_decode_report_returns_the_encoded_report():
     triggers = (Trigger("event", 1.0, "ADDED", "for", "Foo"), Trigger("timer"))
     run = ReconcileRecord("foo", "ns", "a", "1", 1.0, 0.0, 0, 0, triggers, 2, "success", next_in=2.5)

@@ -26,18 +26,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
     return seen
 
 
-def test_migrate_storage_uses_defaults_when_no_flag_is_given(command: Command, asked: list[MigrateArguments]):
-    assert command("migrate-storage").code == 0
-    assert asked == [MigrateArguments((), None, None, MigrationOptions())]
-
-
 def test_migrate_storage_reads_every_flag_before_and_after_arguments(
     command: Command, asked: list[MigrateArguments]
 ):
+    assert command("migrate-storage").code == 0
     argv = "memcached --kubeconfig k --page-size=7 a.b --dry-run c.d --rate=0.5 --concurrency 2"
     assert command("migrate-storage", *argv.split(), "--settle", "1m", "--context=c").code == 0
     options = MigrationOptions(page_size=7, concurrency=2, rate=0.5, settle=60, dry_run=True)
-    assert asked == [MigrateArguments(("memcached", "a.b", "c.d"), "k", "c", options)]
+    assert asked == [
+        MigrateArguments((), None, None, MigrationOptions()),
+        MigrateArguments(("memcached", "a.b", "c.d"), "k", "c", options),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,11 @@ async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
 
 
 class Run:
-    """A run of the migration that a test starts."""
+    """A run of the migration, which begins when it is called."""
 
-    def __init__(self, wire: ScriptedWire, **options: Any) -> None:
+    def __init__(self, server: GadgetServer, **options: Any) -> None:
         rng = random.Random(1)
-        transport = Transport(wire, metrics=Metrics(), rng=rng, user_agent="test")
+        transport = Transport(server.wire, metrics=Metrics(), rng=rng, user_agent="test")
         self.heard: Any = Heard()
         client = RetryingClient(transport, rng, tell=self.heard.waiting)
         self.definitions = Definitions(client, PROGRAM)
@@ -54,9 +54,3 @@ class Run:
 
     async def __call__(self) -> Outcome:
         return await self.migration.run(await self.definitions.get(NAME))
-
-
-@pytest.fixture
-async def run(wire: ScriptedWire) -> Callable[..., Run]:
-    """Return a function that starts the program with options."""
-    return lambda **options: Run(wire, **options)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from tests.unit.manager_tools.migration.server import (
 
 pytestmark = pytest.mark.virtual_time
 
-Start = Callable[..., Run]
+CRDS = "customresourcedefinitions"
 G4 = ObjectKey("default", "g0004")
 G9 = gadget_path("g0009")
 
@@ -42,10 +43,10 @@ def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step 
 
 
 async def test_migration_rewrites_every_object_of_the_old_version_and_trims_stored_versions(
-    server: GadgetServer, run: Start
+    server: GadgetServer,
 ):
     server.store("g0003", NEW)
-    migration = run(settle=7.5)
+    migration = Run(server, settle=7.5)
     assert await migration() is Outcome.DONE
     assert server.wire.sent("PATCH")[0].at >= 7.5
     assert server.in_version("v1beta1") == 10
@@ -55,7 +56,7 @@ async def test_migration_rewrites_every_object_of_the_old_version_and_trims_stor
     assert (tally.rewritten, tally.no_need, tally.gone, tally.refused) == (9, 1, 0, 0)
     assert migration.heard.of("advanced")[-1] == (10, 10)
     before = len(server.wire.requests)
-    assert await run()() is Outcome.NOTHING_TO_DO
+    assert await Run(server)() is Outcome.NOTHING_TO_DO
     assert [each.method for each in server.wire.requests[before:]] == ["GET"]
 
 
@@ -82,7 +83,6 @@ def is_written_by_others(server: GadgetServer) -> Step:
 )
 async def test_migration_counts_an_object_by_its_current_state_when_its_patch_fails(
     server: GadgetServer,
-    run: Start,
     act: Callable[[GadgetServer], Step | None],
     tally: tuple[int, int, int],
     status: bool,
@@ -90,7 +90,7 @@ async def test_migration_counts_an_object_by_its_current_state_when_its_patch_fa
     server.edit_definition(spec={"versions": versions(status=status)})
     path = gadget_path("g0004", subresource="/status" if status else "")
     server.before = lambda sent: act(server) if sent.path == path else None
-    migration = run()
+    migration = Run(server)
     refused = tally[2] > 0
     assert await migration() is (Outcome.REFUSED if refused else Outcome.DONE)
     found = migration.migration.tally
@@ -99,23 +99,21 @@ async def test_migration_counts_an_object_by_its_current_state_when_its_patch_fa
     assert ("g0004" in server.names()) is (act is not vanishes)
 
 
-async def test_migration_uses_a_served_version_when_the_storage_version_is_not_served(
-    server: GadgetServer, run: Start
-):
+async def test_migration_uses_a_served_version_when_the_storage_version_is_not_served(server: GadgetServer):
     server.edit_definition(spec={"versions": versions(served=(OLD,))})
-    assert await run()() is Outcome.DONE
+    assert await Run(server)() is Outcome.DONE
     assert server.in_version("v1beta1") == 10
     assert server.wire.sent("GET", GADGETS) == []
 
 
-async def test_migration_fails_when_no_version_is_served(server: GadgetServer, run: Start):
+async def test_migration_fails_when_no_version_is_served(server: GadgetServer):
     server.edit_definition(spec={"versions": versions(served=())})
     with pytest.raises(MigrationFailed, match="no version is served"):
-        await run()()
+        await Run(server)()
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServer, run: Start):
+async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServer):
     most = 0
 
     async def slow(sent: Sent) -> Step:
@@ -128,7 +126,7 @@ async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServ
         return slow if sent.method == "PATCH" and sent.path.startswith("/apis/test") else None
 
     server.before = count
-    await run(concurrency=3, page_size=100, rate=5, settle=0)()
+    await Run(server, concurrency=3, page_size=100, rate=5, settle=0)()
     assert most == 3
     sent = [each.at for each in server.wire.sent("PATCH", "/apis/test.example.com/*")]
     # A burst of three requests, then five requests per second.
@@ -136,36 +134,36 @@ async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServ
 
 
 async def test_migration_reports_a_refused_object_and_the_next_migration_resumes_at_its_page(
-    server: GadgetServer, run: Start
+    server: GadgetServer,
 ):
     reason = 'Gadget.test.example.com "g0004" is invalid: spec.size: Invalid value: 3:\n too large'
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", reason))
-    migration = run()
+    migration = Run(server)
     assert await migration() is Outcome.REFUSED
     assert migration.heard.of("refused") == [(G4, reason.replace("\n", ""))]
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
     assert server.in_version("v1beta1") == 9  # all others
     before = len(server.patches())
-    assert await run()() is Outcome.DONE
+    assert await Run(server)() is Outcome.DONE
     assert server.patches()[before] == "g0003"  # where the page of the refused object begins
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_gives_up_on_an_object_after_four_server_errors(server: GadgetServer, run: Start):
+async def test_migration_gives_up_on_an_object_after_four_server_errors(server: GadgetServer):
     failure = Reply.status(500, "InternalError", "failed calling webhook: no answer")
     server.before = at(gadget_path("g0004"), *[failure] * 99)
-    migration = run()
+    migration = Run(server)
     assert await migration() is Outcome.REFUSED
     assert server.patches().count("g0004") == 4
     assert migration.heard.of("refused") == [(G4, "failed calling webhook: no answer")]
 
 
-async def test_migration_ends_when_the_server_fails_for_every_object(server: GadgetServer, run: Start):
+async def test_migration_ends_when_the_server_fails_for_every_object(server: GadgetServer):
     server.fill(1000)
     failure = Reply.status(500, "InternalError", "conversion webhook failed")
     server.before = lambda sent: failure if sent.path.endswith("/status") else None
     with pytest.raises(MigrationFailed, match="conversion webhook failed"):
-        await run()()
+        await Run(server)()
     assert len(set(server.patches())) < 30
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
@@ -175,10 +173,7 @@ async def test_migration_ends_when_the_server_fails_for_every_object(server: Gad
     [
         Unreached(),
         LostAfter(),
-        Reply.status(429, "TooManyRequests"),
-        Reply.status(503, "ServiceUnavailable"),
-        Reply.status(504, "Timeout"),
-        Reply.status(500, "InternalError"),
+        *(Reply.status(code, "Failed") for code in (429, 500, 503, 504)),
         Reply.status(409, "Conflict"),
     ],
     ids=repr,
@@ -194,83 +189,81 @@ async def test_migration_ends_when_the_server_fails_for_every_object(server: Gad
     ],
 )
 async def test_migration_retries_transient_failures(
-    server: GadgetServer, run: Start, trouble: Step, method: str, path: str
+    server: GadgetServer, trouble: Step, method: str, path: str
 ):
     server.before = at(path, trouble, trouble, method=method)
-    assert await run()() is Outcome.DONE
+    assert await Run(server)() is Outcome.DONE
     assert server.in_version("v1beta1") == 10
     assert server.stored_versions == ["v1beta1"]
 
 
 async def test_migration_ends_when_the_server_stays_unreachable_and_the_next_run_resumes(
-    server: GadgetServer, run: Start
+    server: GadgetServer,
 ):
     gone = False
 
     def leave(sent: Sent) -> Step | None:
         nonlocal gone
-        if sent.path == gadget_path("g0007"):
-            gone = True
+        gone = gone or sent.path == gadget_path("g0007")
         return Unreached() if gone and not sent.path.startswith(DEFINITION) else None
 
     server.before = leave
-    migration = run()
+    migration = Run(server)
     with pytest.raises(Unreachable):
         await migration()
     assert migration.heard.of("waiting")
     server.before = lambda sent: None
-    before = len(server.patches())
-    again = run()
+    before, again = len(server.patches()), Run(server)
     assert await again() is Outcome.DONE
     assert [after for _, after in again.heard.of("begins")] == [6]
     assert min(server.patches()[before:]) == "g0006"
 
 
-async def test_migration_ends_at_once_when_credentials_are_refused(server: GadgetServer, run: Start):
+async def test_migration_ends_at_once_when_credentials_are_refused(server: GadgetServer):
     server.before = at(gadget_path("g0007"), Reply.status(401, "Unauthorized"))
-    migration = run()
+    migration = Run(server)
     with pytest.raises(Unauthorized):
         await migration()
     assert migration.heard.of("refused") == []
 
 
 @pytest.mark.parametrize(
-    ("verb", "resource", "subresource", "told"),
+    ("right", "told"),
     [
-        ("list", "gadgets", "", "list gadgets.test.example.com"),
-        ("patch", "gadgets", "status", "patch gadgets/status.test.example.com"),
-        ("patch", "customresourcedefinitions", "", "patch customresourcedefinitions.apiextensions.k8s.io"),
-        ("patch", "customresourcedefinitions", "status", "patch customresourcedefinitions/status."),
+        (("list", "gadgets", ""), "list gadgets.test.example.com"),
+        (("patch", "gadgets", "status"), "patch gadgets/status.test.example.com"),
+        (("patch", CRDS, ""), f"patch {CRDS}.apiextensions.k8s.io"),
+        (("patch", CRDS, "status"), f"patch {CRDS}/status."),
     ],
 )
-async def test_migration_names_missing_right_before_writing(
-    server: GadgetServer, run: Start, verb: str, resource: str, subresource: str, told: str
+async def test_migration_names_a_missing_right_before_the_first_write(
+    server: GadgetServer, right: Any, told: str
 ):
-    server.denied.add((verb, resource, subresource))
+    server.denied.add(right)
     with pytest.raises(MigrationFailed, match=told):
-        await run()()
+        await Run(server)()
     assert server.wire.sent("PATCH") == []
 
 
-async def test_migration_runs_when_access_reviews_are_forbidden(server: GadgetServer, run: Start):
+async def test_migration_runs_when_access_reviews_are_forbidden(server: GadgetServer):
     server.before = at(REVIEWS, Reply.status(403, "Forbidden"), method="POST")
-    assert await run()() is Outcome.DONE
+    assert await Run(server)() is Outcome.DONE
 
 
-async def test_migration_dry_run_reports_refusals_and_writes_nothing(server: GadgetServer, run: Start):
+async def test_migration_dry_run_reports_refusals_and_writes_nothing(server: GadgetServer):
     before = server.cluster.store.version
-    server.denied.add(("patch", "customresourcedefinitions", "status"))
+    server.denied.add(("patch", CRDS, "status"))
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", "too large"))
-    migration = run(dry_run=True)
+    migration = Run(server, dry_run=True)
     assert await migration() is Outcome.REFUSED
     assert migration.heard.of("refused") == [(G4, "too large")]
-    assert await run(dry_run=True)() is Outcome.DONE
+    assert await Run(server, dry_run=True)() is Outcome.DONE
     assert server.in_version("v1alpha1") == 10
     assert server.cluster.store.version == before
     assert {each.query["dryRun"] for each in server.wire.sent("PATCH")} == {"All"}
 
 
-async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
+async def interrupted_at(server: GadgetServer, name: str) -> None:
     """Cancel a run while it writes `name`."""
     reached = asyncio.Event()
 
@@ -281,7 +274,7 @@ async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
         return None
 
     server.before = look
-    task = asyncio.create_task(run(concurrency=1)())
+    task = asyncio.create_task(Run(server, concurrency=1)())
     await reached.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -290,8 +283,8 @@ async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-async def test_migration_resumes_at_interrupted_page(server: GadgetServer, run: Start, expired: bool):
-    await interrupted_at(server, run, "g0007")
+async def test_migration_resumes_at_the_page_where_it_was_interrupted(server: GadgetServer, expired: bool):
+    await interrupted_at(server, "g0007")
     assert server.position() == {
         "uid": server.definition()["metadata"]["uid"],
         "generation": 2,
@@ -302,7 +295,7 @@ async def test_migration_resumes_at_interrupted_page(server: GadgetServer, run: 
     if expired:
         server.cluster.faults.expire_history()
     before = len(server.patches())
-    again = run()
+    again = Run(server)
     assert await again() is Outcome.DONE
     assert sorted(server.patches()[before:]) == ["g0006", "g0007", "g0008", "g0009"]
     assert again.heard.of("advanced")[-1] == (10, 10)
@@ -311,9 +304,9 @@ async def test_migration_resumes_at_interrupted_page(server: GadgetServer, run: 
     assert server.annotations == {}
 
 
-async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServer, run: Start):
+async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServer):
     server.fill(300)
-    await run(rate=10)()
+    await Run(server, rate=10)()
     written = [
         (each.at, each.json()["metadata"]["annotations"]) for each in server.wire.sent("PATCH", DEFINITION)
     ]
@@ -323,9 +316,9 @@ async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServ
     assert all(10 <= later - sooner < 12 for sooner, later in itertools.pairwise(kept))
 
 
-async def test_migration_continues_when_its_continue_token_expires(server: GadgetServer, run: Start):
+async def test_migration_continues_when_the_continue_token_expires(server: GadgetServer):
     server.before = lambda sent: server.cluster.faults.expire_history() if sent.path == GADGETS else None
-    assert await run()() is Outcome.DONE
+    assert await Run(server)() is Outcome.DONE
     assert sorted(server.patches()) == server.names()
 
 
@@ -337,13 +330,13 @@ async def test_migration_continues_when_its_continue_token_expires(server: Gadge
     ],
     ids=["410", "400"],
 )
-async def test_migration_starts_over_when_continue_token_is_refused(
-    server: GadgetServer, run: Start, answer: Reply
+async def test_migration_starts_over_when_the_server_refuses_the_continue_token(
+    server: GadgetServer, answer: Reply
 ):
-    await interrupted_at(server, run, "g0007")
+    await interrupted_at(server, "g0007")
     server.before = lambda sent: answer if sent.path == GADGETS and "continue" in sent.query else None
     before = len(server.patches())
-    again = run(page_size=100)
+    again = Run(server, page_size=100)
     assert await again() is Outcome.DONE
     assert sorted(server.patches()[before:]) == server.names()
     assert again.heard.of("advanced")[-1] == (10, 10)
@@ -358,12 +351,12 @@ async def test_migration_starts_over_when_continue_token_is_refused(
     ],
     ids=["uid", "generation", "storage"],
 )
-async def test_migration_ignores_position_of_another_definition(
-    server: GadgetServer, run: Start, change: dict[str, object]
+async def test_migration_ignores_the_saved_position_of_another_crd(
+    server: GadgetServer, change: dict[str, object]
 ):
-    await interrupted_at(server, run, "g0007")
+    await interrupted_at(server, "g0007")
     server.edit_definition(**change)
-    again = run(page_size=100)
+    again = Run(server, page_size=100)
     assert await again() is Outcome.DONE
     assert [after for _, after in again.heard.of("begins")] == [0]
     assert server.in_version(server.storage) == 10
@@ -376,32 +369,32 @@ NESTED = '{"of others": ' + "[" * 100_000 + "]" * 100_000 + "}"
     "text",
     ["", "gibberish", "[]", "{}", '{"uid": "uid-1"}', '{"uid": 1}', pytest.param(NESTED, id="too deep")],
 )
-async def test_migration_ignores_unreadable_position(server: GadgetServer, run: Start, text: str):
+async def test_migration_ignores_an_unreadable_saved_position(server: GadgetServer, text: str):
     server.edit_definition(metadata={"annotations": {POSITION: text}})
-    again = run()
+    again = Run(server)
     assert await again() is Outcome.DONE
     assert [after for _, after in again.heard.of("begins")] == [0]
     assert server.annotations == {}
 
 
-async def test_migration_removes_leftover_position_when_nothing_is_to_do(server: GadgetServer, run: Start):
+async def test_migration_removes_a_leftover_saved_position_when_there_is_no_work(server: GadgetServer):
     notes = {POSITION: "{}", "other": "kept"}
     server.edit_definition(status={"storedVersions": [NEW]}, metadata={"annotations": notes})
-    assert await run()() is Outcome.NOTHING_TO_DO
+    assert await Run(server)() is Outcome.NOTHING_TO_DO
     assert server.annotations == {"other": "kept"}
 
 
-async def test_migration_position_stays_at_a_refused_object(server: GadgetServer, run: Start):
+async def test_migration_saves_the_position_of_a_refused_object(server: GadgetServer):
     server.fill(300)
     refusal = Reply.status(422, "Invalid", "no")
     server.before = lambda sent: refusal if sent.path == gadget_path("g0150") else None
-    assert await run(rate=10)() is Outcome.REFUSED
+    assert await Run(server, rate=10)() is Outcome.REFUSED
     position = server.position()
     assert position is not None
     assert position["done"] == 150
 
 
-async def test_migration_restarts_when_definition_changes_during_run(server: GadgetServer, run: Start):
+async def test_migration_restarts_when_the_crd_changes_during_the_run(server: GadgetServer):
     def change(sent: Sent) -> None:
         if sent.path == G9 and server.generation == 2:
             # Switch to the old version and back; objects written in between are stored in the old one.
@@ -409,7 +402,7 @@ async def test_migration_restarts_when_definition_changes_during_run(server: Gad
             server.edit_definition(spec={})
 
     server.before = change
-    migration = run()
+    migration = Run(server)
     assert await migration() is Outcome.DONE
     assert migration.heard.of("begins_anew") == [()]
     assert server.in_version("v1beta1") == 10
@@ -417,8 +410,8 @@ async def test_migration_restarts_when_definition_changes_during_run(server: Gad
 
 
 @pytest.mark.parametrize("path", [G9, f"{DEFINITION}/status"], ids=["pass", "trimming"])
-async def test_migration_fails_without_trimming_when_storage_version_changes(
-    server: GadgetServer, run: Start, path: str
+async def test_migration_fails_when_the_storage_version_changes_during_the_run(
+    server: GadgetServer, path: str
 ):
     def change(sent: Sent) -> None:
         if sent.path == path and server.generation == 2:
@@ -426,20 +419,18 @@ async def test_migration_fails_without_trimming_when_storage_version_changes(
 
     server.before = change
     with pytest.raises(MigrationFailed, match="changed from v1beta1 to v1alpha1"):
-        await run()()
+        await Run(server)()
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_migration_fails_when_definition_keeps_changing(server: GadgetServer, run: Start):
+async def test_migration_fails_when_the_crd_keeps_changing(server: GadgetServer):
     server.before = lambda sent: server.edit_definition(spec={}) if sent.path == G9 else None
     with pytest.raises(MigrationFailed, match="keeps changing"):
-        await run()()
+        await Run(server)()
 
 
 @pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["gone", "another"])
-async def test_migration_fails_when_definition_is_deleted(
-    server: GadgetServer, run: Start, answer: Reply | None
-):
+async def test_migration_fails_when_the_crd_is_deleted(server: GadgetServer, answer: Reply | None):
     deleted = False
 
     def delete(sent: Sent) -> Step | None:
@@ -451,10 +442,10 @@ async def test_migration_fails_when_definition_is_deleted(
 
     server.before = delete
     with pytest.raises(MigrationFailed, match="deleted meanwhile"):
-        await run()()
+        await Run(server)()
 
 
-async def test_migration_succeeds_when_two_runs_overlap(server: GadgetServer, run: Start):
+async def test_migration_succeeds_when_two_runs_overlap(server: GadgetServer):
     def slow(sent: Sent) -> Step | None:
         is_patch = sent.method == "PATCH" and sent.path.startswith("/apis/test")
         return server.late(0.5) if is_patch else None
@@ -463,9 +454,9 @@ async def test_migration_succeeds_when_two_runs_overlap(server: GadgetServer, ru
 
     async def later() -> Outcome:
         await asyncio.sleep(2)
-        return await run()()
+        return await Run(server)()
 
-    outcomes = await asyncio.gather(run()(), later())
+    outcomes = await asyncio.gather(Run(server)(), later())
     assert set(outcomes) == {Outcome.DONE}
     assert server.in_version("v1beta1") == 10
     assert server.stored_versions == ["v1beta1"]

@@ -9,6 +9,7 @@ from manager.api import ObjectKey
 from manager_tools.migration.definitions import StoredDefinition
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Tally
 
+Capture = pytest.CaptureFixture[str]
 NAME = "pets.petstore.example.com"
 PETS = StoredDefinition(
     name=NAME,
@@ -44,9 +45,7 @@ def report_of(clock: Clock, **options: Any) -> Report:
     return Report(NAME, MigrationOptions(**options), clock)
 
 
-def test_report_prints_results_to_stdout_and_other_messages_to_stderr(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-):
+def test_migration_report_prints_only_results_to_stdout(clock: Clock, capsys: Capture):
     report = report_of(clock)
     report.settling(5)
     report.begins(PETS, after=2000)
@@ -64,9 +63,7 @@ def test_report_prints_results_to_stdout_and_other_messages_to_stderr(
     ]
 
 
-def test_report_lists_a_hundred_refused_objects_and_counts_the_rest(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-):
+def test_migration_report_lists_a_hundred_refused_objects_and_counts_the_rest(clock: Clock, capsys: Capture):
     report = report_of(clock)
     report.begins(PETS, after=0)
     for number in range(103):
@@ -81,11 +78,8 @@ def test_report_lists_a_hundred_refused_objects_and_counts_the_rest(
     )
 
 
-def test_report_of_a_dry_run_shows_the_changes_without_the_dry_run(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-):
+def test_migration_report_of_a_dry_run_says_what_a_migration_would_change(clock: Clock, capsys: Capture):
     report = report_of(clock, dry_run=True)
-    report.begins(PETS, after=0)
     report.ended(PETS, Outcome.DONE, Tally(no_need=3))
     assert capsys.readouterr().out.splitlines() == [
         f"{NAME}: 3 of 3 objects could be rewritten, in 0s",
@@ -93,9 +87,7 @@ def test_report_of_a_dry_run_shows_the_changes_without_the_dry_run(
     ]
 
 
-def test_report_prints_a_problem_once_until_progress_is_made(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-):
+def test_migration_report_prints_a_problem_once_until_progress_is_made(clock: Clock, capsys: Capture):
     report = report_of(clock)
     for _ in range(3):
         report.waiting("no connection")
@@ -104,7 +96,7 @@ def test_report_prints_a_problem_once_until_progress_is_made(
     assert capsys.readouterr().err.count("trying again: no connection") == 2
 
 
-def test_report_prints_progress_line_every_ten_seconds(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_migration_report_prints_a_progress_line_every_ten_seconds(clock: Clock, capsys: Capture):
     report = report_of(clock)
     report.begins(PETS, after=0)
     capsys.readouterr()
@@ -117,7 +109,7 @@ def test_report_prints_progress_line_every_ten_seconds(clock: Clock, capsys: pyt
     ]
 
 
-def test_report_ignores_broken_pipe_on_stderr(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+def test_migration_report_ignores_a_broken_pipe_on_stderr(clock: Clock, monkeypatch: pytest.MonkeyPatch):
     def broken(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
@@ -126,8 +118,8 @@ def test_report_ignores_broken_pipe_on_stderr(clock: Clock, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("seen", "told"), [(0, "interrupted;"), (1200, "interrupted after 3,200 objects;")])
-def test_report_of_interrupted_run_asks_to_run_it_again(
-    clock: Clock, capsys: pytest.CaptureFixture[str], seen: int, told: str
+def test_migration_report_of_an_interrupted_run_asks_to_run_it_again(
+    clock: Clock, capsys: Capture, seen: int, told: str
 ):
     report = report_of(clock)
     report.begins(PETS, after=2000)

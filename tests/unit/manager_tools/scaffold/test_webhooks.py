@@ -10,6 +10,7 @@ from tests.unit.cli.conftest import Command
 from tests.unit.manager_tools.conftest import files
 
 WEBHOOK = ("create", "webhook", "--kind=Greeting")
+OPERATOR = "controllers/hello/greeting.py"
 EVERY = ("--defaulting", "--validation", "--conversion=v2")
 
 
@@ -17,46 +18,41 @@ EVERY = ("--defaulting", "--validation", "--conversion=v2")
     ("path", "there", "then", "expected"),
     [
         (
-            "controllers/hello/greeting.py",
+            OPERATOR,
             "Operator[Greeting]):",
             "Operator[Greeting]):\n    versions = tuple(found())\n",
-            "controllers/hello/greeting.py: the versions of GreetingOperator are not a tuple; write versions",
+            "the versions of GreetingOperator are not a tuple; write versions",
         ),
         (
-            "controllers/hello/greeting.py",
+            OPERATOR,
             "    async def reconcile",
             "    @webhook.validate_create\n    async def mine(self): ...\n\n    async def reconcile",
-            "controllers/hello/greeting.py: GreetingOperator.mine exists already",
+            "GreetingOperator.mine exists already",
         ),
         (
-            "controllers/hello/greeting.py",
+            OPERATOR,
             "    async def reconcile",
             "    def fill_in(self): ...\n\n    async def reconcile",
-            "controllers/hello/greeting.py: GreetingOperator.fill_in exists already",
+            "GreetingOperator.fill_in exists already",
         ),
         (
-            "controllers/hello/greeting.py",
+            OPERATOR,
             "from apis.hello.v1.greeting import",
             "from apis.models import",
-            "controllers/hello/greeting.py: Greeting is expected from apis/GROUP/VERSION/greeting.py",
+            "Greeting is expected from apis/GROUP/VERSION/greeting.py",
         ),
-        (
-            "controllers/hello/greeting.py",
-            "class ",
-            "class class ",
-            "controllers/hello/greeting.py cannot be read: invalid syntax",
-        ),
+        (OPERATOR, "class ", "class class ", "cannot be read: invalid syntax"),
         (
             "apis/hello/v1/greeting.py",
             'version="v1"',
             "version=VERSION",
-            "apis/hello/v1/greeting.py: copy it to apis/hello/v2 by hand, with that version",
+            "copy it to apis/hello/v2 by hand, with that version",
         ),
         (
             "config/default/kustomization.yaml",
             "[WEBHOOK]",
             "",
-            "config/default/kustomization.yaml has no [WEBHOOK]: put `- ../webhook` to its resources and",
+            "has no [WEBHOOK]: put `- ../webhook` to its resources and",
         ),
     ],
 )
@@ -67,7 +63,8 @@ def test_create_webhook_refuses_an_unsuitable_file_and_suggests_a_fix(
     assert there in text
     (project / path).write_text(text.replace(there, then))
     before = files(project)
-    assert command(*WEBHOOK, *EVERY).refusal().startswith(f"create webhook: {expected}")
+    said = command(*WEBHOOK, *EVERY).refusal().removeprefix(f"create webhook: {path}").lstrip(": ")
+    assert said.startswith(expected)
     assert files(project) == before
 
 

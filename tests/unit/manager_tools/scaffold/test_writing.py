@@ -21,27 +21,20 @@ from manager_tools.scaffold.writing import (
 )
 from manager_tools.testing import operated
 
+DOC = '    """It."""'
+BOTH = "(\n    GreetingOperator,\n    CompanyOperator,\n)\n"
+
 
 @pytest.mark.parametrize(
     ("there", "then"),
     [
-        (
-            "OPERATORS = (GreetingOperator,)",
-            "OPERATORS = (\n    GreetingOperator,\n    CompanyOperator,\n)\n",
-        ),
-        (
-            "OPERATORS = (\n    GreetingOperator,\n)",
-            "OPERATORS = (\n    GreetingOperator,\n    CompanyOperator,\n)\n",
-        ),
-        (
-            "OPERATORS: tuple[object, ...] = ()",
-            "OPERATORS: tuple[object, ...] = (\n    CompanyOperator,\n)\n",
-        ),
+        ("OPERATORS = (GreetingOperator,)", f"OPERATORS = {BOTH}"),
+        ("OPERATORS = (\n    GreetingOperator,\n)", f"OPERATORS = {BOTH}"),
+        ("OPERATORS: tuple[object, ...] = ()", "OPERATORS: tuple[object, ...] = (\n    CompanyOperator,\n)"),
     ],
 )
-def test_with_operator_extends_the_list_in_each_format(project: Path, there: str, then: str):
-    path = project / "controllers" / "main.py"
-    main_module = path.read_text()
+def test_with_operator_adds_to_the_operator_list_in_each_format(project: Path, there: str, then: str):
+    main_module = (project / "controllers" / "main.py").read_text()
     assert "OPERATORS = (GreetingOperator,)\n" in main_module
     names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
     written = with_operator(main_module.replace("OPERATORS = (GreetingOperator,)", there), names)
@@ -52,26 +45,21 @@ def test_with_operator_extends_the_list_in_each_format(project: Path, there: str
 @pytest.mark.parametrize(
     ("there", "then"),
     [
-        ("(Operator[Greeting]):\n    pass", "    versions = (V2,)\n\n    pass"),
-        ('(Operator[Greeting]):\n    """It."""', '    """It."""\n\n    versions = (V2,)'),
+        (":\n    pass", "    versions = (V2,)\n\n    pass"),
+        (f":\n{DOC}", f"{DOC}\n\n    versions = (V2,)"),
+        (f":\n{DOC}\n\n    owns = ()", f"{DOC}\n\n    versions = (V2,)\n    owns = ()"),
         (
-            '(Operator[Greeting]):\n    """It."""\n\n    owns = ()',
-            '    """It."""\n\n    versions = (V2,)\n    owns = ()',
+            f":\n{DOC}\n\n    # Mine.\n    owns = ()",
+            f"{DOC}\n\n    versions = (V2,)\n\n    # Mine.\n    owns = ()",
         ),
-        (
-            '(Operator[Greeting]):\n    """It."""\n\n    # Mine.\n    owns = ()',
-            '    """It."""\n\n    versions = (V2,)\n\n    # Mine.\n    owns = ()',
-        ),
-        (
-            '(Operator[Greeting]):\n    """It."""\n    def f(self): ...',
-            '    """It."""\n\n    versions = (V2,)\n\n    def f(self): ...',
-        ),
-        ("(Operator[Greeting]):\n    versions = ()", "    versions = (V2,)"),
-        ("(Operator[Greeting]):\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
+        (f":\n{DOC}\n    def f(self): ...", f"{DOC}\n\n    versions = (V2,)\n\n    def f(self): ..."),
+        (":\n    versions = ()", "    versions = (V2,)"),
+        (":\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
     ],
 )
 def test_with_members_inserts_versions_and_methods_into_a_class(there: str, then: str):
-    changed = with_members(f"class It{there}\n\n\nX = 1\n", "It", "    def g(self): ...\n", "V2")
+    text = f"class It(Operator[Greeting]){there}\n\n\nX = 1\n"
+    changed = with_members(text, "It", "    def g(self): ...\n", "V2")
     assert changed == f"class It(Operator[Greeting]):\n{then}\n\n    def g(self): ...\n\n\nX = 1\n"
 
 
@@ -110,7 +98,7 @@ async def test_generated_operator_becomes_ready_with_any_kinds_of_children(opera
             assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
 
 
-def test_names_in_place_does_not_replace_text_that_it_has_inserted():
+def test_names_in_place_replaces_no_inserted_text_again():
     names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
     text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
     assert names.in_place(text) == (

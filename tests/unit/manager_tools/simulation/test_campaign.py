@@ -28,6 +28,7 @@ from tests.unit.manager_tools.simulation.test_seeds import (
     Greeting,
     GreetingOperator,
     PickyOperator,
+    failed_run,
 )
 
 THIS = "tests.unit.manager_tools.simulation.test_campaign"
@@ -50,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class InterruptingOperator(GreetingOperator):
-    """Operator that ends the program while it works."""
+    """Operator that interrupts the program while it works."""
 
     kind = Greeting
     name = "greeting"
@@ -124,10 +125,7 @@ def test_simulate_ends_all_jobs_when_one_is_interrupted():
 def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    outcomes = (
-        run(plan_of(seed, (ForgetfulOperator,), minutes=2), (ForgetfulOperator,)) for seed in range(1, 20)
-    )
-    plan = next(each.plan for each in outcomes if each.violations)
+    plan = failed_run().plan
     arguments = [f"--seed={plan.seed}", "--seeds=9", "--minutes=2", "--jobs=1"]
     EndingOperator.reconciles = 0
     assert simulate(arguments, [EndingOperator]) == 1

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
-from pydantic import Field
 
 from manager import Context, Operator, Result, every, rbac
-from manager.api import ApiModel, ObjectMeta, Resource, Status, crd
+from manager.api import ObjectMeta
 from manager.util import clock
 from manager_kinds.core_v1 import ConfigMap, Pod, Secret
 from manager_tools.simulation import assert_holds
@@ -22,78 +21,57 @@ from manager_tools.simulation.guards import NotRepeatable
 from manager_tools.simulation.plan import Plan, Step, plan_of
 from manager_tools.simulation.seeds import Outcome, run
 from manager_tools.testing import VirtualClock, operated
+from tests.unit.manager_tools.simulation.test_seeds import Greeting
 
 
-class TickSpec(ApiModel):
-    """When."""
-
-    ttl: int = Field(default=600, ge=60, le=3600)
+def child_of(greeting: Greeting, suffix: str) -> ObjectMeta:
+    return ObjectMeta(name=f"{greeting.metadata.name}-{suffix}", namespace=greeting.metadata.namespace)
 
 
-class TickStatus(Status, conditions={"Ready": "all is as wanted"}):
-    """The last tick."""
-
-    last: datetime | None = None
-    seconds: int = 0
-    text: str = ""
-
-
-@crd()
-class Tick(Resource, group="test.example.com", version="v1", plural="ticks"):
-    """Something that a clock changes."""
-
-    spec: TickSpec = Field(default_factory=TickSpec)
-    status: TickStatus = Field(default_factory=TickStatus)
-
-
-def child_of(tick: Tick, suffix: str) -> ObjectMeta:
-    return ObjectMeta(name=f"{tick.metadata.name}-{suffix}", namespace=tick.metadata.namespace)
-
-
-class TimerOperator(Operator[Tick]):
+class TimerOperator(Operator[Greeting]):
     """Operator with a periodic method that records the time each minute."""
 
     @every(60)
-    async def beat(self, tick: Tick, _ctx: Context) -> None:
-        tick.status.last = clock.now()
+    async def beat(self, greeting: Greeting, _ctx: Context) -> None:
+        greeting.status.last = clock.now()
 
-    async def reconcile(self, tick: Tick, ctx: Context) -> None:
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
         ctx.condition("Ready", True, "AsWanted")
 
 
-class ExpiryOperator(Operator[Tick]):
+class ExpiryOperator(Operator[Greeting]):
     """Operator that deletes objects after their time to live."""
 
-    rights = (rbac(groups="test.example.com", resources="ticks", verbs="delete"),)
+    rights = (rbac(groups="test.example.com", resources="greetings", verbs="delete"),)
 
-    async def reconcile(self, tick: Tick, ctx: Context) -> Result | None:
-        assert tick.metadata.creation_timestamp is not None
-        left = tick.metadata.creation_timestamp + timedelta(seconds=tick.spec.ttl) - clock.now()
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        assert greeting.metadata.creation_timestamp is not None
+        left = greeting.metadata.creation_timestamp + timedelta(minutes=10) - clock.now()
         if left <= timedelta():
-            await ctx.delete(tick)
+            await ctx.delete(greeting)
             return None
         ctx.condition("Ready", True, "AsWanted")
         return Result(requeue_after=left.total_seconds())
 
 
-class PodOperator(Operator[Tick]):
+class PodOperator(Operator[Greeting]):
     """Owns pods, a Secret and a ConfigMap, in which is what the control plane has chosen."""
 
     owns = (Pod, Secret, ConfigMap)
 
-    async def reconcile(self, tick: Tick, ctx: Context) -> None:
-        assert tick.metadata.uid is not None
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        assert greeting.metadata.uid is not None
         if not await ctx.children(Pod):
             container = {"name": "a", "image": "busybox", "command": ["sleep", "infinity"]}
-            await ctx.apply(Pod(metadata=child_of(tick, "runner"), spec={"containers": [container]}))
+            await ctx.apply(Pod(metadata=child_of(greeting, "runner"), spec={"containers": [container]}))
         if not await ctx.children(Secret):
             password = base64.b64encode(ctx.token(24).encode()).decode()
-            await ctx.apply(Secret(metadata=child_of(tick, "password"), data={"password": password}))
-        uid = tick.metadata.uid
-        await ctx.apply(ConfigMap(metadata=child_of(tick, uid[:8]), data={"uid": uid}))
+            await ctx.apply(Secret(metadata=child_of(greeting, "password"), data={"password": password}))
+        uid = greeting.metadata.uid
+        await ctx.apply(ConfigMap(metadata=child_of(greeting, uid[:8]), data={"uid": uid}))
         for pod in await ctx.children(Pod):
             spec = pod.to_wire()["spec"]
-            tick.status.text = f"on {spec.get('nodeName', '')}"
+            greeting.status.text = f"on {spec.get('nodeName', '')}"
         ctx.condition("Ready", True, "AsWanted")
 
 
@@ -102,12 +80,12 @@ def test_assert_holds_passes_for_operators_that_use_the_clock_or_own_pods(operat
     assert_holds(operator, seeds=range(2), minutes=3)
 
 
-class AgeOperator(Operator[Tick]):
+class AgeOperator(Operator[Greeting]):
     """Operator whose status shows the seconds since its first reconcile."""
 
-    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
-        tick.status.last = tick.status.last or clock.now()
-        tick.status.seconds = int((clock.now() - tick.status.last).total_seconds())
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result:
+        greeting.status.last = greeting.status.last or clock.now()
+        greeting.status.seconds = int((clock.now() - greeting.status.last).total_seconds())
         ctx.condition("Ready", True, "AsWanted")
         return Result(requeue_after=7)
 
@@ -131,7 +109,7 @@ async def tag(request: web.BaseRequest) -> web.Response:
 SERVICES = {"http://registry.default.svc:5000": tag, "https://api.example.com": tag}
 
 
-class CallingOperator(Operator[Tick]):
+class CallingOperator(Operator[Greeting]):
     """Operator that calls HTTP services, also from its own tasks."""
 
     async def get(self, url: str, **options: Any) -> dict[str, Any]:
@@ -139,7 +117,7 @@ class CallingOperator(Operator[Tick]):
             found: dict[str, Any] = json.loads(await answer.text())
             return found
 
-    async def reconcile(self, tick: Tick, ctx: Context) -> None:
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
         asked = self.get("http://registry.default.svc:5000/v2/?n=1", method="GET")
         first, second = await asyncio.gather(asked, self.get("https://api.example.com/a", method="GET"))
         sent = "x" * 200_000
@@ -150,7 +128,7 @@ class CallingOperator(Operator[Tick]):
         writer.close()
         assert echoed == {"echo": sent}
         assert b"/raw" in raw
-        tick.status.text = f"{first} {second}"
+        greeting.status.text = f"{first} {second}"
         ctx.condition("Ready", True, "AsWanted")
 
 
@@ -165,14 +143,14 @@ def test_fake_services_answer_in_a_simulation():
 
 async def test_operated_provides_fake_services_on_a_virtual_clock():
     async with operated(CallingOperator, clock=VirtualClock(), services=SERVICES) as world:
-        tick = await world.create(Tick(metadata=ObjectMeta(name="a")))
-        tick = await world.until(tick, lambda it: it.status.text)
-    assert "'path': '/v2/?n=1', 'host': 'registry.default.svc:5000'" in tick.status.text
+        greeting = await world.create(Greeting(metadata=ObjectMeta(name="a")))
+        greeting = await world.until(greeting, lambda it: it.status.text)
+    assert "'path': '/v2/?n=1', 'host': 'registry.default.svc:5000'" in greeting.status.text
 
 
 async def calls_what_is_not_faked() -> None:
     async with operated(CallingOperator, clock=VirtualClock()) as world:
-        await world.create(Tick(metadata=ObjectMeta(name="a")))
+        await world.create(Greeting(metadata=ObjectMeta(name="a")))
         await asyncio.sleep(5)
 
 
@@ -188,6 +166,6 @@ async def test_operated_refuses_services_without_a_virtual_clock():
 
 
 @pytest.mark.parametrize("url", ["registry:5000", "ftp://a", "http://a/path", "http://", "http://a:x"])
-def test_services_refuse_an_address_without_scheme_host_and_port(url: str):
+def test_simulation_services_refuse_an_address_without_scheme_host_and_port(url: str):
     with pytest.raises(ValueError, match=f"services: '{url}' is no http\\(s\\)://HOST"):
         assert_holds(CallingOperator, seeds=[1], services={url: tag})

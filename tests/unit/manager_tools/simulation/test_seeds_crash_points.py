@@ -1,8 +1,7 @@
-"""Operators recover from a crash before or after any write; each run tests one operator by turns."""
+"""Operators recover from a crash before or after any write."""
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 
 import pytest
@@ -10,26 +9,12 @@ import pytest
 from controllers.main import OPERATORS
 from manager_tools.simulation.plan import Plan, plan_of
 from manager_tools.simulation.seeds import crash_points, run, story_of
-from tests.support import ROOT
-
-QUICK = [each.name for each in OPERATORS if each.name != "wordpress"]
-"""All points of the other one take minutes."""
-
-
-def turn() -> str:
-    """Another one whenever a source changes, and the same for all who have the same sources."""
-    sources = (
-        path
-        for each in ("apis", "controllers", "manager", "manager_tools")
-        for path in (ROOT / each).rglob("*.py")
-    )
-    return QUICK[zlib.crc32(b"".join(path.read_bytes() for path in sorted(sources))) % len(QUICK)]
 
 
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(number, id=each.name, marks=[] if each.name == turn() else [pytest.mark.whole])
+        pytest.param(number, id=each.name, marks=[] if each.name == "pet" else [pytest.mark.whole])
         for number, each in enumerate(OPERATORS)
     ],
 )
@@ -43,16 +28,17 @@ def test_operator_recovers_from_a_crash_before_or_after_any_write(number: int):
         assert not outcome.violations, story_of(outcome)
 
 
+PET = tuple(each for each in OPERATORS if each.name == "pet")
+
+
 def test_simulation_waits_for_a_manager_that_restarts_after_the_last_fault():
-    (pet,) = (each for each in OPERATORS if each.name == "pet")
-    plan = plan_of(3, (pet,), minutes=1)
-    outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(4, "look")), (pet,))
+    plan = plan_of(3, PET, minutes=1)
+    outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(4, "look")), PET)
     assert not outcome.violations, story_of(outcome)
 
 
 RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True)
-"""Nothing happens but that a Pet's webhooks get certificates, and that these and their CA are renewed."""
-PET = tuple(each for each in OPERATORS if each.name == "pet")
+"""A plan without users: only the certificates of a Pet's webhooks and their CA are made and renewed."""
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import orjson
 import pytest
 
 from controllers.example import parts, passwords, volumes
@@ -19,13 +18,8 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from manager.api import controller_reference
 from manager.cache.informer import Informer
-from manager.cache.sink import Sink
 from manager.cache.store import Store
-from manager.certificates import rotation
 from manager.certificates.rotation import Rotation
-from manager.certificates.store import SecretStore
-from manager.client import client
-from manager.client.write import MERGE_PATCH
 from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.kube.transport import Transport
@@ -76,16 +70,6 @@ def replace_without_removal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Store, "replace", replace)
 
 
-def event_without_unknown_objects(patch: pytest.MonkeyPatch) -> None:
-    original = Sink.event
-
-    def event(self: Sink, kind: str, raw: Any) -> None:
-        if kind != "MODIFIED" or self.store.records.get(self.decoder.look(raw).key) is not None:
-            original(self, kind, raw)
-
-    patch.setattr(Sink, "event", event)
-
-
 def effect_without_confirmation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "confirm", nothing_awaited)
     patch.setattr(PetOperator, "take_back", nothing_awaited)
@@ -125,34 +109,10 @@ def owned_volumes(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(each, "is_claimed_for", lambda *_: True)
 
 
-def log_with_key(patch: pytest.MonkeyPatch) -> None:
-    original = SecretStore.write
-
-    async def write(self: SecretStore, material: Any, snapshot: Any) -> Any:
-        rotation._log.info("written", key=material.key.decode())
-        return await original(self, material, snapshot)
-
-    patch.setattr(SecretStore, "write", write)
-
-
 async def remove_all_finalizers(_: Any, obj: Any, ctx: Context) -> None:
     obj.metadata.finalizers = []
     await ctx.patch()
     ctx.written()
-
-
-def apply_without_other_labels(patch: pytest.MonkeyPatch) -> None:
-    original = client.Client.apply
-
-    async def apply(self: client.Client, obj: Any, **more: Any) -> Any:
-        applied = await original(self, obj, **more)
-        others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
-        if others:
-            body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._send("PATCH", type(obj), obj.key, body, content_type=MERGE_PATCH)
-        return applied
-
-    patch.setattr(client.Client, "apply", apply)
 
 
 # The planted fault, the operator that shows it, the violation, and the crashes or faults of the runs.
@@ -171,7 +131,6 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
         {"fault": "mode", "shards": 4},
     ),
     "deletion missed": (replace_without_removal, "memcached", BEHIND, {"fault": "compact"}),
-    "change missed": (event_without_unknown_objects, "memcached", BEHIND, {"fault": "skips"}),
     "stale effect": (effect_without_confirmation, "pet", "record of a deleted Pet still", {"crash": "stale"}),
     "old record": (replacing(Keeper, "_differs", lambda *_: False), "pet", "the record of Pet .* says", {}),
     "task left": (
@@ -188,7 +147,6 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
         {"fault": "stop"},
     ),
     "password in an Event": (event_with_password, "wordpress", "tells a secret", {}),
-    "key in the log": (log_with_key, "pet", "tells a secret", {"fault": "bundle"}),
     "volume deleted": (owned_volumes, "wordpress", "is gone, which was to stay", {}),
     "CA signs too soon": (
         replacing(Rotation, "_may_sign", lambda *_: True),
@@ -202,7 +160,6 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
         "took away finalizer",
         {},
     ),
-    "labels taken": (apply_without_other_labels, "memcached", "took away labels spoilt=", {}),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,50 +18,38 @@ PET = ["add", "Thor", "--type", "dog", "--birthday", "2021-04-01"]
 
 WRONG = {
     "no command": ([], "Usage: petstore [OPTIONS] COMMAND"),
-    "an unknown flag": (["search", "--nmae", "x"], "--nmae"),
     "no address": (["serve", "--bind-address", "here"], "'--bind-address': an address such as"),
-    "a metrics address": (
-        ["serve", "--metrics-bind-address=1.2.3:80"],
-        "'--metrics-bind-address': an address",
-    ),
+    "a metrics address": (["serve", "--metrics-bind-address=1.2.3:80"], "'--metrics-bind-address': an add"),
     "both places": (["serve", "--data", "x", "--memory"], "--memory cannot be given with --data"),
     "no file": (["serve", "--data", ""], "'--data': the name of a file"),
     "no duration": (["serve", "--graceful-shutdown-timeout=10"], "'--graceful-shutdown-timeout': a duration"),
     "a type": ([*PET, "--type", "cow"], "'--type': 'cow' is not one of 'dog', 'cat', 'bird', 'reptile'"),
     "a form of date": ([*PET, "--birthday", "1.4.2021"], "'--birthday': a day such as"),
-    "a week": ([*PET, "--birthday", "2021W137"], "'--birthday': a day such as"),
     "no such day": ([*PET, "--birthday", "2021-02-30"], "'--birthday': there is no such day"),
-    "no type": (["add", "Thor", "--birthday", "2021-04-01"], "--type"),
     "no ids": (["delete"], "ID"),
     "an output": (["search", "-o", "yaml"], "'--output': 'yaml' is not one of 'text', 'json'"),
     "a timeout": (["search", "--timeout", "soon"], "'--timeout': a duration such as"),
     "a limit": (["serve", "--max-calls", "0"], "'--max-calls': a number of at least 1 is expected"),
-    "too many": (["serve", "--max-calls", "2Gi"], "'--max-calls': a number of at least 1"),
     "an abbreviation": (["serve", "--mem"], "No such option '--mem'. Did you mean '--memory'?"),
     "a typing error": (["sreve"], "No such command 'sreve'. Did you mean 'serve'?"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "named"), WRONG.values(), ids=WRONG)
-def test_main_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
+def test_petstore_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
     assert named in capsys.readouterr().err
 
 
-def flags_of(*arguments: str) -> dict[str, Any]:
-    """Parse the flags of `petstore serve`."""
-    return params_of(commands, "serve", arguments)
-
-
 def test_serve_command_listens_on_loopback_by_default():
     for flag in ("bind_address", "metrics_bind_address"):
-        assert ipaddress.ip_address(flags_of()[flag].host).is_loopback
+        assert ipaddress.ip_address(params_of(commands, "serve", ())[flag].host).is_loopback
 
 
-@pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])
-def test_command_reports_an_unreachable_store_in_one_line(arguments: list[str]):
+@pytest.mark.parametrize("arguments", [PET, ["search"], ["delete", "x"]])
+def test_petstore_reports_an_unreachable_store_in_one_line(arguments: list[str]):
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
         done = petstore(*arguments, "--timeout", "5s", environ={"PETSTORE_ADDRESS": address})
@@ -76,7 +63,7 @@ def test_command_reports_an_unreachable_store_in_one_line(arguments: list[str]):
     ("content", "reason"),
     [(b"something else entirely\n" * 50, "is not a pet store's file, or is damaged"), (None, "is a folder")],
 )
-def test_command_reports_unusable_file_in_one_line(tmp_path: Path, content: bytes | None, reason: str):
+def test_petstore_reports_an_unusable_file_in_one_line(tmp_path: Path, content: bytes | None, reason: str):
     path = tmp_path / "pets\n.db"
     if content is None:
         path.mkdir()

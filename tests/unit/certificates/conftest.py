@@ -1,8 +1,0 @@
-from __future__ import annotations
-
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def quiet(log_lines: object) -> None:
-    """Capture the log, because printing would block the loop."""
