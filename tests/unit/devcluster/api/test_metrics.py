@@ -13,7 +13,7 @@ async def scrape(api: Api) -> Samples:
     return Samples(answer.body.decode())
 
 
-async def test_request_metrics_have_the_labels_of_the_real_server(api: Api):
+async def test_metrics_of_requests_have_the_labels_of_the_real_server(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=All", config_map("b"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=Some", config_map("b"))
