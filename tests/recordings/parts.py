@@ -93,7 +93,7 @@ PARTS = [
     _bare(custom.OBJECTS, custom.object_cases(), custom.record_objects),
     _bare(custom.RULES, custom.rule_cases(), custom.record_rules),
     _bare(types.BODIES, types.body_cases(), types.record_bodies),
-    _bare(types.PROTOBUF, [*types.created(), *types.served()], types.record_protobuf, needs=("PROTOBUF",)),
+    _bare(types.PROTOBUF, types.served(), types.record_protobuf, needs=("PROTOBUF",)),
     *(_bare(part, writes.step_cases(part), partial(writes.record_steps, part)) for part in writes.PARTS),
     _bare(shards.SELECTORS, shards.selector_cases(), shards.record_selectors, flags=shards.FLAGS),
 ]
