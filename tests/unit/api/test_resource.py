@@ -22,7 +22,7 @@ from manager.api import (
     is_controlled_by,
     recommended_labels,
 )
-from manager.api.model import without_defaults
+from manager.api.model import take_over, without_defaults
 from tests.support.effort import Effort
 
 
@@ -427,3 +427,12 @@ def test_unstructured_parse_treats_a_manifest_without_namespace_as_cluster_scope
     assert controller_reference(node, Unstructured.parse(STORED).metadata).kind == "Node"
     with pytest.raises(ValueError, match="metadata"):
         Unstructured.parse({**wire, "metadata": "none"})
+
+
+def test_take_over_updates_a_model_when_it_forbids_extra_fields():
+    class Closed(ApiModel, extra="forbid"):
+        size: int = 0
+
+    held = Closed(size=1)
+    assert take_over(held, Closed(size=2), {"size": 1}, {"size": 1}, {"size": 2}) is held
+    assert held.size == 2
