@@ -79,9 +79,12 @@ def _bare(
     return Part(name=name, cases=dict.fromkeys(cases), record=record, bare=True, flags=flags, needs=needs)
 
 
+OWNERS = "owners/references"
+OWNER_FLAGS = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
 PARTS = [
     *map(_scene, files("kubectl")),
     *map(_conversations, files("conversations")),
+    dataclasses.replace(_conversations(OWNERS), bare=True, flags=OWNER_FLAGS),
     _bare(builtin.OBJECTS, builtin.object_cases(), builtin.record_objects),
     _bare(builtin.ROWS, builtin.row_cases(), builtin.record_rows),
     _bare(corpus.CONSTRUCTS, corpus.construct_cases(), corpus.record_constructs),

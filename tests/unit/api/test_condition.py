@@ -8,7 +8,6 @@ from pydantic import Field, ValidationError
 
 from manager import Operator
 from manager.api import Condition, ConditionStatus, Resource, Status, crd, is_true, set_condition
-from manager_tools.codegen.model_schema import model_schema
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 T1 = T0 + timedelta(minutes=1)
@@ -91,10 +90,6 @@ class LampStatus(
     """What it takes."""
 
 
-class LedStatus(LampStatus):
-    pass
-
-
 class Lamp(Resource, group="test.example.com", version="v1", plural="lamps"):
     status: LampStatus = Field(default_factory=LampStatus)
 
@@ -107,21 +102,6 @@ class Plain(Resource, group="test.example.com", version="v1", plural="plains"):
 @crd()
 class Bare(Resource, group="test.example.com", version="v1", plural="bares"):
     pass
-
-
-def test_status_schema_lists_fields_of_the_subclass_before_generation_and_conditions():
-    assert [*model_schema(LampStatus)["properties"]] == ["watts", "observedGeneration", "conditions"]
-
-
-def test_schema_of_conditions_describes_each_condition_type():
-    for status in (LampStatus, LedStatus):
-        conditions = model_schema(status)["properties"]["conditions"]
-        assert conditions["description"] == (
-            "What is known about the lamp:\nLit: there is light;\nDegraded: its bulb is broken."
-        )
-        assert conditions["x-kubernetes-list-map-keys"] == ["type"]
-    about_any = model_schema(Status)["properties"]["conditions"]["description"]
-    assert about_any == "What is known about the object."
 
 
 class Foreign(Resource, group="test.example.com", version="v1", plural="foreigns"):

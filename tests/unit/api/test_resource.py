@@ -6,17 +6,15 @@ from typing import Any
 
 import orjson
 import pytest
-from pydantic import Field, PositiveInt, SecretStr
+from pydantic import Field, SecretStr
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import (
     ApiModel,
     Condition,
     GroupVersionKind,
-    ObjectKey,
     ObjectMeta,
     OwnerReference,
-    PartialObjectMetadata,
     Resource,
     Unstructured,
     controller_of,
@@ -24,7 +22,7 @@ from manager.api import (
     is_controlled_by,
     recommended_labels,
 )
-from manager.api.model import take_over, without_defaults
+from manager.api.model import without_defaults
 from tests.support.effort import Effort
 
 
@@ -73,13 +71,6 @@ def test_resources_with_equal_fields_are_equal_when_only_one_was_decoded():
     assert read != made
     assert read != Gadget(metadata=ObjectMeta(name="a"))
     assert read != "a"
-
-
-def test_partial_metadata_keeps_the_kind_that_the_server_sends():
-    raw = b'{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"name": "p"}}'
-    partial = PartialObjectMetadata.decode(raw)
-    assert partial.kind == PartialObjectMetadata.gvk.kind == "PartialObjectMetadata"
-    assert partial.key == ObjectKey("", "p")
 
 
 @pytest.mark.parametrize(
@@ -230,27 +221,6 @@ def test_resource_take_keeps_secret_values_that_the_json_form_masks():
     assert {each.password.get_secret_value() for each in (held.status, *held.spec)} == {"hidden"}
 
 
-@pytest.mark.parametrize(
-    ("held", "stored", "taken"),
-    [
-        (["a", "b", "c"], ["c"], ["c"]),
-        (["a", "b"], ["new", "b", "a"], ["new", "b", "a"]),
-        (["a"], [], []),
-        ([], ["a"], ["a"]),
-    ],
-)
-def test_resource_take_keeps_the_identity_of_list_items_that_the_server_has_stored(
-    held: list[str], stored: list[str], taken: list[str]
-):
-    obj = batch(status={"steps": [{"name": each} for each in held]})
-    steps = obj.status.steps
-    before = {each.name: each for each in steps}
-    obj.take(batch(status={"steps": [{"name": each} for each in stored]}), sent={})
-    assert [each.name for each in steps] == taken
-    assert all(each is before[each.name] for each in steps if each.name in before)
-    assert obj.status.steps is steps
-
-
 def test_resource_take_fills_and_empties_lists_and_maps_of_the_metadata_in_place():
     held = batch(metadata={"labels": {"a": "1"}})
     labels, finalizers = held.metadata.labels, held.metadata.finalizers
@@ -260,20 +230,6 @@ def test_resource_take_fills_and_empties_lists_and_maps_of_the_metadata_in_place
         assert (labels, finalizers) == (metadata.get("labels", {}), metadata.get("finalizers", []))
     assert held.metadata.labels is labels
     assert held.metadata.finalizers is finalizers
-
-
-class Limited(Resource, group="test.example.com", version="v1", plural="limiteds"):
-    spec: dict[str, PositiveInt] = Field(default_factory=dict)
-    status: BatchStatus = Field(default_factory=BatchStatus)
-
-
-def test_resource_take_keeps_an_unsent_change_when_the_model_refuses_its_value():
-    first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"a": 1, "b": 1}}
-    held = Limited.decode(orjson.dumps(first))
-    held.spec["a"] = -1
-    second = {"metadata": {"name": "a", "resourceVersion": "2"}, "spec": {"a": 2, "b": 2}}
-    held.take(Limited.decode(orjson.dumps({**second, "status": {"phase": "Ready"}})), sent={})
-    assert (held.spec, held.status.phase) == ({"a": -1, "b": 2}, "Ready")
 
 
 def test_resource_take_replaces_a_long_list_in_linear_time():
@@ -381,17 +337,6 @@ def test_controller_of_returns_the_owner_marked_as_controller():
         assert not is_controlled_by(without, memcached("1"))
 
 
-def test_controller_reference_names_the_owner_and_blocks_its_deletion():
-    assert controller_reference(memcached("1"), CHILD).to_wire() == {
-        "apiVersion": "cache.example.com/v1",
-        "kind": "Memcached",
-        "name": "m",
-        "uid": "1",
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 @pytest.mark.parametrize(
     ("uid", "namespace", "why"),
     [
@@ -482,12 +427,3 @@ def test_unstructured_parse_treats_a_manifest_without_namespace_as_cluster_scope
     assert controller_reference(node, Unstructured.parse(STORED).metadata).kind == "Node"
     with pytest.raises(ValueError, match="metadata"):
         Unstructured.parse({**wire, "metadata": "none"})
-
-
-def test_take_over_updates_a_model_when_it_forbids_extra_fields():
-    class Closed(ApiModel, extra="forbid"):
-        size: int = 0
-
-    held = Closed(size=1)
-    assert take_over(held, Closed(size=2), {"size": 1}, {"size": 1}, {"size": 2}) is held
-    assert held.size == 2

@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, create_model
 
 from devcluster.errors import not_found
 from manager import Blocked, Context, TerminalError
@@ -124,18 +124,14 @@ async def test_condition_keeps_its_transition_time_and_foreign_conditions_when_s
         assert ours["observedGeneration"] == 2
 
 
-class OldStatus(ApiModel):
-    conditions: list[OldCondition] = Field(default_factory=list)
+def status_with(conditions: Any, default: Any = None) -> Any:
+    """Return the model of a status whose field `conditions` has this type."""
+    return create_model("ThingStatus", __base__=ApiModel, conditions=(conditions, default))
 
 
-class LooseStatus(ApiModel):
-    conditions: list[Annotated[dict[str, Any], preserve_unknown()]] | None = None
-
-
-class OddStatus(ApiModel):
-    conditions: list[OddCondition] | None = None
-
-
+OldStatus = status_with(list[OldCondition], [])
+LooseStatus = status_with(list[Annotated[dict[str, Any], preserve_unknown()]] | None)
+OddStatus = status_with(list[OddCondition] | None)
 WORDS = {"lastTransitionTime", "message", "observedGeneration", "reason"}
 
 
@@ -198,8 +194,7 @@ class NamedCondition(ApiModel):
     message: str | None = None
 
 
-class NamedStatus(ApiModel):
-    conditions: list[NamedCondition] | None = None
+NamedStatus = status_with(list[NamedCondition] | None)
 
 
 @pytest.mark.parametrize(

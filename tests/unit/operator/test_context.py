@@ -103,9 +103,7 @@ async def test_reconcile_that_returns_an_invalid_value_writes_no_status():
         ctx.condition("Available", True, "Greeted")
         return 5
 
-    async with operated(doing(act)) as world:
-        obj = await world.create(greeting())
-        obj = await world.until(obj, lambda it: "Degraded" in said(it))
+    async with greeted(act, lambda it: "Degraded" in said(it)) as (_, obj):
         assert said(obj)["Degraded"] == ("True", "TypeError")
         assert said(obj).get("Available") != ("True", "Greeted")
 
@@ -116,9 +114,7 @@ async def test_reconcile_can_write_changed_metadata_with_the_client():
         await ctx.client.patch(obj)
         ctx.condition("Available", True, "Greeted")
 
-    async with operated(doing(act)) as world:
-        obj = await world.create(greeting())
-        obj = await world.until(obj, lambda it: "Available" in said(it))
+    async with greeted(act, lambda it: "Available" in said(it)) as (_, obj):
         assert (said(obj), obj.metadata.labels) == ({"Available": ("True", "Greeted")}, {"x": "y"})
 
 

@@ -105,20 +105,8 @@ async def read_uncached(_: Any, obj: Any, ctx: Context) -> None:
     await ctx.client.uncached.find(Secret, obj.key)
 
 
-async def list_uncached(_: Any, obj: Any, ctx: Context) -> None:
-    await ctx.client.uncached.list(Secret, namespace="default")
-
-
-async def create(_: Any, obj: Any, ctx: Context) -> None:
-    await ctx.client.create(child(obj, Secret))
-
-
 async def apply(_: Any, obj: Any, ctx: Context) -> None:
     await ctx.apply(child(obj, Secret))
-
-
-async def delete_collection(_: Any, obj: Any, ctx: Context) -> None:
-    await ctx.client.delete_collection(ConfigMap, namespace="default")
 
 
 async def scale(_: Any, obj: Any, ctx: Context) -> None:
@@ -145,10 +133,7 @@ async def run_a_command(_: Any, obj: Any, ctx: Context) -> None:
 
 CALLS: list[tuple[Act, str, str, str]] = [
     (read_uncached, "", "secrets", "get"),
-    (list_uncached, "", "secrets", "list"),
-    (create, "", "secrets", "create"),
     (apply, "", "secrets", "get"),
-    (delete_collection, "", "configmaps", "deletecollection"),
     (scale, "apps", "deployments/scale", "patch"),
     (watch, "", "secrets", "list"),
     (in_another_task, "", "secrets", "get"),

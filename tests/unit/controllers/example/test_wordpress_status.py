@@ -118,7 +118,7 @@ def crash(name: str) -> PodHealth:
     return PodHealth.of(pod(container(ended, name="mysql"), name=name), NOW)
 
 
-def test_wordpress_condition_names_the_problem_of_the_database_pod():
+def test_wordpress_condition_names_the_problem_of_the_database_or_frontend_pod():
     sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
     sight.pods["blog-mysql"] = [crash("blog-mysql-1")]
     message = (
@@ -130,9 +130,6 @@ def test_wordpress_condition_names_the_problem_of_the_database_pod():
     assert told["Progressing"] == [True, "CrashLoopBackOff", message]
     assert told["Degraded"] == [True, "CrashLoopBackOff", message]
     assert seen(sight)["Available"] == (False, "NotCreated")
-
-
-def test_wordpress_condition_names_the_problem_of_the_frontend_pod_when_the_database_is_ready():
     sight = up()
     sight.frontend = deployment("blog", ready=False)
     sight.pods["blog"] = [crash("blog-1")]
