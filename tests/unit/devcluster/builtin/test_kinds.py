@@ -145,7 +145,7 @@ def test_human_duration_is_shortened_as_the_real_server_does(seconds: int, shown
     assert human_duration(seconds) == shown
 
 
-def test_age_reads_times_with_and_without_fractions_of_a_second():
+def test_age_column_reads_times_with_and_without_fractions_of_a_second():
     now = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
     assert age("2026-01-31T11:59:00Z", now) == "60s"
     assert age("2026-01-31T11:59:59.500000Z", now) == "0s"
