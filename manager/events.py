@@ -489,7 +489,7 @@ class EventRecorder:
                 series.stored = False  # the server deletes Events, after an hour by default
             else:
                 return False
-        path, body = _events_path(series), orjson.dumps(self._event(series), option=_TIMES)
+        path, body = _events_path(_namespace(series)), orjson.dumps(self._event(series), option=_TIMES)
         try:
             await self._transport.request("POST", path, body=body, deadline=_DEADLINE)
         except AlreadyExists:
@@ -501,7 +501,7 @@ class EventRecorder:
     async def _patch(self, series: Series) -> None:
         await self._transport.request(
             "PATCH",
-            f"{_events_path(series)}/{quote(series.name, safe='')}",
+            f"{_events_path(_namespace(series))}/{quote(series.name, safe='')}",
             body=orjson.dumps(_changing(series), option=_TIMES),
             content_type="application/merge-patch+json",
             deadline=_DEADLINE,
@@ -537,5 +537,6 @@ def _namespace(series: Series) -> str:
     return series.reference.namespace or _DEFAULT_NAMESPACE
 
 
-def _events_path(series: Series) -> str:
-    return f"/api/v1/namespaces/{quote(_namespace(series), safe='')}/events"
+@lru_cache(REMEMBERED)
+def _events_path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/events"

@@ -232,7 +232,7 @@ class RecordDecoder:
                 meta = msgspec.structs.replace(meta, **less)
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
-        deleting, own = meta.deletion_timestamp is not None, shallow_at_once(own)
+        deleting, own = meta.deletion_timestamp is not None, own and shallow_at_once(own)
         return Record(arrival.key, kept, arrival.uid, arrival.version, meta.generation, deleting, own), meta
 
 

@@ -176,7 +176,8 @@ def test_flow_schema_of_operations_page_applies_to_lease_requests(
             context = manager.ssl_context(tmp_path)
             with pytest.raises(urllib.error.HTTPError) as answered:
                 urllib.request.urlopen(request, context=context, timeout=30)
-            return answered.value.headers["X-Kubernetes-PF-FlowSchema-UID"]
+            with answered.value as answer:
+                return answer.headers["X-Kubernetes-PF-FlowSchema-UID"]
 
         eventually(lambda: schema_of(leases) == uid)
         assert schema_of("/api/v1/secrets") not in {uid, None}

@@ -79,9 +79,12 @@ def _bare(
     return Part(name=name, cases=dict.fromkeys(cases), record=record, bare=True, flags=flags, needs=needs)
 
 
+OWNERS = "owners/references"
+OWNER_FLAGS = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
 PARTS = [
     *map(_scene, files("kubectl")),
     *map(_conversations, files("conversations")),
+    dataclasses.replace(_conversations(OWNERS), bare=True, flags=OWNER_FLAGS),
     _bare(builtin.OBJECTS, builtin.object_cases(), builtin.record_objects),
     _bare(builtin.ROWS, builtin.row_cases(), builtin.record_rows),
     _bare(corpus.CONSTRUCTS, corpus.construct_cases(), corpus.record_constructs),
@@ -90,7 +93,7 @@ PARTS = [
     _bare(custom.OBJECTS, custom.object_cases(), custom.record_objects),
     _bare(custom.RULES, custom.rule_cases(), custom.record_rules),
     _bare(types.BODIES, types.body_cases(), types.record_bodies),
-    _bare(types.PROTOBUF, [*types.created(), *types.served()], types.record_protobuf, needs=("PROTOBUF",)),
+    _bare(types.PROTOBUF, types.served(), types.record_protobuf, needs=("PROTOBUF",)),
     *(_bare(part, writes.step_cases(part), partial(writes.record_steps, part)) for part in writes.PARTS),
     _bare(shards.SELECTORS, shards.selector_cases(), shards.record_selectors, flags=shards.FLAGS),
 ]

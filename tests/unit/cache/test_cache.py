@@ -24,9 +24,7 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestCacheInformer:
-    async def test_informer_with_one_watch_is_shared_by_users_of_a_kind(
-        self, cache: Cache, wire: ScriptedWire
-    ):
+    async def test_informer_and_watch_are_shared_by_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
             pass
 
@@ -120,7 +118,7 @@ class TestCacheOwnedBy:
         cache.release(informer)
         assert cache.informers == ()
 
-    async def test_cache_refuses_a_user_of_complete_foreign_objects_after_the_cache_has_ended(
+    async def test_cache_refuses_a_user_of_complete_objects_after_its_end(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -132,7 +130,7 @@ class TestCacheOwnedBy:
         assert cache.informers == (children,)
         assert cache.lookup(Pod) is children
 
-    async def test_cache_adds_a_second_informer_when_a_later_user_needs_complete_foreign_objects(
+    async def test_cache_adds_an_informer_when_a_user_needs_complete_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
@@ -153,9 +151,7 @@ class TestCacheOwnedBy:
 
 
 class TestCacheRun:
-    async def test_cache_watches_kinds_requested_before_and_during_a_run(
-        self, cache: Cache, wire: ScriptedWire
-    ):
+    async def test_cache_watches_kinds_requested_before_or_during_run(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         cache.informer(Pod)
         async with running(cache):
@@ -183,7 +179,7 @@ class TestCacheRun:
 
 
 class TestCacheRelease:
-    async def test_cache_release_ends_the_watch_and_frees_the_memory_when_the_last_user_releases(
+    async def test_cache_release_by_the_last_user_ends_the_watch_and_frees_memory(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -219,7 +215,7 @@ class TestCacheRelease:
 
 
 class TestCacheSelection:
-    async def test_cache_opens_one_watch_for_each_combination_of_selectors_and_namespaces(
+    async def test_cache_opens_one_watch_for_each_selector_and_namespace_list(
         self, cache: Cache, wire: ScriptedWire
     ):
         server = PodServer(wire)

@@ -38,7 +38,7 @@ async def informer(make: Make) -> Informer:
 
 
 class TestInformerRun:
-    async def test_informer_lists_objects_and_notifies_subscribers_once_of_each_change(
+    async def test_informer_notifies_subscribers_once_of_each_change(
         self, informer: Informer, wire: ScriptedWire
     ):
         stream = Listed(10, ("b", 1), ("a", 2))
@@ -189,15 +189,12 @@ class TestInformerObserveDelete:
         (DELETING, True),
         ({**DELETING, "deletionGracePeriodSeconds": 0}, True),
         ({**DELETING, "deletionGracePeriodSeconds": 30}, False),
-        ({**DELETING, "finalizers": []}, True),
         ({**DELETING, "finalizers": ["example.com/wait"]}, False),
         ({"finalizers": ["example.com/wait"]}, False),
         ({**DELETING, "spec": {"finalizers": ["kubernetes"]}}, False),
         ({**DELETING, "spec": {"finalizers": []}}, True),
-        ({**DELETING, "spec": {"finalizers": None}}, True),
         ({**DELETING, "spec": None}, True),
         ({**DELETING, "spec": "a word"}, True),
-        ({**DELETING, "spec": [1]}, True),
     ],
 )
 async def test_observe_write_removes_a_deleting_object_from_the_cache_when_no_finalizer_is_left(

@@ -281,7 +281,7 @@ class TestRecordDecoderOwners:
         ],
         ids=["is owned", "was written to by us"],
     )
-    def test_decoder_keeps_the_complete_object_when_we_own_it_or_have_written_it(
+    def test_decoder_keeps_the_complete_object_if_owned_or_written_by_us(
         self, decoder: RecordDecoder, more: dict[str, Any]
     ):
         record, _ = decoder(encoded(pod("a", 1, **more)))

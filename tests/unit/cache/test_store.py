@@ -28,14 +28,6 @@ def listed(*records: Record) -> dict[ObjectKey, Record]:
 
 
 class TestStoreWatchEvents:
-    def test_store_counts_its_objects(self, store: Store):
-        store.put(record("a", 1))
-        store.put(record("b", 2, labels={"long": "x" * 50}))
-        store.put(record("b", 3))
-        assert store.bytes == sum(len(each.raw) for each in store) == 2 * len(record("a", 1).raw)
-        store.remove(record("a", 4))
-        assert store.bytes == len(record("b", 3).raw)
-
     def test_store_reuses_key_and_uid_when_an_object_changes(self, store: Store):
         store.put(record("a", 1))
         first = store.records.get(A)

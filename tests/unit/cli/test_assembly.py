@@ -31,7 +31,7 @@ from tests.support.scripted_wire import LostBefore, Reply, ScriptedWire, Sent, S
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, VERSION_ANSWER, Plain
 from tests.unit.conftest import LogLines
-from tests.unit.election.lease_server import PREFIX, lease_server
+from tests.unit.election.conftest import PREFIX, lease_server
 
 PAGES = {
     "metrics_bind_address": "metrics",

@@ -54,7 +54,11 @@ def test_help_lists_the_commands_and_shows_the_usage_of_each(command: Command):
         (("--verbose",), 2, "No such option '--verbose'. Did you mean '--version'?"),
         (("run", "--config", "a\nb\x1b[2J"), 2, r"run: a\nb\x1b[2J: cannot read the settings file"),
         (("run",), 1, "run: no cluster: give --kubeconfig"),
-        (("run", "--kubeconfig=/no\nsuch"), 1, r"run: --kubeconfig /no\nsuch: no such file"),
+        (
+            ("run", "--log-format=json", "--kubeconfig=/no\nsuch"),
+            1,
+            r"run: --kubeconfig /no\nsuch: no such file",
+        ),
         (("crds", "f\no"), 2, r"crds: Got unexpected extra argument (f\no)"),
         (("create", "api", "--kind=A"), 2, "create api: Missing option '--group'."),
     ],

@@ -16,10 +16,9 @@ import pytest
 from controllers.main import PROGRAM
 from manager.cli.settings import OWN
 from manager.election.coordinator import LeadershipLost
-from manager.kube.errors import ConfigError, Unreachable
+from manager.kube.errors import Unreachable
 from manager.process.manager import CannotStart
 from manager.server.server import CannotServe
-from manager.settings import SettingsError
 from manager.telemetry.watchdog import Watchdog
 from tests.support.settings import parse_flags
 from tests.unit.cli.conftest import Assemble, Command, operator
@@ -92,18 +91,6 @@ def test_run_fails_with_one_log_line_after_an_external_error(
     assert told["level"] == "error"
     assert told["msg"].endswith(said)
     assert "stacktrace" not in told
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [(ConfigError("kubeconfig /nope: no such file"), 1), (SettingsError("MEMCACHED_IMAGE is empty"), 2)],
-)
-def test_run_reports_config_errors_in_plain_text_even_with_json_logs(
-    command: Command, assemble: Assemble, error: Exception, code: int
-):
-    assemble(failing(error))
-    outcome = command("run", "--log-format=json")
-    assert outcome.refusal(code) == f"run: {error}"
 
 
 def test_run_logs_a_traceback_for_an_unexpected_error_or_at_debug_for_a_start_error(
@@ -205,21 +192,6 @@ def test_run_help_shows_every_setting_with_its_flag_variables_and_default(comman
         assert all(name in text for name in own.variables(PROGRAM))
         said = " ".join(text.split()).partition(f" {own.flag} ")[2].partition(" environment ")[0]
         assert "(default " in said
-
-
-def test_run_help_shows_controllers_and_defaults_in_the_syntax_of_the_command_line(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-):
-    shown = command("run", "--help").out
-    assert "The controllers are: memcached, foo, pet." in shown
-    for default in ("15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"):
-        assert f"(default {default};" in " ".join(shown.split())
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    assert command("run", "--help").out == shown, "it is the same in a pod"
-    for columns in ("20", "80", "400"):
-        monkeypatch.setenv("COLUMNS", columns)
-        assert max(map(len, command("run", "--help").out.splitlines())) <= 120
 
 
 def test_plan_flag_overrides_the_setting_of_an_operator_with_the_same_name(command: Command):

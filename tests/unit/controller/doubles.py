@@ -102,11 +102,10 @@ class Running:
         self,
         reconciler: Reconciler,
         *,
-        metrics: Metrics | None = None,
         sources: Iterable[ManualSource] | None = None,
         **options: object,
     ) -> None:
-        self.metrics = metrics or Metrics()
+        self.metrics = Metrics()
         self.sources = [ManualSource()] if sources is None else list(sources)
         self.reconciler = reconciler
         self.controller = Controller(

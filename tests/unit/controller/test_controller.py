@@ -180,7 +180,7 @@ async def test_controller_stops_at_once_when_idle_unsynced_or_starting(synced: b
 
 
 @pytest.mark.parametrize(("seconds", "rate_limit", "stopped_at"), [(0, 0.01, 1), (20, 0.1, 20)])
-async def test_controller_stop_drops_reconciles_that_wait_for_the_rate_limit(
+async def test_controller_stop_drops_reconciles_waiting_for_the_rate_limit(
     seconds: float, rate_limit: float, stopped_at: float
 ):
     async with Running(taking(seconds), rate_limit=rate_limit) as running:

@@ -142,7 +142,7 @@ async def test_controller_makes_few_reconcile_attempts_during_an_outage(errors: 
         assert running.sample(ERRORS) - before < (OUTAGE / 2 / 10 + 40 * 4) * len(errors)
 
 
-async def test_controller_probes_the_server_with_a_different_failed_object_each_time_during_an_outage():
+async def test_controller_probes_with_a_different_failed_object_each_time():
     server = Server(ServiceUnavailable(503))
     async with Running(Reconciler(server.write)) as running:
         running.add(*"abcde")
@@ -152,7 +152,7 @@ async def test_controller_probes_the_server_with_a_different_failed_object_each_
         assert max(tried.values()) <= min(tried.values()) + 3
 
 
-async def test_failing_object_does_not_delay_or_trigger_reconciles_of_other_objects():
+async def test_failing_object_does_not_delay_or_trigger_other_objects():
     server = Server(ServiceUnavailable(503), until=600)
     server.broken = {f"{number}" for number in range(50)}
     async with Running(Reconciler(server.write)) as running:

@@ -16,8 +16,10 @@ from tests.unit.controller.doubles import now
 
 pytestmark = pytest.mark.virtual_time
 
+Queue = WorkQueue[Any]
 
-async def test_queue_item_contains_its_priority_and_first_triggers(queue: WorkQueue[Any]):
+
+async def test_queue_item_contains_its_priority_and_first_triggers(queue: Queue):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
     for trigger in triggers:
@@ -28,14 +30,14 @@ async def test_queue_item_contains_its_priority_and_first_triggers(queue: WorkQu
 
 
 @pytest.fixture
-async def at_work(queue: WorkQueue[Any]) -> WorkQueue[Any]:
+async def at_work(queue: Queue) -> Queue:
     """Return a queue whose only key is being reconciled."""
     queue.add("a")
     await queue.get()
     return queue
 
 
-async def test_discard_if_only_drops_a_key_that_only_the_given_causes_added(at_work: WorkQueue[Any]):
+async def test_discard_if_only_drops_a_key_that_only_the_given_causes_added(at_work: Queue):
     at_work.add("a", cause="x")
     at_work.add("a", cause="y")
     assert at_work.discard_if_only("a", {"x", "y", "z"})
@@ -63,8 +65,8 @@ X: dict[str, Any] = {"cause": "x"}
     ],
     ids=str,
 )
-async def test_discard_if_only_keeps_a_key_that_another_cause_or_a_delay_also_added(
-    at_work: WorkQueue[Any], adds: list[dict[str, Any]]
+async def test_discard_if_only_keeps_a_key_that_another_cause_or_delay_added(
+    at_work: Queue, adds: list[dict[str, Any]]
 ):
     for how in adds:
         at_work.add("a", **how)
@@ -74,7 +76,7 @@ async def test_discard_if_only_keeps_a_key_that_another_cause_or_a_delay_also_ad
     assert len(at_work) == 1
 
 
-async def test_discard_if_only_returns_false_when_no_request_came_during_the_reconcile(queue: WorkQueue[Any]):
+async def test_discard_if_only_returns_false_when_no_request_came_during_the_reconcile(queue: Queue):
     queue.add("a", cause="x")
     assert not queue.discard_if_only("a", {"x"})
     assert await queue.get()
@@ -85,7 +87,7 @@ def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, {"name": "test", "controller": "test", **labels})
 
 
-async def test_queue_metrics_count_keys_by_priority_adds_and_retries(queue: WorkQueue[Any], metrics: Metrics):
+async def test_queue_metrics_count_keys_by_priority_adds_and_retries(queue: Queue, metrics: Metrics):
     queue.add("a")
     queue.add("b")
     queue.add("c", priority=Priority.LOW)
@@ -101,9 +103,7 @@ async def test_queue_metrics_count_keys_by_priority_adds_and_retries(queue: Work
     assert sample(metrics, "workqueue_retries_total") == 1
 
 
-async def test_queue_metrics_measure_waiting_from_the_last_request_and_work_of_keys_in_progress(
-    queue: WorkQueue[Any], metrics: Metrics
-):
+async def test_queue_metrics_measure_waiting_and_work_of_keys_in_progress(queue: Queue, metrics: Metrics):
     queue.add("a", after=1)
     await asyncio.sleep(3)
     await queue.get()
@@ -124,7 +124,7 @@ async def test_queue_metrics_measure_waiting_from_the_last_request_and_work_of_k
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(2 + 3)
 
 
-async def test_queue_metrics_show_oldest_key_and_next_retry(queue: WorkQueue[Any], metrics: Metrics):
+async def test_queue_metrics_show_oldest_key_and_next_retry(queue: Queue, metrics: Metrics):
 
     def shown() -> list[float]:
         names = "oldest_key", "next_retry"
@@ -166,7 +166,7 @@ def test_key_backoff_defaults_to_delays_from_5_milliseconds_to_1000_seconds(rng:
     assert 900 <= delays[-1] <= 1000
 
 
-async def released(queue: WorkQueue[Any]) -> list[tuple[str, float]]:
+async def released(queue: Queue) -> list[tuple[str, float]]:
     """Return the keys that become ready within ten seconds, each with its time."""
     keys = []
     with suppress(TimeoutError):
@@ -177,7 +177,7 @@ async def released(queue: WorkQueue[Any]) -> list[tuple[str, float]]:
     return keys
 
 
-async def test_queue_makes_delayed_keys_ready_when_due_with_one_timer(queue: WorkQueue[Any]):
+async def test_queue_makes_delayed_keys_ready_when_due_with_one_timer(queue: Queue):
     loop = asyncio.get_running_loop()
     before = len(loop.timers)
     for key, after in [("c", 3.0), ("a", 1.0), ("b", 2.5)]:
@@ -187,7 +187,7 @@ async def test_queue_makes_delayed_keys_ready_when_due_with_one_timer(queue: Wor
     assert (queue.delayed, len(loop.timers)) == (0, before)
 
 
-async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(queue: WorkQueue[Any]):
+async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(queue: Queue):
     queue.add("late", after=5)
     for number in range(10_000):
         queue.add("busy", after=3600.0 + number)
@@ -246,7 +246,7 @@ def test_ready_items_pop_the_longest_waiting_aged_item_first(ready: ReadyItems[s
     assert [key for key in taken if not key.startswith("high")] == ["normal", "low"]
 
 
-async def test_queue_shut_down_ends_every_get_and_drops_waiting_and_new_keys(queue: WorkQueue[Any]):
+async def test_queue_shut_down_ends_every_get_and_drops_waiting_and_new_keys(queue: Queue):
     queue.add("in progress")
     await queue.get()
     getting = [asyncio.create_task(queue.get()) for _ in range(4)]

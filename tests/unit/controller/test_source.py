@@ -51,6 +51,7 @@ from tests.unit.controller.doubles import (
 pytestmark = pytest.mark.virtual_time
 
 
+Queue = WorkQueue[Request]
 NOW = "2026-11-21T10:00:00Z"
 STATUS = changed()
 EVENTS = {
@@ -118,7 +119,7 @@ FINALIZER_GONE = changed({"deletionTimestamp": NOW, "finalizers": ["a", "b"]}, f
     ],
     ids=["removed", "added", "kind without generations", "finalizer gone", "finalizer gone, not deleted"],
 )
-def test_predicate_accepts_or_rejects_an_event_of_a_deleting_object_or_a_kind_without_generations(
+def test_predicate_result_for_a_deleting_object_or_a_kind_without_generations(
     predicate: Predicate, event: CacheEvent, passes: bool
 ):
     assert predicate(event) is passes
@@ -162,7 +163,7 @@ def test_enqueue_owner_enqueues_a_cluster_scoped_owner_without_namespace():
     assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
 
 
-def test_enqueue_mapped_enqueues_each_object_once_that_its_function_names_before_or_after_a_change():
+def test_enqueue_mapped_enqueues_mapped_objects_once_before_and_after_a_change():
     handler = enqueue_mapped(by_label)
     assert names(handler, added(labels={"foo": "x"})) == ["ns/x"]
     assert names(handler, removed(labels={"foo": "x"})) == ["ns/x"]
@@ -178,7 +179,7 @@ def pods(metrics: Metrics) -> Watched:
 
 
 @asynccontextmanager
-async def running(source: Source, queue: WorkQueue[Request]) -> AsyncIterator[None]:
+async def running(source: Source, queue: Queue) -> AsyncIterator[None]:
     task = asyncio.create_task(source.run(queue))
     await turns()
     yield
@@ -186,7 +187,7 @@ async def running(source: Source, queue: WorkQueue[Request]) -> AsyncIterator[No
     await asyncio.wait([task])
 
 
-async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]]:
+async def drain(queue: Queue) -> list[tuple[str, int, float | None]]:
     items = []
     while len(queue):
         item = await queue.get()
@@ -198,7 +199,7 @@ async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]
 
 
 async def test_kind_source_enqueues_existing_objects_at_low_and_events_at_normal_priority(
-    pods: Watched, queue: WorkQueue[Request]
+    pods: Watched, queue: Queue
 ):
     pods.listed("a", "b")
     pods.synced()
@@ -218,8 +219,8 @@ async def test_kind_source_enqueues_existing_objects_at_low_and_events_at_normal
 
 
 @pytest.mark.parametrize("handler", [enqueue_object, None])
-async def test_kind_source_waits_for_a_late_first_list_and_enqueues_it_at_low_priority_if_it_has_a_handler(
-    pods: Watched, queue: WorkQueue[Request], handler: Handler | None
+async def test_kind_source_waits_for_the_first_list_and_enqueues_it_if_it_has_a_handler(
+    pods: Watched, queue: Queue, handler: Handler | None
 ):
     source = KindSource(pods.informer, handler)
     async with running(source, queue):
@@ -236,9 +237,7 @@ async def test_kind_source_waits_for_a_late_first_list_and_enqueues_it_at_low_pr
         assert len(pods.informer._handlers) == (handler is not None)
 
 
-async def test_kind_source_enqueues_only_events_that_every_predicate_accepts(
-    pods: Watched, queue: WorkQueue[Request]
-):
+async def test_kind_source_enqueues_events_that_every_predicate_accepts(pods: Watched, queue: Queue):
     pods.listed("a")
     pods.synced()
     source = KindSource(pods.informer, enqueue_object, predicates=[desired_state_changed, label_changed])
@@ -255,7 +254,7 @@ async def test_kind_source_enqueues_only_events_that_every_predicate_accepts(
 
 
 async def test_kind_source_enqueues_a_large_cache_in_portions_with_changes_between(
-    pods: Watched, queue: WorkQueue[Request]
+    pods: Watched, queue: Queue
 ):
     pods.listed(*(f"pod-{number:04}" for number in range(2000)), annotations={"filler": "x" * 700})
     pods.synced()
@@ -293,7 +292,7 @@ class Moody:
 
 
 async def test_kind_source_enqueues_an_event_when_a_predicate_raises(
-    pods: Watched, queue: WorkQueue[Request], metrics: Metrics
+    pods: Watched, queue: Queue, metrics: Metrics
 ):
     def broken(event: CacheEvent) -> bool:
         raise RuntimeError("broken")
@@ -306,9 +305,7 @@ async def test_kind_source_enqueues_an_event_when_a_predicate_raises(
     assert failures(metrics, "predicate") == 1
 
 
-async def test_kind_source_retries_a_failed_handler_until_it_succeeds(
-    pods: Watched, queue: WorkQueue[Request], metrics: Metrics
-):
+async def test_kind_source_retries_a_handler_until_it_succeeds(pods: Watched, queue: Queue, metrics: Metrics):
     handler = Moody("a", "listed")
     pods.listed("listed")
     pods.synced()
@@ -326,7 +323,7 @@ async def test_kind_source_retries_a_failed_handler_until_it_succeeds(
     assert failures(metrics, "handler") == 8  # at 0, 1, 3 and 7 s
 
 
-async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched, queue: WorkQueue[Request]):
+async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched, queue: Queue):
     handler = Moody("a")
     pods.put("a", labels={"step": "1"})
     pods.synced()
@@ -351,8 +348,8 @@ async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched,
         assert [name for name, *_ in await drain(queue)] == ["a"]
 
 
-async def test_kind_source_stops_retrying_a_handler_when_the_source_ends_or_every_retry_fails(
-    pods: Watched, queue: WorkQueue[Request], metrics: Metrics
+async def test_kind_source_stops_retrying_a_handler_at_its_end_or_after_14_failures(
+    pods: Watched, queue: Queue, metrics: Metrics
 ):
     handler = Moody("a")
     pods.synced()
@@ -367,8 +364,8 @@ async def test_kind_source_stops_retrying_a_handler_when_the_source_ends_or_ever
         assert len(handler.asked) == 14
 
 
-async def test_ticker_spreads_its_requests_of_low_priority_over_a_tenth_of_the_interval(
-    queue: WorkQueue[Request], rng: random.Random
+async def test_ticker_spreads_low_priority_requests_over_a_tenth_of_the_interval(
+    queue: Queue, rng: random.Random
 ):
     many = [Request("ns", f"{number}") for number in range(1000)]
     async with running(TickerSource(600, lambda: many, jitter=0, rng=rng), queue):
@@ -385,7 +382,7 @@ async def test_ticker_spreads_its_requests_of_low_priority_over_a_tenth_of_the_i
             assert max(later - earlier for earlier, later in itertools.pairwise(times)) < 0.1
 
 
-async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queue: WorkQueue[Request]):
+async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queue: Queue):
     ticks: list[float] = []
 
     def note() -> list[Request]:
@@ -400,7 +397,7 @@ async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queu
     assert max(intervals) - min(intervals) > 20
 
 
-async def test_channel_source_merges_requests_sent_early_at_their_highest_priority(queue: WorkQueue[Request]):
+async def test_channel_source_merges_requests_sent_early_at_their_highest_priority(queue: Queue):
     source = ChannelSource()
     await source.wait_synced()
     source.send(Request("ns", "a"), priority=Priority.LOW)

@@ -161,10 +161,8 @@ def test_makefile_has_the_documented_targets_and_variables(text: str):
 
 
 def test_documented_images_have_the_version_of_this_repository():
-    tags = re.findall(
-        r"(?:operator-manager|petstore):(\d[\w.]*)", " ".join(command.text for command in DOCUMENTED)
-    )
-    assert set(tags) == {VERSION}
+    text = " ".join(command.text for command in DOCUMENTED)
+    assert set(re.findall(r"(?:operator-manager|petstore):(\d[\w.]*)", text)) == {VERSION}
 
 
 NEW = ("apis/hello", "controllers/hello", "controllers/main.py", "tests/test_greeting.py")
@@ -186,9 +184,7 @@ def test_linter_finds_no_problems_in_example_code(example: ExampleOperator, chec
 # tests/integration/test_library.py runs the tests of the first page alone.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
 def test_example_tests_on_the_pages_pass(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
-    )  # the example tests need only one of our plugins
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they need only one of our plugins
     options = ("-c", "/dev/null", f"--rootdir={example.folder}", "-o", "asyncio_mode=auto")
     plugin = ("-p", "pytest_asyncio.plugin")
     example.run("pytest", "-q", "--import-mode=importlib", *options, *plugin, "tests")

@@ -13,8 +13,7 @@ from manager.election.coordinator import ControllerObjects, Leadership, Leadersh
 from manager.util.clock import monotonic as now
 from manager_shards.coordinator import ShardCoordinator
 from tests.support.scripted_wire import Reply
-from tests.unit.election.conftest import Candidate, Participant, permits
-from tests.unit.election.lease_server import LeaseServer, lease_server
+from tests.unit.election.conftest import Candidate, LeaseServer, Participant, lease_server, permits
 
 COUNT = 8
 DATA = "/api/v1/namespaces/default/configmaps/x"

@@ -47,9 +47,7 @@ async def test_leadership_guard_permits_effects_while_the_leader_renews_its_leas
 
 
 @pytest.mark.parametrize("taken", [False, True])
-async def test_leadership_guard_cancels_an_effect_when_the_lease_may_have_expired_or_has_another_holder(
-    election: Election, taken: bool
-):
+async def test_leadership_guard_cancels_an_effect_when_the_lease_is_lost(election: Election, taken: bool):
     first = await election.leader(seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
     if taken:

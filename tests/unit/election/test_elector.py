@@ -19,6 +19,8 @@ from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, S
 from tests.unit.election.conftest import EVERYTHING, LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 from tests.unit.election.program import Leader, Program, program
 
+__all__ = ["program"]
+
 pytestmark = pytest.mark.virtual_time
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
@@ -36,11 +38,8 @@ async def test_first_replica_leads_at_once_and_then_only_renews_once_each_retry_
     assert first.gauge == 0
     await first.lead()
     assert now() < 0.1
-    assert (first.gauge, election.spec["leaseDurationSeconds"], election.spec["leaseTransitions"]) == (
-        1,
-        15,
-        0,
-    )
+    assert first.gauge == 1
+    assert (election.spec["leaseDurationSeconds"], election.spec["leaseTransitions"]) == (15, 0)
     await asyncio.sleep(1)
     before = len(first.wire.requests)
     await asyncio.sleep(120)
@@ -223,9 +222,7 @@ async def test_standby_waits_only_for_the_rest_of_the_lease_when_the_dead_leader
 
 
 @pytest.mark.parametrize("clock", ["", "pod/boot"])
-async def test_standby_takes_over_when_the_leader_is_silent_for_a_lease_duration(
-    election: Election, clock: str
-):
+async def test_standby_takes_over_when_the_leader_is_silent_for_its_lease(election: Election, clock: str):
     first = await election.leader("first", clock=clock)
     second = await election.standby("second", clock=clock)
     await asyncio.sleep(60)
@@ -443,7 +440,7 @@ async def test_elector_release_never_frees_the_lease_of_another_holder(election:
 
 @pytest.mark.parametrize("faults", [("before", "stall"), ("after",)])
 @pytest.mark.parametrize("renewing", [False, True])
-async def test_elector_release_is_repeated_when_its_response_was_lost(
+async def test_elector_release_is_repeated_when_its_answer_was_lost(
     election: Election, faults: tuple[str, ...], renewing: bool
 ):
     first = await election.leader(seconds=60)
@@ -513,6 +510,28 @@ async def test_lease_acquisition_without_response_is_released_at_stop(election: 
     assert first.gauge == 0
 
 
+@pytest.mark.parametrize("claims_again", [False, True])
+async def test_lost_lease_acquisition_is_released_at_stop_after_an_earlier_watch_event(
+    election: Election, claims_again: bool
+):
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
+    first = election.candidate("first")
+    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
+    first.wire.on("GET", LEASES, Unreached())
+    first.start()
+    await asyncio.sleep(0.5)
+    view = first.elector._lock._view
+    assert (view.holder, election.spec["holderIdentity"]) == ("", "first")
+    assert view.lease is not None
+    view.saw(view.lease, now=now())
+    if claims_again:  # and finds another version
+        await asyncio.sleep(0.1)
+        assert len(first.wire.sent("PUT")) == 2
+    await first.elector.release()
+    assert election.spec["holderIdentity"] == ""
+    assert not first.elector.elected.is_set()
+
+
 async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_created(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Reply.status(409, "AlreadyExists", "it exists"))
@@ -521,9 +540,7 @@ async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_cre
     assert 2 < len(first.wire.sent("POST")) < 20
 
 
-async def test_election_ends_with_the_error_of_work_that_failed_to_start(
-    election: Election, monkeypatch: pytest.MonkeyPatch
-):
+async def test_election_ends_with_the_error_of_its_work(election: Election, monkeypatch: pytest.MonkeyPatch):
     def start() -> None:
         raise RuntimeError("it cannot start")
 
@@ -533,9 +550,6 @@ async def test_election_ends_with_the_error_of_work_that_failed_to_start(
         await asyncio.wait_for(first.start(), 30)
     assert [type(each) for each in caught.value.exceptions] == [RuntimeError]
     assert not first.leads
-
-
-__all__ = ["program"]
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -19,8 +19,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, Sent
-from tests.unit.election.conftest import permits
-from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
+from tests.unit.election.conftest import PREFIX, LeaseServer, lease_server, permits
 from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
@@ -106,7 +105,7 @@ async def cluster(authority: trustme.CA) -> AsyncIterator[Cluster]:
         yield Cluster(server, leases)
 
 
-async def test_lease_renewals_continue_during_a_thousand_unanswered_requests(
+async def test_lease_renewals_continue_during_1000_unanswered_requests(
     cluster: Cluster, authority: trustme.CA
 ):
     async with replica(cluster, authority) as (transport, elector):

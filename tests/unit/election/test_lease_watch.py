@@ -78,9 +78,7 @@ def gone(last: Lease) -> Callable[[LeaseObservation, float], object]:
         *(({100: each}, 115) for each in foreign()),
     ],
 )
-def test_lease_observation_returns_the_earliest_acquisition_time(
-    sights: dict[float, Any], claimable_at: float
-):
+def test_lease_observation_has_the_earliest_acquisition_time(sights: dict[float, Any], claimable_at: float):
     seen = view()
     for now, sight in sights.items():
         if isinstance(sight, Lease):

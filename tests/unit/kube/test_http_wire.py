@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -211,20 +210,6 @@ async def test_wire_presents_a_replaced_client_certificate_after_a_rejection(
             assert (await fetch(wire))[0] == 401
             assert (await fetch(wire))[0] == 200
         assert [request.client for request in server.requests] == ["first", "first", "second"]
-
-
-async def test_wire_error_says_that_the_server_closed_the_connection_during_the_handshake(
-    authority: trustme.CA, listener: socket.socket
-):
-    url = url_of(listener, "https")
-    address = re.escape(url.removeprefix("https://"))
-    message = f"^cannot connect to {address}: it closed the connection in the TLS handshake$"
-    async with wire_to(url, authority) as wire:
-        request = asyncio.create_task(fetch(wire))
-        accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
-        accepted.close()
-        with pytest.raises(Unreachable, match=message):
-            await request
 
 
 WRITE = WireRequest("PUT", "/api", {}, b"body")

@@ -364,9 +364,7 @@ async def test_console_pause_ends_when_its_object_is_deleted(serve_pages: ServeP
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
-async def test_console_actions_refuse_foreign_origins_foreign_hosts_and_get(
-    serve_pages: ServePages, action: str
-):
+async def test_console_actions_refuse_foreign_origins_hosts_and_get(serve_pages: ServePages, action: str):
     async with visited(serve_pages) as (world, site):
         for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
             assert (await post(site, f"{PATH}/{action}", Origin=origin))[0] == 403

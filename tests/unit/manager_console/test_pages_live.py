@@ -156,7 +156,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
     return found
 
 
-async def test_console_renders_a_page_once_for_all_tokens_of_a_user_and_then_frees_it(
+async def test_console_renders_a_page_once_per_user_and_then_frees_it(
     collected: list[weakref.ref[Collected]],
 ):
     async with shop() as world:
@@ -223,7 +223,7 @@ STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_search_returns_a_limited_number_of_rows_in_key_order(
+async def test_search_returns_limited_number_of_rows_in_key_order(
     monkeypatch: pytest.MonkeyPatch, state: str
 ):
     foos = [

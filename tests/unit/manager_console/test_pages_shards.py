@@ -24,7 +24,7 @@ from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages
-from tests.unit.election.lease_server import LeaseServer
+from tests.unit.election.conftest import LeaseServer
 from tests.unit.manager_console.test_pages import PAGE, PATH, get, lonely, post
 
 COUNT = 4
@@ -67,44 +67,33 @@ class Part:
         return self.owned.number_of(foo.metadata.uid or "")
 
 
-async def test_object_page_names_the_serving_replica_when_it_holds_the_shard(serve_pages: ServePages):
+@pytest.mark.parametrize("here", [True, False], ids=["on the owner", "on another replica"])
+async def test_object_page_names_the_owning_replica_and_has_actions_only_there(
+    serve_pages: ServePages, here: bool
+):
     async with lonely() as world:
         part = Part(world)
         number = await part.number()
-        part.hold(number)
-        site = await serve_pages(part.console.routes())
-        status, text = await get(site, PATH)
-        assert status == 200
-        assert f"shard {number} of 4, which test holds" in text
-        assert "this replica</span>" in text
-        assert "reconciles the object again when a pod named jack is created" in text
-        assert "Reconcile now" in text
-        assert await post(site, f"{PATH}/reconcile") == (303, PATH)
-        owner = orjson.loads((await get(site))[1])["owners"]
-        assert [(each["controller"], each["holder"], each["here"]) for each in owner] == [
-            ("foo", "test", True)
-        ]
-
-
-async def test_object_page_on_another_replica_names_the_owner_and_offers_no_action(serve_pages: ServePages):
-    async with lonely() as world:
-        part = Part(world)
-        number = await part.number()
-        part.hold(*({*range(COUNT)} - {number}))
+        part.hold(*({number} if here else {*range(COUNT)} - {number}))
         site = await serve_pages(part.console.routes())
         _, text = await get(site, PATH)
-        assert f"shard {number} of 4, which {OTHER} holds" in text
-        assert "another replica</span>" in text
-        assert "may be outdated or missing" in text
-        assert "Reconcile now" not in text
-        assert "reconciles the object again" not in text
-        [controller] = world.manager.controllers
-        assert controller.queue is not None
-        foo = await world.get(Foo, "lonely")
+        assert f"shard {number} of 4, which {'test' if here else OTHER} holds" in text
+        assert f"{'this' if here else 'another'} replica</span>" in text
+        assert ("may be outdated or missing" in text) is not here
+        assert ("Reconcile now" in text) is here
+        assert ("reconciles the object again when a pod named jack is created" in text) is here
+        [owner] = orjson.loads((await get(site))[1])["owners"]
+        assert (owner["controller"], owner["here"]) == ("foo", here)
+        if here:
+            assert await post(site, f"{PATH}/reconcile") == (303, PATH)
+            return
         for action in "reconcile", "pause":
             status, text = await post(site, f"{PATH}/{action}")
             assert status == 409
             assert "ask the replica that does" in text
+        foo = await world.get(Foo, "lonely")
+        [controller] = world.manager.controllers
+        assert controller.queue is not None
         assert not controller.queue.is_paused(foo.key)
         assert len(controller.runs.of(foo.key)) == 1
 
@@ -168,9 +157,7 @@ async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: S
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_console_shows_shard_holders_only_with_the_right_to_the_lease(
-    serve_pages: ServePages, may: bool
-):
+async def test_console_shows_shard_holders_only_with_a_right_to_leases(serve_pages: ServePages, may: bool):
     wire = api_server()
 
     def review(sent: Sent) -> Reply:

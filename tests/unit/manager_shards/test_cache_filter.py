@@ -166,7 +166,7 @@ class TestShardFilter:
             await moments()
             assert told.take() == ["DELETED ns/in-2@12", "ADDED ns/new@21"]
 
-    async def test_informer_drops_a_lost_shard_at_once_and_narrows_its_watch_later(
+    async def test_informer_drops_a_lost_shard_at_once_and_narrows_the_watch_later(
         self, restricted: Informer
     ):
         watch = Stream()
@@ -202,9 +202,7 @@ class TestShardFilter:
             assert self.server.sorts() == ["stream", "watch"]
             assert self.server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_has_no_object_of_a_regained_shard_before_the_shard_is_listed(
-        self, restricted: Informer
-    ):
+    async def test_informer_has_no_object_of_a_regained_shard_before_its_list(self, restricted: Informer):
         self.server.on("list", listed(12, in_shard(1, 12, "other")))
         self.server.on("watch", Stream())
         async with running(restricted):
@@ -219,7 +217,7 @@ class TestShardFilter:
     @pytest.mark.parametrize(
         "answer", [Reply.status(500, "", "no"), listed(9, in_shard(2, 3))], ids=["fails", "is behind"]
     )
-    async def test_informer_lists_all_shards_when_the_list_of_a_new_shard_fails(
+    async def test_informer_lists_all_shards_when_a_list_of_a_shard_fails(
         self, restricted: Informer, answer: Reply
     ):
         self.server.on("list", answer)
@@ -285,9 +283,7 @@ class TestShardFilterChildren:
             self.stream.event("ADDED", child(version=version, **each))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
 
-    async def test_informer_excludes_labels_of_other_shards_and_drops_unlabelled_unowned_objects(
-        self, children: Make
-    ):
+    async def test_informer_excludes_labels_of_other_shards_and_unowned_objects(self, children: Make):
         informer = children(0, 1, label_selector="app=web")
         async with running(informer):
             await moments()
@@ -303,9 +299,7 @@ class TestShardFilterChildren:
             assert len(held(informer)) == 5
             assert "labelSelector" not in self.server.sent("stream")[0].query
 
-    async def test_informer_adds_and_removes_children_when_their_shard_label_changes(
-        self, restricted: Informer
-    ):
+    async def test_informer_adds_and_removes_children_when_a_shard_label_changes(self, restricted: Informer):
         async with watched(restricted) as told:
             self.stream.event("MODIFIED", child("owned", 11, uid=uid_in(1), label=label_in(1)))
             self.stream.event("MODIFIED", child("labelled", 12, uid=uid_in(0)))
@@ -324,9 +318,7 @@ class TestShardFilterChildren:
                 "DELETED ns/labelled@12",
             ]
 
-    async def test_observe_write_caches_a_child_at_once_unless_the_child_is_in_another_shard(
-        self, restricted: Informer
-    ):
+    async def test_observe_write_caches_a_child_at_once_unless_in_another_shard(self, restricted: Informer):
         async with running(restricted):
             await moments()
             restricted.observe_write(encoded(child("new", 11, uid=uid_in(0), label=label_in(0))))

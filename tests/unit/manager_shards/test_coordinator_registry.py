@@ -23,8 +23,7 @@ from tests.support.scripted_wire import (
     Step,
     Unreached,
 )
-from tests.unit.election.conftest import EVERYTHING, NAMESPACE, Participant
-from tests.unit.election.lease_server import LeaseServer, lease_server
+from tests.unit.election.conftest import EVERYTHING, NAMESPACE, LeaseServer, Participant, lease_server
 
 pytestmark = pytest.mark.virtual_time
 LABEL = "example.com/lease"
@@ -123,9 +122,7 @@ async def test_member_that_deletes_many_leases_slowly_stays_a_member(program: Pr
 
 
 @pytest.mark.parametrize("cleans", [True, False])
-async def test_registry_deletes_expired_leases_if_cleaning_but_no_foreign_lease(
-    program: Program, cleans: bool
-):
+async def test_registry_deletes_expired_leases_if_cleaning_but_no_others(program: Program, cleans: bool):
     (a,) = await program.start("a", cleans=cleans)
     (b,) = await program.start("b")
     await b.kill()
@@ -192,7 +189,7 @@ async def test_replica_is_not_a_member_after_a_pause_longer_than_its_lease(progr
 @pytest.mark.parametrize(
     "fault", [lambda: None, LostBefore, LostAfter, Stall, Unreached, lambda: Reply.status(500)]
 )
-async def test_members_stay_the_same_when_at_most_one_renewal_fails(
+async def test_members_stay_the_same_when_one_renewal_fails(
     program: Program, fault: Callable[..., Step | None]
 ):
     a, b = await program.start("a", "b")

@@ -4,21 +4,182 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from manager.controller import Request, Result
-from manager.election.coordinator import LeadershipLost
-from manager.process.manager import CannotStart, Lifespan, Runnable
+from manager.controller import Controller, ControllerOptions, Request, Result
+from manager.election.coordinator import Coordinator, Leadership, LeadershipLost
+from manager.kube.transport import Transport
+from manager.process.manager import STOP_MARGIN, CannotStart, Lifespan, Manager, Runnable
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.watchdog import Watchdog
+from manager.util.program import Program
 from manager_tools.simulation.loop import ThreadHold
+from tests.support.scripted_wire import ScriptedWire
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import now, turns
-from tests.unit.manager_house import House, begin
+from tests.unit.controller.doubles import ManualSource, Reconciler, now, turns
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
+
+
+class FakeElector(Coordinator):
+    """Elects, loses and fails when the test says so."""
+
+    leadership = Leadership()
+    problem: str | None = None
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__()
+        self.elected = asyncio.Event()
+        self.leadership = Leadership(elected=False)
+        self.hands_over = asyncio.Event()
+        self.hands_over.set()
+        self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._notes = notes
+
+    async def run(self) -> None:
+        self._notes.append("election began")
+        electing = asyncio.get_running_loop().create_task(self._elect())
+        try:
+            await self.ending
+        finally:
+            electing.cancel()
+            self._notes.append("election ended")
+
+    async def _elect(self) -> None:
+        await self.elected.wait()
+        self._start_work()
+
+    async def handed_over(self) -> None:
+        await self.hands_over.wait()
+
+    async def release(self) -> None:
+        self._notes.append("released")
+        if not self.ending.done():
+            self.ending.set_result(None)
+        await asyncio.sleep(0)
+
+
+class House:
+    """A manager, and what happened around it, in order."""
+
+    def __init__(self, *, elect: bool = False, grace: float = 30.0, delay: float = 0.0) -> None:
+        self.notes: list[str] = []
+        self.wire = ScriptedWire()
+        self.stop = asyncio.Event()
+        self.elector = FakeElector(self.notes) if elect else None
+        self.rng = random.Random(1)
+        self.watchdog = Watchdog(stop_within=max(grace, delay) + STOP_MARGIN)
+        self.metrics = Metrics()
+        transport = Transport(self.wire, metrics=self.metrics, rng=self.rng, user_agent="test")
+        self.manager = Manager(
+            transport,
+            program=Program("operator-manager", "1"),
+            metrics=self.metrics,
+            rng=self.rng,
+            identity="test",
+            coordinator=self.elector,
+            watchdog=self.watchdog,
+            graceful_shutdown_timeout=grace,
+            shutdown_delay=delay,
+        )
+        flush = self.manager.events.flush
+
+        async def noted_flush(timeout: float) -> bool:
+            self.notes.append("events flushed")
+            return await flush(timeout)
+
+        self.manager.events.flush = noted_flush  # type: ignore[method-assign]
+        self.task: asyncio.Task[None] | None = None
+
+    def runnable(self, name: str, *, leader_only: bool = False) -> None:
+        async def run() -> None:
+            self.notes.append(f"{name} began")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.notes.append(f"{name} ended")
+
+        self.manager.add(Runnable(name, run, leader_only=leader_only))
+
+    def lifespan(self, name: str) -> None:
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[None]:
+            self.notes.append(f"{name} opened")
+            try:
+                yield
+            finally:
+                assert asyncio.current_task() is self.task, "a context ends in the task that opened it"
+                self.notes.append(f"{name} closed")
+
+        self.manager.add(Lifespan(opened))
+
+    def controller(
+        self, name: str, seconds: float = 0.0, *, needs_leader_election: bool = True
+    ) -> tuple[Controller, ManualSource]:
+        """Add a controller whose reconciles take `seconds`."""
+
+        async def act(request: Request) -> Result | None:
+            try:
+                await asyncio.sleep(seconds)
+            except asyncio.CancelledError:
+                self.notes.append(f"{name} cancelled")
+                raise
+            self.notes.append(f"{name} reconciled {request.name}")
+            return None
+
+        source = self.reconciling(name, act, needs_leader_election=needs_leader_election)
+        return self.manager.controllers[-1], source
+
+    def reconciling(
+        self, name: str, act: Callable[[Request], Awaitable[Result | None]], **options: Any
+    ) -> ManualSource:
+        """Add a controller whose reconciles call `act`."""
+        source = ManualSource()
+        self.manager.add(
+            Controller(
+                name,
+                Reconciler(act),
+                [source],
+                options=ControllerOptions(**options),
+                metrics=self.metrics,
+                rng=self.rng,
+            )
+        )
+        return source
+
+    async def start(self, *, elected: bool = False) -> None:
+        """Start it, and wait until nothing more happens by itself."""
+        self.task = asyncio.create_task(self.manager.run(self.stop), name="manager under test")
+        await turns(20)
+        if elected:
+            assert self.elector is not None
+            self.elector.elected.set()
+            await turns()
+
+    async def stopped(self) -> None:
+        """Ask it to stop, and wait for the end, as `ended` does."""
+        self.stop.set()
+        await self.ended()
+
+    async def ended(self) -> None:
+        """Wait for the end; raises what `run` raised. Nothing may be left behind."""
+        assert self.task is not None
+        await asyncio.wait([self.task])
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert left == set()
+        assert self.wire.in_progress == 0
+        self.task.result()
+
+
+async def begin(source: ManualSource) -> None:
+    """Have its controller work on something."""
+    source.add("a")
+    await turns()
 
 
 async def fail_later() -> None:
@@ -50,7 +211,7 @@ def ignoring_cancellation(may_end: asyncio.Event) -> Callable[[Request], Corouti
     return act
 
 
-async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_lifespans_in_order():
+async def test_manager_starts_and_stops_its_runnables_and_lifespans_in_order():
     house = House(elect=True)
     house.lifespan("metrics")
     house.lifespan("channel")
@@ -112,7 +273,7 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     assert now() == pytest.approx(5)
 
 
-async def test_standby_manager_runs_leaderless_work_and_is_ready_until_the_election_has_a_problem():
+async def test_standby_manager_runs_leaderless_work_and_is_ready_without_problem():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -302,9 +463,7 @@ async def test_manager_refuses_two_controllers_with_the_same_name():
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-async def test_manager_keeps_lease_and_logs_no_stop_while_a_reconcile_does_not_end(
-    log_lines: LogLines, in_thread: bool
-):
+async def test_manager_keeps_the_lease_while_a_reconcile_does_not_end(log_lines: LogLines, in_thread: bool):
     house = House(elect=True, grace=5.0)
     hold, may_end = ThreadHold(), asyncio.Event()
 
@@ -398,15 +557,6 @@ async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_runs
     await house.stopped()
 
 
-def add_failing(house: House, error: Exception, *, name: str | None = None) -> None:
-    @asynccontextmanager
-    async def failing() -> AsyncIterator[None]:
-        raise error
-        yield
-
-    house.manager.add(Lifespan(failing, name=name))
-
-
 @pytest.mark.parametrize(
     ("error", "name", "told"),
     [
@@ -417,13 +567,19 @@ def add_failing(house: House, error: Exception, *, name: str | None = None) -> N
         (KeyError("x"), None, "KeyError: 'x'"),
     ],
 )
-async def test_manager_raises_cannot_start_when_a_lifespan_fails_to_open(
+async def test_manager_raises_cannot_start_when_a_lifespan_fails(
     error: Exception, name: str | None, told: str
 ):
     house = House()
     house.lifespan("first")
     house.runnable("helper")
-    add_failing(house, error, name=name)
+
+    @asynccontextmanager
+    async def failing() -> AsyncIterator[None]:
+        raise error
+        yield
+
+    house.manager.add(Lifespan(failing, name=name))
     house.lifespan("last")
     await house.start()
     with pytest.raises(CannotStart) as raised:

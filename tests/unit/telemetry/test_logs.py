@@ -98,9 +98,7 @@ def test_json_format_escapes_unprintable_characters(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("value", "message"), [(3, "got 3"), ("x", "'got %d' % ('x',)")])
-def test_stdlib_record_becomes_a_log_line_even_with_unfit_arguments(
-    output: Output, value: object, message: str
-):
+def test_stdlib_record_becomes_a_log_line_with_unfit_arguments(output: Output, value: object, message: str):
     record = logging.LogRecord("some.library", logging.WARNING, __file__, 1, "got %d", (value,), None)
     [line] = output.logged(lambda: BridgeHandler().handle(record))
     assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": message}
@@ -289,14 +287,11 @@ class Ends:
         )
         self._received = bytearray()
 
-    def read_until(self, end: bytes) -> list[bytes]:
-        while not self._received.endswith(end + b"\n"):
-            self._received += os.read(self.reading, 1 << 20)
-        return bytes(self._received).splitlines()
-
-    def read_until_line(self, beginning: bytes) -> None:
+    def read_until(self, beginning: bytes) -> list[bytes]:
+        """Read up to a line with this beginning, and return all lines so far."""
         while not re.search(rb"^%b.*\n" % beginning, self._received, re.MULTILINE):
             self._received += os.read(self.reading, 1 << 20)
+        return bytes(self._received).splitlines()
 
     def read_rest(self) -> list[bytes]:
         os.set_blocking(self.reading, False)
@@ -335,7 +330,7 @@ def test_stalled_log_reader_blocks_no_task_and_receives_the_number_of_lost_lines
     for line in sent:
         ends.writer.write(line)
     assert not ends.writer.flush(0)
-    ends.read_until_line(b"dropped ")
+    ends.read_until(b"dropped ")
     assert ends.writer.flush(GENEROUS)
     _, *lines = ends.read_rest()
     [told] = [line for line in lines if line.startswith(b"dropped ")]
@@ -353,7 +348,7 @@ def test_line_writer_limits_the_bytes_of_waiting_lines(ends: Ends):
     assert ends.writer.flush(GENEROUS)
     for _ in range(10):
         ends.writer.write(b"y" * (MOST // 2))
-    ends.read_until_line(b"dropped 9 of %d" % (9 * MOST // 2))
+    ends.read_until(b"dropped 9 of %d" % (9 * MOST // 2))
     ends.writer.write(b"and on")
     assert ends.read_until(b"and on")
 

@@ -13,9 +13,7 @@ from manager.telemetry.open_files import Reserve, raised_limit, report_exhaustio
 
 
 @pytest.mark.virtual_time
-async def test_report_exhaustion_of_open_files_logs_at_once_and_then_less_and_less_often(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_report_exhaustion_logs_at_once_and_then_less_and_less_often(monkeypatch: pytest.MonkeyPatch):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:

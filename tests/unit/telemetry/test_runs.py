@@ -71,7 +71,7 @@ ADDED = st.tuples(
 
 
 @given(added=st.lists(ADDED, max_size=150), budget=st.integers(500, 20_000))
-def test_history_keeps_last_records_within_its_budget(
+def test_history_keeps_last_records_in_its_budget(
     added: list[tuple[str, str, int, bool, float]], budget: int
 ):
     history, now = History(budget), 0.0

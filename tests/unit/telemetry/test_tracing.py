@@ -22,7 +22,5 @@ from manager.telemetry.tracing import asking_variable
         ({"OTEL_TRACES_EXPORTER": "console"}, "OTEL_TRACES_EXPORTER"),
     ],
 )
-def test_tracing_variable_is_the_first_standard_variable_that_enables_traces(
-    environ: dict[str, str], asking: str | None
-):
+def test_tracing_variable_is_the_first_that_enables_traces(environ: dict[str, str], asking: str | None):
     assert asking_variable(environ) == asking

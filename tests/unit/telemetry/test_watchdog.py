@@ -78,9 +78,7 @@ def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
 
 
 @pytest.mark.parametrize("late", [LONG, -LONG], ids=["in time", "too late, after a freeze"])
-def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
-    exits: Exits, log_lines: LogLines, late: float
-):
+def test_watchdog_ends_process_at_its_limit_after_last_lines(exits: Exits, log_lines: LogLines, late: float):
     flushed: list[float] = []
     with Watchdog(before_exit=flushed.append) as watchdog:
         limit(watchdog, SOON, late=late)

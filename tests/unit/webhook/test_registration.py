@@ -59,17 +59,3 @@ def registered(role: Role) -> Admission[Any]:
 def test_webhooks_refuse_incomplete_and_duplicate_registrations(registrations: list[Any], why: str):
     with pytest.raises(RegistrationError, match=why):
         Webhooks(registrations)
-
-
-def test_webhooks_are_listed_by_type():
-    admission, other = Admission(Thing), Admission(Lonely)
-    admission.functions["default"] = default
-    admission.functions["validate_create"] = judge
-    other.functions["validate_create"] = judge
-    webhooks = Webhooks([admission, other, complete_conversion()])
-    assert [webhook.name for webhook in webhooks.mutating] == ["mthing-v1.kb.io"]
-    assert [webhook.operations for webhook in webhooks.mutating] == [("CREATE", "UPDATE")]
-    assert [webhook.name for webhook in webhooks.validating] == ["vthing-v1.kb.io", "vlonely-v1.kb.io"]
-    assert [conversion.hub for conversion in webhooks.conversions] == [Thing]
-    assert webhooks
-    assert not Webhooks([])

@@ -20,7 +20,6 @@ import aiohttp
 import orjson
 import pytest
 
-from manager.server.server import CannotServe
 from manager.telemetry.metrics import Metrics
 from manager.tls import served
 from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
@@ -499,13 +498,3 @@ async def test_server_answers_with_a_status_when_a_function_fails_or_is_too_slow
         assert (got, answer["kind"], answer["reason"]) == (status, "Status", reason)
         assert re.search(told, answer["message"])
         assert made.count(status) == 1
-
-
-async def test_server_raises_cannot_serve_when_the_port_is_in_use():
-    async with site() as made:
-        certificate = ServedCertificate(SelfSigned())
-        second = WebhookServer(made.address, (), certificate, metrics=Metrics())
-        told = r"^cannot serve webhooks on 127.* \(--webhook-bind-address\): Address already in use$"
-        with pytest.raises(CannotServe, match=told):
-            await second.run()
-        assert second.problem == f"nothing listens on {made.address} yet"

@@ -72,37 +72,6 @@ def test_pod_grace_period_depends_on_its_node_its_phase_and_the_request(
     assert found("pods").strategy.grace_period(one, asked) == seconds
 
 
-def test_bound_persistent_volume_claim_may_request_more_storage():
-    strategy = found("persistentvolumeclaims").strategy
-    spec = {
-        "accessModes": ["ReadWriteOnce"],
-        "volumeMode": "Filesystem",
-        "storageClassName": "x",
-        "volumeName": "v",
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    old: Json = {
-        "metadata": {"name": "a"},
-        "spec": spec,
-        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
-    }
-    smaller, larger = (
-        strategy.validate_update(
-            {**old, "spec": {**spec, "resources": {"requests": {"storage": size}}}}, old, context()
-        )
-        for size in ("512Mi", "2Gi")
-    )
-    assert larger == []
-    assert [each.text for each in smaller] == ["Forbidden: field can not be less than status.capacity"]
-
-
-def test_pod_with_duplicate_container_ports_gets_a_warning():
-    one = pod(containers=[{"name": name, "image": "a", "ports": [{"containerPort": 80}]} for name in "ab"])
-    assert found("pods").strategy.warnings(one, None) == [
-        "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]"
-    ]
-
-
 CPU = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},

@@ -19,11 +19,6 @@ def condition(cluster: Cluster, kind: str) -> tuple[str, str, str]:
     return cluster.condition(kind, *WEB)
 
 
-def revision_of(obj: dict) -> str:
-    revision: str = obj["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
-    return revision
-
-
 def steps(cluster: Cluster) -> list[tuple]:
     """Return the statuses of the Deployment that a watcher sees."""
     found = []
@@ -104,27 +99,6 @@ async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: 
     assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")} == {"nginx:2"}
 
 
-async def test_rollback_reuses_the_old_replica_set_with_a_new_revision(cluster: Cluster):
-    await cluster.settled("deployments.apps", deployment())
-    for name in ("nginx:2", "nginx:1"):
-        await cluster.patch(*WEB, image(name))
-    assert revision_of(cluster.get(*WEB)) == "3"
-    found = {
-        each["spec"]["template"]["spec"]["containers"][0]["image"]: each
-        for each in cluster.list("replicasets.apps")
-    }
-    assert {name: revision_of(each) for name, each in found.items()} == {"nginx:1": "3", "nginx:2": "2"}
-    history = found["nginx:1"]["metadata"]["annotations"]["deployment.kubernetes.io/revision-history"]
-    assert history == "1"
-
-
-async def test_deployment_keeps_old_replica_sets_up_to_its_history_limit(cluster: Cluster):
-    await cluster.apply("deployments.apps", deployment(revisionHistoryLimit=1))
-    for number in range(2, 6):
-        await cluster.patch(*WEB, image(f"nginx:{number}"))
-    assert len(cluster.list("replicasets.apps")) == 2
-
-
 async def test_recreate_strategy_waits_until_the_old_pods_are_deleted(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment(strategy={"type": "Recreate"}))
@@ -149,27 +123,3 @@ async def test_rollout_without_progress_exceeds_its_deadline(cluster: Cluster):
     assert condition(cluster, "Progressing") == ("False", "ProgressDeadlineExceeded", message)
     assert condition(cluster, "Available")[0] == "True"
     assert cluster.get(*WEB)["status"]["unavailableReplicas"] == 1
-
-
-async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster):
-    await cluster.settled("deployments.apps", deployment())
-    for patch in ({"spec": {"paused": True}}, image("nginx:2"), {"spec": {"replicas": 4}}):
-        await cluster.patch(*WEB, patch)
-    assert condition(cluster, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
-    assert len(cluster.list("replicasets.apps")) == 1
-    assert len(cluster.list("pods")) == 4
-    await cluster.patch(*WEB, {"spec": {"paused": None}})
-    assert condition(cluster, "Progressing")[1] == "NewReplicaSetAvailable"
-    assert len(cluster.list("replicasets.apps")) == 2
-
-
-async def test_recreated_deployment_adopts_its_orphaned_replica_set(cluster: Cluster):
-    await cluster.settled("deployments.apps", deployment())
-    pods = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
-    await cluster.delete(*WEB, propagation="Orphan")
-    (orphan,) = cluster.list("replicasets.apps")
-    assert "ownerReferences" not in orphan["metadata"]
-    await cluster.settled("deployments.apps", deployment())
-    assert {pod["metadata"]["uid"] for pod in cluster.list("pods")} == pods
-    (adopted,) = cluster.list("replicasets.apps")
-    assert adopted["metadata"]["ownerReferences"][0]["uid"] == cluster.get(*WEB)["metadata"]["uid"]

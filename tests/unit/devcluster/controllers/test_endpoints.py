@@ -22,34 +22,6 @@ def web():
     return made
 
 
-async def test_endpoints_and_slices_follow_the_pods_and_are_deleted_with_their_service(
-    cluster: Cluster, web: dict
-):
-    await cluster.apply("services", service())
-    await cluster.settled("deployments.apps", web)
-    pods = {pod["metadata"]["name"]: pod for pod in cluster.list("pods")}
-    endpoints = cluster.get("endpoints", "web")
-    assert endpoints["metadata"]["labels"] == {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
-    (subset,) = endpoints["subsets"]
-    assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
-    assert {each["targetRef"]["name"]: each["ip"] for each in subset["addresses"]} == {
-        name: pod["status"]["podIP"] for name, pod in pods.items()
-    }
-    (found,) = cluster.list("endpointslices.discovery.k8s.io")
-    assert found["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
-    assert found["metadata"]["ownerReferences"][0]["kind"] == "Service"
-    assert found["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
-    assert {each["targetRef"]["name"] for each in found["endpoints"]} == set(pods)
-    assert found["endpoints"][0]["conditions"] == {"ready": True, "serving": True, "terminating": False}
-    await cluster.patch("deployments.apps", "web", {"spec": {"replicas": 0}})
-    assert "subsets" not in cluster.get("endpoints", "web")
-    (found,) = cluster.list("endpointslices.discovery.k8s.io")
-    assert found["endpoints"] is None
-    await cluster.delete("services", "web")
-    assert cluster.get("endpoints", "web") is None
-    assert cluster.list("endpointslices.discovery.k8s.io") == []
-
-
 async def test_endpoints_list_unready_pods_under_not_ready_addresses(cluster: Cluster, web: dict):
     web["spec"]["template"]["metadata"]["annotations"] = {"devcluster.local/never-ready": "true"}
     await cluster.apply("services", service())
@@ -67,27 +39,3 @@ async def test_endpoint_slice_holds_at_most_a_hundred_addresses(cluster: Cluster
     await cluster.settled("deployments.apps", web, 10)
     sizes = [len(each["endpoints"]) for each in cluster.list("endpointslices.discovery.k8s.io")]
     assert sorted(sizes) == [50, 100]
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        ({"minAvailable": 2}, (1, 3, 2, 3)),
-        ({"maxUnavailable": 1}, (1, 3, 2, 3)),
-        ({"minAvailable": "50%"}, (1, 3, 2, 3)),
-        ({"maxUnavailable": "100%"}, (3, 3, 0, 3)),
-        ({"minAvailable": 5}, (0, 3, 5, 3)),
-    ],
-)
-async def test_disruption_budget_counts_the_allowed_disruptions(
-    cluster: Cluster, spec: dict, expected: tuple[int, ...]
-):
-    await cluster.apply("deployments.apps", deployment(replicas=3))
-    spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
-    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}}
-    await cluster.settled("poddisruptionbudgets.policy", {**budget, "spec": spec})
-    status = cluster.get("poddisruptionbudgets.policy", "web")["status"]
-    fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-    assert tuple(status[field] for field in fields) == expected
-    (condition,) = status["conditions"]
-    assert condition["reason"] == ("SufficientPods" if expected[0] else "InsufficientPods")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from devcluster.errors import StatusError
-from tests.unit.devcluster.controllers.conftest import Cluster, pod
+from tests.unit.devcluster.controllers.conftest import Cluster
 
 pytestmark = pytest.mark.virtual_time
 
@@ -42,25 +42,6 @@ async def test_claim_with_a_storage_class_gets_a_new_volume_and_can_be_expanded(
     assert cluster.get(*CLAIM)["status"]["capacity"] == {"storage": "2Gi"}
 
 
-async def test_claim_is_bound_to_the_smallest_volume_that_fits(cluster: Cluster):
-    for name, size in (("small", "500Mi"), ("fits", "2Gi"), ("large", "5Gi")):
-        spec = {
-            "capacity": {"storage": size},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "manual",
-            "persistentVolumeReclaimPolicy": "Retain",
-            "hostPath": {"path": "/tmp"},
-        }
-        volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
-        await cluster.client.create("persistentvolumes", "", volume)
-    await cluster.settle()
-    assert cluster.get("persistentvolumes", "fits", "")["status"]["phase"] == "Available"
-    await cluster.settled("persistentvolumeclaims", claim("manual"))
-    assert cluster.get(*CLAIM)["spec"]["volumeName"] == "fits"
-    await cluster.delete(*CLAIM)
-    assert cluster.get("persistentvolumes", "fits", "")["status"]["phase"] == "Released"
-
-
 @pytest.mark.parametrize(
     ("storage_class", "event"),
     [
@@ -72,18 +53,6 @@ async def test_unbound_claim_reports_the_reason(cluster: Cluster, storage_class:
     await cluster.settled("persistentvolumeclaims", claim(storage_class))
     assert cluster.get(*CLAIM)["status"]["phase"] == "Pending"
     assert list(map(": ".join, cluster.events())) == [event]
-
-
-async def test_deleted_claim_in_use_remains_until_its_pod_is_deleted(cluster: Cluster):
-    await cluster.apply("persistentvolumeclaims", claim())
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    await cluster.settled("pods", pod(volumes=volumes))
-    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
-    await cluster.delete(*CLAIM)
-    assert cluster.get(*CLAIM) is not None
-    await cluster.delete("pods", "p")
-    assert cluster.get(*CLAIM) is None
-    assert cluster.list("persistentvolumes", "") == []
 
 
 async def test_claim_cannot_be_expanded_when_its_storage_class_forbids_it(cluster: Cluster):

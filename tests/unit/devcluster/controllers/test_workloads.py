@@ -88,45 +88,6 @@ async def test_stateful_set_scales_up_in_order_and_down_in_reverse(slow_cluster:
     ]
 
 
-async def test_stateful_set_updates_pods_from_the_last_down_to_the_partition(slow_cluster: Cluster):
-    cluster = slow_cluster
-    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
-    await cluster.settled("statefulsets.apps", stateful_set(updateStrategy=strategy), 10)
-    cluster.seen.clear()
-    await cluster.patch("statefulsets.apps", "s", NEW_IMAGE, 10)
-    assert [each for each in changes(cluster) if each[0] == "-"] == ["-s-2", "-s-1"]
-    assert images(cluster) == ["nginx:1", "nginx:2", "nginx:2"]
-    status = cluster.get("statefulsets.apps", "s")["status"]
-    assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
-    assert status["currentRevision"] != status["updateRevision"]
-    await cluster.patch(
-        "statefulsets.apps", "s", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, 10
-    )
-    status = cluster.get("statefulsets.apps", "s")["status"]
-    assert status["currentRevision"] == status["updateRevision"]
-    assert [each["revision"] for each in cluster.list("controllerrevisions.apps")] in ([1, 2], [2, 1])
-
-
-async def test_stateful_set_creates_claims_and_keeps_them_after_its_deletion(cluster: Cluster):
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "standard",
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    claims = [{"metadata": {"name": "data"}, "spec": claim}]
-    await cluster.settled("statefulsets.apps", stateful_set(replicas=2, volumeClaimTemplates=claims))
-    names = [each["metadata"]["name"] for each in cluster.list("persistentvolumeclaims")]
-    assert names == ["data-s-0", "data-s-1"]
-    assert cluster.get("statefulsets.apps", "s")["status"]["readyReplicas"] == 2
-    assert cluster.events("StatefulSet")[:2] == [
-        ("SuccessfulCreate", "Create Claim data-s-0 Pod s-0 in StatefulSet s success"),
-        ("SuccessfulCreate", "Create Pod s-0 in StatefulSet s successful"),
-    ]
-    await cluster.delete("statefulsets.apps", "s")
-    assert cluster.list("pods") == []
-    assert len(cluster.list("persistentvolumeclaims")) == 2
-
-
 async def test_daemon_set_runs_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster: Cluster):
     cluster = slow_cluster
     spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds")}
@@ -154,23 +115,6 @@ async def test_daemon_set_runs_a_pod_on_each_node_and_replaces_one_at_a_time(slo
     assert cluster.store.version == before
 
 
-async def test_job_completes_with_the_status_of_the_real_controller(slow_cluster: Cluster):
-    cluster = slow_cluster
-    await cluster.settled("jobs.batch", job(completions=2, parallelism=2), 10)
-    status = cluster.get("jobs.batch", "j")["status"]
-    assert [each["type"] for each in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
-    assert status["succeeded"] == 2
-    assert "active" not in status
-    assert status["uncountedTerminatedPods"] == {}
-    pods = cluster.list("pods")
-    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
-    assert not any(pod["metadata"].get("finalizers") for pod in pods)
-    assert cluster.events("Job")[-1] == ("Completed", "Job completed")
-    before = cluster.store.version
-    await asyncio.sleep(10_000)
-    assert cluster.store.version == before
-
-
 async def test_job_fails_when_more_pods_fail_than_its_backoff_limit(cluster: Cluster):
     await cluster.settled("jobs.batch", job("x:crash-loop", backoffLimit=1), 60)
     status = cluster.get("jobs.batch", "j")["status"]
@@ -179,27 +123,3 @@ async def test_job_fails_when_more_pods_fail_than_its_backoff_limit(cluster: Clu
         ("FailureTarget", "BackoffLimitExceeded"),
         ("Failed", "BackoffLimitExceeded"),
     ]
-
-
-async def test_job_is_stopped_at_its_deadline(cluster: Cluster):
-    await cluster.settled("jobs.batch", job("x:never-ready", activeDeadlineSeconds=30), 20)
-    assert cluster.get("jobs.batch", "j")["status"]["active"] == 1
-    await cluster.settle(20)
-    status = cluster.get("jobs.batch", "j")["status"]
-    assert [each["reason"] for each in status["conditions"]] == ["DeadlineExceeded"] * 2
-    assert cluster.list("pods") == []
-
-
-async def test_indexed_job_runs_each_index_once(cluster: Cluster):
-    await cluster.settled("jobs.batch", job(completions=5, parallelism=2, completionMode="Indexed"))
-    status = cluster.get("jobs.batch", "j")["status"]
-    assert (status["succeeded"], status["completedIndexes"]) == (5, "0-4")
-    assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == [f"j-{n}" for n in range(5)]
-
-
-async def test_finished_job_is_deleted_after_its_ttl(cluster: Cluster):
-    await cluster.settled("jobs.batch", job(ttlSecondsAfterFinished=100), 90)
-    assert cluster.get("jobs.batch", "j") is not None
-    await cluster.settle(20)
-    assert cluster.get("jobs.batch", "j") is None
-    assert cluster.list("pods") == []

@@ -123,20 +123,6 @@ async def test_crd_deletion_deletes_an_object_that_is_created_meanwhile(cluster:
     assert cluster.store.get(key()) is None
 
 
-def test_crd_with_a_changed_schema_validates_by_it_at_once(cluster: Cluster):
-    cluster.establish()
-    stored = cluster.store.get(key())
-    assert stored is not None
-    definition = stored.decode()
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] = ["spec"]
-    cluster.store.update(key(), definition)
-    resource = cluster.registry.find("example.com", "v1", "widgets")
-    assert resource is not None
-    new = {"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "a"}}
-    (error,) = resource.strategy.validate_create(new, cluster.context)
-    assert str(error) == "spec: Required value"
-
-
 def test_settle_decodes_no_crds_of_other_groups(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     for group in ("one.example.com", "two.example.com"):
         cluster.establish(group=group)

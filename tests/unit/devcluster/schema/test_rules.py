@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.schema.cel import CelError, CompileError, compile_expression
 from devcluster.schema.cel.types import DYN
-from devcluster.schema.declarations import compile_conversion, declare, escape
+from devcluster.schema.declarations import compile_conversion, declare
 from devcluster.schema.node import parse
 from devcluster.schema.rules import compile_rules
 
@@ -22,21 +22,6 @@ def test_cel_timestamp_of_year_0_is_before_year_1(text: str, is_before: bool):
     assert kind is not None
     program = compile_expression("self < timestamp('0001-01-01T00:00:00Z')", {"self": kind})
     assert program.run({"self": convert(text)}) is is_before
-
-
-@pytest.mark.parametrize(
-    ("name", "escaped"),
-    [
-        ("plain", "plain"),
-        ("a-b.c/d", "a__dash__b__dot__c__slash__d"),
-        ("a__b", "a__underscores__b"),
-        ("namespace", "__namespace__"),
-        ("$x", None),
-        ("1x", None),
-    ],
-)
-def test_cel_property_names_are_escaped(name: str, escaped: str | None):
-    assert escape(name) == escaped
 
 
 def test_deeply_nested_cel_expression_is_refused_without_stack_overflow():
@@ -80,10 +65,3 @@ def test_cel_rule_is_stopped_when_it_exceeds_its_cost_limit():
     assert rules is not None
     (error,) = rules.validate({}).errors
     assert "operation cancelled: actual cost limit exceeded" in str(error)
-
-
-def test_compiled_expression_lists_the_variables_that_it_uses():
-    program = compile_expression(
-        "self.all(oldSelf, oldSelf > 0) && has(request.user)", {"self": DYN, "request": DYN}
-    )
-    assert program.uses == {"self", "request"}

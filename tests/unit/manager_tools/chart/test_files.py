@@ -85,9 +85,8 @@ def test_chart_objects_have_the_name_prefix_and_namespace_of_the_release(chart: 
     assert all(name.startswith("second-") for name in named)
     assert {each["metadata"].get("namespace") for each in made.values()} == {None, "elsewhere"}
     subjects = [subject for each in made.values() for subject in each.get("subjects", ())]
-    assert {(each["name"], each["namespace"]) for each in subjects} == {
-        ("second-controller-manager", "elsewhere")
-    }
+    bound = {(each["name"], each["namespace"]) for each in subjects}
+    assert bound == {("second-controller-manager", "elsewhere")}
     (condition,) = made["ValidatingAdmissionPolicy", "second-manager-limits"]["spec"]["matchConditions"]
     assert "'elsewhere' + ':' + 'second-controller-manager'" in condition["expression"]
     binding = made["ValidatingAdmissionPolicyBinding", "second-manager-limits"]

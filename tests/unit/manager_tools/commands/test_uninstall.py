@@ -13,9 +13,8 @@ from manager_tools.commands.uninstall import _left_of, _print_waiting
 
 def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]) -> str:
     metadata = {"name": "rex", "namespace": "ns", "deletionTimestamp": "x", "finalizers": ["a"]}
-    (tmp_path / "list").write_text(
-        json.dumps({"items": [{"metadata": metadata, "status": {"conditions": [condition]}}]})
-    )
+    rex = {"metadata": metadata, "status": {"conditions": [condition]}}
+    (tmp_path / "list").write_text(json.dumps({"items": [rex]}))
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f"#!/bin/sh\ncat {tmp_path / 'list'}\n")
     kubectl.chmod(0o755)
