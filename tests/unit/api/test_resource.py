@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_serializer
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import (
@@ -230,6 +230,21 @@ def test_resource_take_fills_and_empties_lists_and_maps_of_the_metadata_in_place
         assert (labels, finalizers) == (metadata.get("labels", {}), metadata.get("finalizers", []))
     assert held.metadata.labels is labels
     assert held.metadata.finalizers is finalizers
+
+
+class Sorted(Resource, group="test.example.com", version="v1", plural="sorteds"):
+    spec: list[str] = Field(default_factory=list)
+
+    @field_serializer("spec")
+    def once(self, names: list[str]) -> list[str]:
+        return sorted(set(names))
+
+
+def test_resource_take_replaces_a_list_when_its_json_has_fewer_items():
+    metadata = {"name": "a", "resourceVersion": "1"}
+    held, stored = (Sorted.decode(orjson.dumps({"metadata": metadata, "spec": [each] * 2})) for each in "ba")
+    held.take(stored, sent={})
+    assert held.spec == ["a", "a"]
 
 
 def test_resource_take_replaces_a_long_list_in_linear_time():
