@@ -557,15 +557,6 @@ async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_runs
     await house.stopped()
 
 
-def add_failing(house: House, error: Exception, *, name: str | None = None) -> None:
-    @asynccontextmanager
-    async def failing() -> AsyncIterator[None]:
-        raise error
-        yield
-
-    house.manager.add(Lifespan(failing, name=name))
-
-
 @pytest.mark.parametrize(
     ("error", "name", "told"),
     [
@@ -582,7 +573,13 @@ async def test_manager_raises_cannot_start_when_a_lifespan_fails(
     house = House()
     house.lifespan("first")
     house.runnable("helper")
-    add_failing(house, error, name=name)
+
+    @asynccontextmanager
+    async def failing() -> AsyncIterator[None]:
+        raise error
+        yield
+
+    house.manager.add(Lifespan(failing, name=name))
     house.lifespan("last")
     await house.start()
     with pytest.raises(CannotStart) as raised:
