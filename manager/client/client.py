@@ -81,6 +81,7 @@ from manager.kube.errors import (
     Invalid,
     NoMatch,
     NotFound,
+    ProtocolError,
     ServerError,
 )
 from manager.kube.http_wire import HttpWire
@@ -601,7 +602,10 @@ class Client(CachedReader):
 
     def _record(self, kind: type[Resource], raw: bytes) -> Record:
         """Return the record that a cache would have of an object."""
-        return RecordDecoder(kind.gvk, field_manager=self._cache.managers)(raw)[0]
+        try:
+            return RecordDecoder(kind.gvk, field_manager=self._cache.managers)(raw)[0]
+        except ProtocolError:  # a dry run of a create returns no resourceVersion
+            return Record(ObjectKey("", ""), raw, decoded(kind, raw)["metadata"]["uid"], 0)
 
     async def _owned(self, kind: type[Resource], record: Record) -> Ownership:
         """Decode a record; a large one waits for its turn."""

@@ -169,7 +169,6 @@ def test_make_targets_of_new_project_work_on_a_cluster(
             eventually(is_ready)
         finally:
             running.kill()
-    plane.kubectl("delete", "greetings.v1.hello.acme.test", "--all")
     done(*make, "uninstall", cwd=shop, environ=environ)
     assert brought_by(plane) == set()
 

@@ -13,7 +13,7 @@ from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import consistently, eventually
 from tests.support.walk import Walk, walking
 
-pytestmark = [pytest.mark.oldest, pytest.mark.smoke]
+pytestmark = pytest.mark.oldest
 
 OBJECTS = {
     "foo": ("tutorial.my.domain/v1", "foos", "config/samples/tutorial_v1_foo.yaml"),
@@ -53,6 +53,7 @@ def walk(
         yield walk
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("walk", ["foo"], indirect=True)
 def test_foo_operator_reconciles_each_sample_once_per_event_of_its_pod(walk: SampleWalk):
     def are_happy(**expected: bool) -> None:
@@ -113,6 +114,7 @@ def test_foo_operator_reconciles_each_sample_once_per_event_of_its_pod(walk: Sam
     assert written == 6
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("walk", ["memcached"], indirect=True)
 def test_memcached_operator_runs_scales_and_deletes_its_sample(walk: SampleWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
@@ -153,6 +155,7 @@ def test_memcached_operator_runs_scales_and_deletes_its_sample(walk: SampleWalk)
     eventually(lambda: walk.plane.api.find(deployment_path(walk.namespace, name)) is None)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("walk", ["mysrv"], indirect=True)
 def test_mysrv_operator_writes_each_change_of_its_sample_once(walk: SampleWalk):
     name = "mysrv-sample"

@@ -64,7 +64,8 @@ def objects() -> list[Json]:
 def record_objects(server: Server) -> Json:
     found: Json = {}
     for name, case in object_cases().items():
-        base, sent = _collection(case["resource"]), _typed(case["resource"], case["create"])
+        sent = _typed(case["resource"], case["create"])
+        base = server.collection(sent)
         dry = {"dryRun": "All"}
         if "change" not in case:
             answer = server.ask("POST", base, sent, query=dry)
@@ -97,7 +98,7 @@ def record_rows(server: Server) -> Json:
 
 def _row(server: Server, name: str, case: Json) -> tuple[Json, Json]:
     wanted = _shown_object(name, case)
-    base = _collection(case["resource"])
+    base = server.collection(wanted)
     one = f"{base}/{wanted['metadata']['name']}"
     while True:  # until all of it happens in one second, so that everything has the same age
         delta = server.ask("GET", "/version").at - MOMENT
@@ -157,16 +158,6 @@ def _with_change(old: Json, patch: Json) -> Json:
     new: Json = merge_patch(old, patch)
     new["metadata"].pop("resourceVersion", None)
     return new
-
-
-def _collection(name: str) -> str:
-    resource = RESOURCES[name]
-    base = f"/apis/{resource.api_version}" if resource.group else "/api/v1"
-    return (
-        f"{base}/namespaces/{NAMESPACE}/{resource.plural}"
-        if resource.namespaced
-        else f"{base}/{resource.plural}"
-    )
 
 
 def _typed(name: str, obj: Json) -> Json:

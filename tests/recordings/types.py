@@ -7,19 +7,14 @@ import collections
 import http
 import json
 import re
-import shlex
-import subprocess
 from typing import Any
 
 from tests.recordings import load_answers, load_cases
 from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, Server, fixed
-from tests.support.control_plane import ControlPlane
 
 Json = dict[str, Any]
 
 BODIES, PROTOBUF = "types/bodies", "types/protobuf"
-HEX = re.compile(r"^\t[0-9a-f]{8} ((?: +[0-9a-f]{2})+)", re.MULTILINE)
-KUBECTL_TIMEOUT = 60.0
 LONG_ENOUGH = 1000
 """Versions of so much and more have four digits, as the fixed one."""
 VERSION = "1000"
@@ -37,12 +32,6 @@ def body_cases() -> dict[str, tuple[str, str]]:
         kind = json.loads(body)["kind"]
         count[kind] += 1
         found[f"{kind} {count[kind]}"] = body, mode
-    return found
-
-
-def created() -> list[str]:
-    """Return the commands by which kubectl creates objects."""
-    found: list[str] = load_cases(PROTOBUF)[0]["create"].splitlines()
     return found
 
 
@@ -69,27 +58,7 @@ def record_bodies(server: Server) -> Json:
 
 
 def record_protobuf(server: Server) -> Json:
-    found = {command: _sent(server.plane, command) for command in created()}
-    return found | {name: _given(server, obj) for name, obj in served().items()}
-
-
-def _sent(plane: ControlPlane, command: str) -> Json:
-    """Return the body that kubectl sends, from its log."""
-
-    def run(*flags: str) -> subprocess.CompletedProcess[str]:
-        head, dashes, rest = command.partition(" -- ")
-        words = [*shlex.split(head), *flags, *(["--", *shlex.split(rest)] if dashes else ())]
-        program = [str(plane.kubectl_program()), f"--kubeconfig={plane.kubeconfig}", "create"]
-        return subprocess.run(
-            [*program, *words], capture_output=True, text=True, check=True, timeout=KUBECTL_TIMEOUT
-        )
-
-    log = run("--dry-run=server", "-v=10").stderr
-    body = log.partition('"Request Body" body=<')[2].partition("\n >")[0]
-    encoded = bytes.fromhex("".join(HEX.findall(body)).replace(" ", ""))
-    assert encoded, f"kubectl create {command}: it logs no body in protobuf"
-    obj = json.loads(run("--dry-run=client", "-o", "json").stdout)
-    return {"protobuf": base64.b64encode(encoded).decode(), "object": obj}
+    return {name: _given(server, obj) for name, obj in served().items()}
 
 
 def _given(server: Server, obj: Json) -> Json:

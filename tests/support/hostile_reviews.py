@@ -98,72 +98,39 @@ def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
         "managed fields": pet(metadata=b'{"managedFields":%b}' % members(b'"f:%x":{}', large)),
         "a name without end": pet(metadata=b'{"name":"%b"}' % (b"x" * large)),
     }
-    found: dict[str, tuple[str, bytes]] = {}
-    for name, content in admissions.items():
-        found[f"mutate: {name}"] = (MUTATE, admission(content))
-        found[f"validate: {name}"] = (VALIDATE, admission(content, content))
-        found[f"convert: {name}"] = (
-            CONVERT,
-            conversion(b"[%b]" % content.replace(b"v1beta1", b"v1alpha1", 1)),
-        )
     other = pet(spec=b'"b":1,"a":%b,' % many(b'{"b":0,"a":0}', just * 2))
     same = pet(spec=b'"a":%b,"b":1,' % many(b'{"a":0,"b":0}', just * 2))
-    note = many(b"[]", large).replace(b'"', b'\\"')
+    lists = many(b"[]", large).replace(b'"', b'\\"')
+    note = b'{"annotations":{"petstore.example.com/v1beta1":"{\\"owner\\":%b}"}}' % lists
     tiny = b'{"apiVersion":"%b/v1alpha1","kind":"Pet"}' % _GROUP
-    found |= {
-        "convert: brackets, and then a text without end": (
-            CONVERT,
-            conversion(b"[" * 1_200 + b'"' + b'\\"' * (large // 2)),
-        ),
-        "validate: equal, in another order": (VALIDATE, admission(same, other)),
-        "mutate: groups of a user": (MUTATE, admission(pet(), user=b'{"groups":%b}' % many(b'"a"', 6 * mb))),
-        "mutate: most groups of a user": (
-            MUTATE,
-            admission(pet(), user=b'{"groups":%b}' % many(b'"a"', just * 6)),
-        ),
-        "mutate: extra of a user": (
-            MUTATE,
-            admission(pet(), user=b'{"extra":%b}' % members(b'"%x":[]', just * 4)),
-        ),
-        "mutate: an operation without end": (MUTATE, admission(pet()).replace(b"CREATE", b"C" * large)),
-        "mutate: a uid without end": (
-            MUTATE,
-            admission(pet()).replace(b'"u"', b'"' + b"u" * large + b'"', 1),
-        ),
-        "convert: 4 MB of empty lists": (CONVERT, conversion(many(b"[]", 4 * mb))),
-        "convert: most objects that are none": (CONVERT, conversion(many(b"0", just * 7))),
-        "convert: most objects that say their version": (
-            CONVERT,
-            conversion(many(b'{"apiVersion":""}', 2 * mb)),
-        ),
-        "convert: too many objects, said otherwise": (
-            CONVERT,
-            conversion(many(b'{"\\u0061piVersion":""}', 11 * mb)),
-        ),
-        "convert: most objects that are none, and a long one": (
-            CONVERT,
-            conversion(many(b"0", mb)[:-1] + b',"%b"]' % (b"x" * 10 * mb)),
-        ),
-        "convert: 11 MB of members in one object": (
-            CONVERT,
-            conversion(b"[%b" % tiny[:-1] + b',"a":%b}]' % many(b"000000000", 11 * mb)),
-        ),
-        "convert: most objects": (CONVERT, conversion(many(tiny, 5 * mb))),
-        "convert: space": (CONVERT, conversion(b"[%b]" % (b" " * 11 * mb))),
-        "convert: a text without end": (CONVERT, conversion(b'["%b"]' % (b"\\n" * (11 * mb // 2)))),
-        "convert: a note with lists": (
-            CONVERT,
-            conversion(
-                b"[%b]"
-                % pet(
-                    version=b"v1alpha1",
-                    metadata=b'{"annotations":{"petstore.example.com/v1beta1":"{\\"owner\\":%b}"}}' % note,
-                )
-            ),
-        ),
-        "convert: 500 large objects": (
-            CONVERT,
-            conversion(many(pet(version=b"v1alpha1", spec=b'"a":"%b",' % (b"x" * 30_000)), 11 * mb)),
-        ),
+    mutations = {
+        "groups of a user": admission(pet(), user=b'{"groups":%b}' % many(b'"a"', 6 * mb)),
+        "most groups of a user": admission(pet(), user=b'{"groups":%b}' % many(b'"a"', just * 6)),
+        "extra of a user": admission(pet(), user=b'{"extra":%b}' % members(b'"%x":[]', just * 4)),
+        "an operation without end": admission(pet()).replace(b"CREATE", b"C" * large),
+        "a uid without end": admission(pet()).replace(b'"u"', b'"' + b"u" * large + b'"', 1),
     }
-    return found
+    validations = {"equal, in another order": admission(same, other)}
+    conversions = {
+        "brackets, and then a text without end": b"[" * 1_200 + b'"' + b'\\"' * (large // 2),
+        "4 MB of empty lists": many(b"[]", 4 * mb),
+        "most objects that are none": many(b"0", just * 7),
+        "most objects that say their version": many(b'{"apiVersion":""}', 2 * mb),
+        "too many objects, said otherwise": many(b'{"\\u0061piVersion":""}', 11 * mb),
+        "most objects that are none, and a long one": many(b"0", mb)[:-1] + b',"%b"]' % (b"x" * 10 * mb),
+        "11 MB of members in one object": b"[%b" % tiny[:-1] + b',"a":%b}]' % many(b"000000000", 11 * mb),
+        "most objects": many(tiny, 5 * mb),
+        "space": b"[%b]" % (b" " * 11 * mb),
+        "a text without end": b'["%b"]' % (b"\\n" * (11 * mb // 2)),
+        "a note with lists": b"[%b]" % pet(version=b"v1alpha1", metadata=note),
+        "500 large objects": many(pet(version=b"v1alpha1", spec=b'"a":"%b",' % (b"x" * 30_000)), 11 * mb),
+    }
+    for name, content in admissions.items():
+        mutations[name] = admission(content)
+        validations[name] = admission(content, content)
+        conversions[name] = b"[%b]" % content.replace(b"v1beta1", b"v1alpha1", 1)
+    return {
+        **{f"mutate: {name}": (MUTATE, review) for name, review in mutations.items()},
+        **{f"validate: {name}": (VALIDATE, review) for name, review in validations.items()},
+        **{f"convert: {name}": (CONVERT, conversion(objects)) for name, objects in conversions.items()},
+    }

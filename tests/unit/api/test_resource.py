@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_serializer
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import (
@@ -22,7 +22,7 @@ from manager.api import (
     is_controlled_by,
     recommended_labels,
 )
-from manager.api.model import without_defaults
+from manager.api.model import take_over, without_defaults
 from tests.support.effort import Effort
 
 
@@ -232,6 +232,21 @@ def test_resource_take_fills_and_empties_lists_and_maps_of_the_metadata_in_place
     assert held.metadata.finalizers is finalizers
 
 
+class Sorted(Resource, group="test.example.com", version="v1", plural="sorteds"):
+    spec: list[str] = Field(default_factory=list)
+
+    @field_serializer("spec")
+    def once(self, names: list[str]) -> list[str]:
+        return sorted(set(names))
+
+
+def test_resource_take_replaces_a_list_when_its_json_has_fewer_items():
+    metadata = {"name": "a", "resourceVersion": "1"}
+    held, stored = (Sorted.decode(orjson.dumps({"metadata": metadata, "spec": [each] * 2})) for each in "ba")
+    held.take(stored, sent={})
+    assert held.spec == ["a", "a"]
+
+
 def test_resource_take_replaces_a_long_list_in_linear_time():
     held = batch(status={"steps": [{"name": f"ours-{each}"} for each in range(2_000)]})
     stored = batch(status={"steps": [{"name": f"theirs-{each}"} for each in range(2_000)]})
@@ -427,3 +442,12 @@ def test_unstructured_parse_treats_a_manifest_without_namespace_as_cluster_scope
     assert controller_reference(node, Unstructured.parse(STORED).metadata).kind == "Node"
     with pytest.raises(ValueError, match="metadata"):
         Unstructured.parse({**wire, "metadata": "none"})
+
+
+def test_take_over_updates_a_model_when_it_forbids_extra_fields():
+    class Closed(ApiModel, extra="forbid"):
+        size: int = 0
+
+    held = Closed(size=1)
+    assert take_over(held, Closed(size=2), {"size": 1}, {"size": 1}, {"size": 2}) is held
+    assert held.size == 2

@@ -101,13 +101,22 @@ async def test_assembly_warns_of_webhook_flags_that_prevent_calls_of_the_api_ser
     assert ["give --webhook-bind-address=:9443" in line for line in told] == [True] * warned
 
 
-async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
-    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def reach(monkeypatch: pytest.MonkeyPatch, *problems: NotCalled) -> None:
+    """Let the tests whether the API server reaches this machine fail so in turn, and then succeed."""
+    left = iter(problems)
+
     async def reached(*_: object) -> tuple[BindAddress, str]:
+        if (problem := next(left, None)) is not None:
+            raise problem
         return BindAddress("127.0.0.1", 19443), "https://127.0.0.1:19443"
 
     monkeypatch.setattr(webhooks, "reached_address", reached)
+
+
+async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    reach(monkeypatch)
     assert await assemble({"webhook_local_path": str(tmp_path)}) == (True, [])
 
 
@@ -115,14 +124,7 @@ async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
 async def test_webhooks_start_later_when_the_api_server_was_at_first_too_slow(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log_lines: LogLines
 ):
-    tests = iter([True, True, True, False])
-
-    async def reached(*_: object) -> tuple[BindAddress, str]:
-        if next(tests):
-            raise NotCalled("the API server has called no webhook within 5 s", passing=True)
-        return BindAddress("127.0.0.1", 19443), "https://127.0.0.1:19443"
-
-    monkeypatch.setattr(webhooks, "reached_address", reached)
+    reach(monkeypatch, *[NotCalled("the API server has called no webhook within 5 s", passing=True)] * 3)
     settings = load_settings({"webhook_local_path": str(tmp_path)})
     async with assembled(PROGRAM, settings, (), SettingValues(), (With,)) as manager:
         assert "webhook" not in manager.health.readiness.names
@@ -146,12 +148,7 @@ async def test_webhooks_start_later_when_the_api_server_was_at_first_too_slow(
 async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
 ):
-    tests = iter([True, False])
-
-    async def reached(*_: object) -> tuple[BindAddress, str]:
-        raise NotCalled("it may run in a container", passing=next(tests))
-
-    monkeypatch.setattr(webhooks, "reached_address", reached)
+    reach(monkeypatch, *(NotCalled("it may run in a container", passing=each) for each in (True, False)))
     async with assembled(PROGRAM, load_settings({}), (), SettingValues(), (With,)) as manager:
         later = {each.name: each for each in manager._runnables}
         await later["webhooks"].run()

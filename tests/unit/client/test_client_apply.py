@@ -287,6 +287,14 @@ async def test_apply_dry_run_migrates_no_managed_fields_and_is_not_remembered(sc
     assert [(sent.query["dryRun"], sent.query["force"]) for sent in scene.patches] == [("All", "true")] * 2
 
 
+async def test_apply_dry_run_returns_a_created_object_without_a_resource_version(scene: Scene):
+    metadata = {name: value for name, value in METADATA.items() if name != "resourceVersion"}
+    scene.there(Reply.status(404, "NotFound"))
+    scene.wire.on("POST", COLLECTION, Reply.json({"metadata": metadata, "spec": {"replicas": 1}}))
+    came = await scene.apply(WANTED, dry_run=True)
+    assert (came.outcome, came.object.spec) == (Outcome.CREATED, {"replicas": 1})
+
+
 GARBLED: list[Step] = [
     Reply(200, b'{"metadata": {"uid": "u", "hunter2'),
     Reply(200, b"[" * 100_000),
@@ -375,7 +383,7 @@ async def test_apply_raises_protocol_error_when_owner_references_are_malformed(s
     owners = [{"controller": True, "name": 5, "kind": "hunter2"}]
     scene.there(Reply.json({"metadata": {**METADATA, "ownerReferences": owners}}))
     owner = Deployment(metadata=ObjectMeta(name="owner", namespace="team", uid="o"), spec={})
-    with pytest.raises(ProtocolError, match=r"^not a Deployment object: Expected `str`, got `int`"):
+    with pytest.raises(ProtocolError, match=r"^not a Deployment object$"):
         await scene.apply(WANTED, owner=owner)
 
 

@@ -13,22 +13,16 @@ from manager_kinds.core_v1 import ConfigMap, Pod
 
 
 class PartSpec(ApiModel):
-    """A part of a spec."""
-
     host_name: str = ""
 
 
 class SiteSpec(ApiModel):
-    """Spec of a site."""
-
     replicas: int = 1
     parts: list[PartSpec] = Field(default_factory=list)
 
 
 @crd()
 class Site(Resource, group="test.example.com", version="v1", plural="sites"):
-    """A site."""
-
     spec: SiteSpec = Field(default_factory=SiteSpec)
 
 

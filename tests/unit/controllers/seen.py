@@ -48,16 +48,13 @@ class Seen:
         return self.reconciles - reconciles, self.writes - writes
 
     async def create(self, name: str, spec: Any, **metadata: Any) -> None:
-        """Create an object of its kind."""
         body = {"metadata": {"name": name, **metadata}, "spec": spec}
         await self.api.create(self.resource, NAMESPACE, body)
 
     async def patch(self, name: str, **changes: Any) -> None:
-        """Change an object of its kind."""
         await self.api.patch(self.resource, NAMESPACE, name, changes)
 
     def status(self, name: str) -> Object:
-        """Return the object's status as stored."""
         found = self.api.peek(self.resource, NAMESPACE, name)
         assert found is not None
         return found.get("status", {})

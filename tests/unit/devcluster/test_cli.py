@@ -43,7 +43,7 @@ def test_devcluster_command_error_names_a_wrong_flag(
     assert named in capsys.readouterr().err
 
 
-def test_up_help_shows_the_default_of_each_flag_with_a_value(capsys: pytest.CaptureFixture[str]):
+def test_up_command_help_shows_the_default_of_each_flag_with_a_value(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit, match="0"):
         main(["up", "--help"])
     _, *flags = re.split(r"\n  --", capsys.readouterr().out)
@@ -76,7 +76,9 @@ def test_up_command_reports_a_file_that_cannot_be_written_in_one_line(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_up_prints_its_kubeconfig_and_stops_cleanly_on_a_signal(number: signal.Signals, tmp_path: Path):
+def test_up_command_prints_its_kubeconfig_and_stops_cleanly_on_a_signal(
+    number: signal.Signals, tmp_path: Path
+):
     command = [sys.executable, "-m", "devcluster", "up", "--kubeconfig", str(tmp_path / "config")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -37,13 +37,13 @@ async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[i
         return response.status, await response.json()
 
 
-async def test_user_without_a_role_is_forbidden_to_list_pods(tmp_path: Path):
+@pytest.mark.parametrize("certificate", [False, True], ids=["token", "certificate"])
+async def test_user_kubeconfig_authenticates_a_user_without_rights(certificate: bool, tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
-        for certificate in (False, True):
-            kubeconfig = cluster.user_kubeconfig("bob", ("team",), certificate=certificate)
-            status, answer = await get(kubeconfig, "/api/v1/pods", tmp_path)
-            assert status == 403
-            assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
+        kubeconfig = cluster.user_kubeconfig("bob", ("team",), certificate=certificate)
+        status, answer = await get(kubeconfig, "/api/v1/pods", tmp_path)
+    assert status == 403
+    assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
 
 
 async def test_temporary_cluster_accepts_its_administrator_and_leaves_no_files(tmp_path: Path):
@@ -86,16 +86,10 @@ async def test_cluster_overwrites_its_own_kubeconfig(tmp_path: Path):
             assert written == cluster.kubeconfig
 
 
-async def test_occupied_port_raises_os_error():
+async def test_cluster_start_raises_os_error_when_its_port_is_occupied():
     async with DevCluster(controllers=False) as first:
         with pytest.raises(OSError, match="Address already in use"):
             await DevCluster(port=first.port, controllers=False).start()
-
-
-def test_background_cluster_serves_callers_without_an_event_loop():
-    with BackgroundCluster(port=None, controllers=False) as background:
-        namespace = background.run(background.cluster.client.get("namespaces", "", "default"))
-    assert namespace["status"]["phase"] == "Active"
 
 
 def test_background_cluster_raises_the_error_of_a_failed_start(tmp_path: Path):

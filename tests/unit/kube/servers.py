@@ -1,11 +1,7 @@
 """Local HTTP servers for behaviour of real connections: keep-alive, resets, incomplete responses.
 
-    async with LocalServer(authority) as server:
-        server.answer = lambda request: Answer(b"hello")
-        ...connect to server.url...
-
-Every request is kept in `server.requests`; `server.connections` counts the connections accepted. The other
-one answers byte for byte what a test says:
+`LocalServer` gives each request to its `answer`, keeps the request in `requests`, and counts `connections`.
+`ScriptedServer` answers byte for byte what a test says:
 
     async with ScriptedServer() as script, wire_to(script.url) as wire:
         script.answers = [OK, None]

@@ -18,23 +18,17 @@ from manager_tools.testing import World, operated
 
 
 class GreetingStatus(ApiModel):
-    """Status of a greeting."""
-
     text: str = ""
     observed_generation: int | None = None
     conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
 
 
 class GreetingSpec(ApiModel):
-    """Spec of a greeting."""
-
     name: str = "you"
 
 
 @crd()
 class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
-    """A greeting."""
-
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 
@@ -43,8 +37,6 @@ class Greeting(Resource, group="test.example.com", version="v1", plural="greetin
 class WideGreeting(
     Resource, group="test.example.com", version="v1", plural="widegreetings", namespaced=False
 ):
-    """A greeting to all."""
-
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 

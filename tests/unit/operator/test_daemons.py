@@ -53,14 +53,11 @@ class Noting(Operator[Greeting]):
 
     @classmethod
     def take(cls) -> list[str]:
-        """Return the new notes."""
         new, cls.log[:] = list(cls.log), []
         return new
 
 
 class Following(Noting):
-    """Notes cleanups, too."""
-
     name = "following"
 
     async def cleanup(self, greeting: Greeting, ctx: Context) -> None:

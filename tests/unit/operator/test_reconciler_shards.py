@@ -87,8 +87,6 @@ class Copying(Operator[Secret]):
 
 
 class Peer:
-    """A replica."""
-
     def __init__(self, wire: Wire, identity: str, operator: type[Copying]) -> None:
         metrics, rng = Metrics(), random.Random(identity)
         self.transports = [Transport(wire, metrics=metrics, rng=rng, user_agent="test")]
@@ -136,8 +134,6 @@ class Peer:
 
 
 class Peers:
-    """Replicas on one cluster."""
-
     def __init__(self, cluster: DevCluster, operator: type[Copying]) -> None:
         self.cluster = cluster
         self.operator = operator

@@ -313,8 +313,6 @@ async def test_operator_waits_for_enqueues_the_waiting_object_on_any_event_of_th
 
 async def test_add_controller_returns_none_for_an_operator_with_webhooks_only(host: Host):
     class WebhookOnly(Operator[Foo]):
-        """Operator with webhooks only."""
-
         @webhook.validate_create
         async def accept(self, foo: Foo, request: AdmissionRequest) -> None: ...
 

@@ -18,31 +18,19 @@ from manager_tools.testing import VirtualClock, operated
 
 
 class JourneySpec(ApiModel):
-    """Spec with the destination."""
-
     to: str = "Rome"
-    """The place."""
     by: Annotated[dict[str, Any] | None, preserve_unknown()] = None
-    """The means."""
     note: str = ""
-    """Anything else."""
 
 
 class JourneyStatus(Status, conditions={"Progressing": "it is on its way", "Degraded": "it has failed"}):
-    """Status with the current place."""
-
     trip: StepsStatus = Field(default_factory=StepsStatus)
-    """The trip."""
 
 
 @crd()
 class Journey(Resource, group="trips.example.com", version="v1", plural="journeys"):
-    """A journey."""
-
     spec: JourneySpec = Field(default_factory=JourneySpec)
-    """Spec with the destination."""
     status: JourneyStatus = Field(default_factory=JourneyStatus)
-    """Status with the current place."""
 
 
 class JourneyOperator(Operator[Journey]):

@@ -18,7 +18,6 @@ from manager.webhook import JsonObject, Refused, spec_and_annotations
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import BadReview, TooCostly, Unanswered
 from manager.webhook.registration import Conversion
-from tests.support.effort import turns_of_others
 from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
 
@@ -222,11 +221,6 @@ async def test_conversion_fails_for_a_version_or_kind_without_a_function(version
 )
 async def test_conversion_fails_for_a_value_that_is_not_an_object(versions: Versions, odd: Any):
     assert (await versions.fail("v2", thing(), odd)).startswith("one of the objects cannot be read: ")
-
-
-async def test_conversion_yields_to_the_loop_during_a_long_review(versions: Versions):
-    converting = versions.convert("v2", *(thing(f"t{i}") for i in range(2000)))
-    assert await turns_of_others(converting) > 10
 
 
 @pytest.mark.virtual_time

@@ -147,12 +147,10 @@ class World:
         await self.settle()
 
     async def create_site(self, **spec: Any) -> None:
-        """Create the site without its namespace."""
         spec.setdefault("sqlrootpassword", "in-the-open")
         await self.api.create(SITES, self.namespace, {"metadata": {"name": "site"}, "spec": spec})
 
     async def change(self, **spec: Any) -> None:
-        """Change the site's spec, as a user does."""
         await self.api.patch(SITES, self.namespace, "site", {"spec": spec})
 
     def process(self, fate: Fate | None = None) -> Process:

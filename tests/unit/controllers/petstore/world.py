@@ -120,7 +120,6 @@ class ApiServer:
 
     @property
     def history(self) -> range:
-        """Return all past versions."""
         return range(self._begun, self.storage.version + 1)
 
     def get(self, key: ObjectKey) -> Pet:
@@ -148,7 +147,6 @@ class ApiServer:
         return key
 
     def edit(self, key: ObjectKey, **patch: Any) -> None:
-        """Apply a merge patch."""
         after = merge_patch(self.pets[key], patch)
         self.storage.update(_stored(key), after)
         if "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers"):

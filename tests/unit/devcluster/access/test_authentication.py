@@ -20,27 +20,35 @@ POD: Object = {
     "metadata": {"name": "p", "namespace": "a", "uid": "pod-uid"},
     "spec": {"serviceAccountName": "robot", "nodeName": "n"},
 }
+BOUND = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}, "expirationSeconds": 600}
 
 
 class World:
+    """A service account with a pod, and their tokens."""
+
     def __init__(self) -> None:
         self.time = 1_800_000_000.0
-        self.clock = Clock(lambda: self.time)
         self.store = Store()
-        self.authorizer = RbacAuthorizer(self.store)
-        self.tokens = ServiceAccountTokens(self.store, self.clock, random.Random(1))
-        self.authenticator = Authenticator(
-            self.authorizer, self.tokens, lambda _: Attributes(verb="list", resource="pods")
-        )
         self.store.create(Key("", "serviceaccounts", "a", "robot"), ACCOUNT)
+        self.store.create(Key("", "pods", "a", "p"), POD)
+        self._tokens = self._issuer()
+        self._authenticator = Authenticator(
+            RbacAuthorizer(self.store), self._tokens, lambda _: Attributes(verb="list", resource="pods")
+        )
 
-    def ask(self, token: str = "") -> User:
-        given = {"authorization": f"Bearer {token}"} if token else {}
-        return self.authenticator.authenticate(ApiRequest(method="GET", path="/", headers=given))
+    def _issuer(self) -> ServiceAccountTokens:
+        return ServiceAccountTokens(self.store, Clock(lambda: self.time), random.Random(1))
 
-    def token(self, **spec: Any) -> str:
-        answer = self.tokens.issue(ACCOUNT, {"kind": "TokenRequest", "spec": spec})
-        return str(answer["status"]["token"])
+    def authenticate(self, token: str) -> User:
+        headers = {"authorization": f"Bearer {token}"}
+        return self._authenticator.authenticate(ApiRequest(method="GET", path="/", headers=headers))
+
+    def token(self, *, of_another_key: bool = False, **spec: Any) -> str:
+        tokens = self._issuer() if of_another_key else self._tokens
+        return str(tokens.issue(ACCOUNT, {"kind": "TokenRequest", "spec": spec})["status"]["token"])
+
+    def pass_a_second(self) -> None:
+        self.time += 1
 
 
 @pytest.fixture
@@ -48,50 +56,28 @@ def world() -> World:
     return World()
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
-        "ä.ö.ü",
-        lambda world: ServiceAccountTokens(world.store, world.clock, random.Random(1)).issue(ACCOUNT, {})[
-            "status"
-        ]["token"],
-    ],
-    ids=["not ASCII", "another key"],
-)
-def test_token_is_refused_when_it_was_not_issued_by_the_server(world: World, token: Any):
+@pytest.mark.parametrize("text", ["ä.ö.ü", None], ids=["not ASCII", "another key"])
+def test_authenticator_refuses_a_token_that_the_server_has_not_issued(world: World, text: str | None):
     with pytest.raises(StatusError) as caught:
-        world.ask(token(world) if callable(token) else token)
+        world.authenticate(text or world.token(of_another_key=True))
     assert (caught.value.code, caught.value.message) == (401, "Unauthorized")
-
-
-def test_certificate_names_user_and_groups_and_is_identified_by_its_fingerprint(world: World):
-    subject = {"CN": ["ann"], "O": ["one", "two"], "X509SHA256": ["12ab"]}
-    user = world.authenticator.authenticate(ApiRequest(method="GET", path="/", client_certificate=subject))
-    assert (user.name, user.groups) == ("ann", ("one", "two", "system:authenticated"))
-    assert user.extra == {"authentication.kubernetes.io/credential-id": ("X509SHA256=12ab",)}
-
-
-def later(world: World) -> None:
-    world.time += 1
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        later,
+        World.pass_a_second,
         lambda world: world.store.delete(Key("", "serviceaccounts", "a", "robot")),
         lambda world: world.store.delete(Key("", "pods", "a", "p")),
     ],
     ids=["time", "account", "pod"],
 )
-def test_pod_token_is_refused_when_it_expires_or_its_account_or_pod_is_deleted(
+def test_authenticator_refuses_a_pod_token_when_it_expires_or_its_account_or_pod_is_deleted(
     world: World, end: Callable[[World], object]
 ):
-    world.store.create(Key("", "pods", "a", "p"), POD)
-    pod = {"apiVersion": "v1", "kind": "Pod", "name": "p"}
-    token = world.token(boundObjectRef=pod, expirationSeconds=600)
+    token = world.token(**BOUND)
     world.time += 599
-    assert world.ask(token).extra["authentication.kubernetes.io/pod-name"] == ("p",)
+    assert world.authenticate(token).extra["authentication.kubernetes.io/pod-name"] == ("p",)
     end(world)
     with pytest.raises(StatusError):
-        world.ask(token)
+        world.authenticate(token)

@@ -8,7 +8,7 @@ GROUP = "rbac.authorization.k8s.io"
 BOB = User("bob", ("system:authenticated", "team"))
 
 
-def test_role_change_takes_effect_at_once():
+def test_rbac_role_change_takes_effect_at_once():
     """The conversations with the real server wait for it, and so would not see a delay here."""
     store = Store()
     authorizer = RbacAuthorizer(store)

@@ -49,7 +49,7 @@ def api(disk: SlowDisk) -> Api:
 
 
 @pytest.mark.parametrize("path", [f"{CONFIG_MAPS}/a", CONFIG_MAPS])
-async def test_read_waits_until_earlier_writes_are_durable(api: Api, disk: SlowDisk, path: str):
+async def test_api_read_waits_until_earlier_writes_are_durable(api: Api, disk: SlowDisk, path: str):
     async with asyncio.TaskGroup() as tasks:
         creating = tasks.create_task(api.ask("POST", CONFIG_MAPS, config_map("a")))
         await asyncio.sleep(0)
@@ -77,7 +77,7 @@ async def test_watch_delivers_only_durable_writes(api: Api, disk: SlowDisk, vers
     await lines.aclose()
 
 
-async def test_read_succeeds_when_the_journal_fails(api: Api, disk: SlowDisk):
+async def test_api_read_succeeds_when_the_journal_fails(api: Api, disk: SlowDisk):
     disk.failure = JournalFailed("no space left")
     assert (await api.ask("POST", CONFIG_MAPS, config_map("a"))).status == 500
     assert (await api.ask("GET", f"{CONFIG_MAPS}/a")).status == 200

@@ -13,7 +13,7 @@ async def scrape(api: Api) -> Samples:
     return Samples(answer.body.decode())
 
 
-async def test_request_metrics_have_the_labels_of_the_real_server(api: Api):
+async def test_metrics_of_requests_have_the_labels_of_the_real_server(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=All", config_map("b"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=Some", config_map("b"))
@@ -76,25 +76,18 @@ async def test_metrics_count_a_watch_when_it_ends(api: Api):
     assert after.value("apiserver_request_total", scope="namespace", code="200", **labels) == 2
 
 
-async def test_metrics_contain_durations_sizes_and_requests_in_flight(api: Api):
+async def test_metrics_measure_requests_and_count_stored_objects_and_deprecated_versions(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     for _ in range(3):
         await api.ask("GET", f"{CONFIG_MAPS}/a")
+    await api.ask("GET", "/api/v1/endpoints")
     found = await scrape(api)
     reads = {**OF_CONFIG_MAPS, "verb": "GET", "scope": "resource"}
-    assert found.value("apiserver_request_duration_seconds_count", **reads) == 3
     assert found.value("apiserver_request_duration_seconds_bucket", le="60", **reads) == 3
     assert 0 < found.value("apiserver_request_duration_seconds_sum", **reads) < 3
     assert found.value("apiserver_response_sizes_bucket", le="1000", **reads) == 3
     assert found.select("apiserver_response_sizes_count", verb="POST") == []
     assert found.value("apiserver_current_inflight_requests", request_kind="readOnly") == 1
-    assert found.value("apiserver_current_inflight_requests", request_kind="mutating") <= 1
-
-
-async def test_metrics_count_stored_objects_and_requests_of_deprecated_versions(api: Api):
-    await api.ask("POST", CONFIG_MAPS, config_map("a"))
-    await api.ask("GET", "/api/v1/endpoints")
-    found = await scrape(api)
     assert found.value("apiserver_storage_objects", resource="configmaps") == 1
     assert found.select("apiserver_storage_objects", resource="deployments.apps")[0].value == 0
     assert found.value("apiserver_resource_objects", group="", resource="configmaps") == 1

@@ -136,7 +136,7 @@ async def test_exec_is_cancelled_when_the_client_disconnects(person: Person):
     await asyncio.wait_for(ended.wait(), 10)
 
 
-async def test_attach_connects_to_the_main_process_of_the_container(person: Person):
+async def test_pod_attach_connects_to_the_main_process_of_the_container(person: Person):
     seen: list[Process] = []
 
     async def run(process: Process) -> int:

@@ -68,15 +68,6 @@ async def test_watch_sends_a_bookmark_and_ends_after_its_timeout(api: Api):
     assert await lines.ended()
 
 
-@pytest.mark.virtual_time
-async def test_watch_from_a_future_version_sends_no_events(api: Api):
-    lines = await api.watch(
-        f"{CONFIG_MAPS}?watch=1&timeoutSeconds=3&resourceVersion=999&allowWatchBookmarks=true"
-    )
-    await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
-    assert await lines.ended()
-
-
 async def test_watch_response_that_is_never_read_leaves_no_watch_in_the_store(api: Api):
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     await lines.aclose()

@@ -2,41 +2,10 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 
-from devcluster.api.syntax import describe, is_too_deep, parse_yaml, read_json
+from devcluster.api.syntax import parse_yaml
 from tests.unit.devcluster.api.conftest import Api
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [(b"", "unexpected end of JSON input"), (b"[" * 20_000, "exceeded max depth")]
-)
-def test_broken_json_is_described_as_go_does(text: bytes, expected: str):
-    assert describe(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        (b'"a\xffb"', "a\ufffdb"),
-        (b'"\xe2\x82"', "\ufffd\ufffd"),
-        (b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd"),
-        (b'"\xc0\xaf"', "\ufffd\ufffd"),
-        (b'"\xf0\x9f\x98x"', "\ufffd\ufffd\ufffdx"),
-    ],
-    ids=repr,
-)
-def test_read_json_replaces_invalid_bytes_as_the_real_server_does(text: bytes, read: str):
-    document, stood_for = read_json(text)
-    assert document == read
-    assert orjson.loads(stood_for) == read
-
-
-@pytest.mark.parametrize("text", [b"", b"{", b'"\xff', rb'"\ud800', rb'"\ud8"', b'{"a": nul}'])
-def test_read_json_refuses_malformed_json(text: bytes):
-    with pytest.raises(orjson.JSONDecodeError):
-        read_json(text)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +35,6 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 def nested(levels: int) -> bytes:
     return b'{"metadata":{"name":"a"},"x":' + b"[" * levels + b"]" * levels + b"}"
-
-
-def test_is_too_deep_accepts_wide_documents_and_refuses_deep_documents():
-    wide = orjson.dumps({str(number): {"a": [{}]} for number in range(1000)})
-    assert not is_too_deep(orjson.loads(wide), wide)
-    deep = nested(250)
-    assert is_too_deep(orjson.loads(deep), deep)
 
 
 @pytest.mark.parametrize("levels", [250, 2000])

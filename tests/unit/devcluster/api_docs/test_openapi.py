@@ -110,7 +110,7 @@ def test_openapi_v2_leaves_out_keywords_that_it_does_not_support(openapi: OpenAp
     assert port == {"type": "string", "format": "int-or-string"}
 
 
-def test_changed_crd_changes_only_the_hash_of_its_own_openapi_document(openapi: OpenApi, registry: Registry):
+def test_openapi_hash_changes_only_for_the_group_whose_crd_changes(openapi: OpenApi, registry: Registry):
     before = read(openapi, "/openapi/v3")["paths"]
     changed = {"type": "object", "description": "Another thing."}
     registry.add(custom(schema=Schema(type="object", source=changed)))

@@ -45,6 +45,17 @@ class Cluster:
         plural, _, group = resource.partition(".")
         return [stored.decode() for stored in self.store.select(group, plural, namespace)]
 
+    def status(self, pod: str = "p") -> dict:
+        found = self.get("pods", pod)
+        assert found is not None
+        status: dict = found["status"]
+        return status
+
+    def container(self, pod: str = "p") -> dict:
+        """Return the status of the pod's first container."""
+        container: dict = self.status(pod)["containerStatuses"][0]
+        return container
+
     def events(self, kind: str = "") -> list[tuple[str, str]]:
         return [
             (event["reason"], event["message"])

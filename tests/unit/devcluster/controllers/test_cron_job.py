@@ -64,10 +64,3 @@ async def test_cron_job_with_an_unknown_time_zone_reports_it(cluster: Cluster):
     await cluster.settled("cronjobs.batch", cron(timeZone="Moon/Crater"), 2 * MINUTE)
     assert not cluster.list("jobs.batch")
     assert ("UnknownTimeZone", "invalid timeZone: Moon/Crater") in cluster.events("CronJob")
-
-
-async def test_cron_job_deletion_deletes_its_jobs(cluster: Cluster):
-    await cluster.settled("cronjobs.batch", cron(), MINUTE + 5)
-    assert cluster.list("jobs.batch")
-    await cluster.delete("cronjobs.batch", "c", propagation="Background")
-    assert not cluster.list("jobs.batch")

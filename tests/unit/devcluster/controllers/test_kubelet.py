@@ -74,7 +74,7 @@ async def test_pod_fails_as_its_image_or_annotation_requests(
     cluster: Cluster, asked: dict, phase: str, waiting: str | None
 ):
     await cluster.settled("pods", pod(**asked))
-    status = cluster.get("pods", "p")["status"]
+    status = cluster.status()
     assert (status["phase"], cluster.condition("Ready")[:2]) == (phase, ("False", "ContainersNotReady"))
     assert status["containerStatuses"][0]["state"].get("waiting", {}).get("reason") == waiting
     if waiting is None and "annotations" in asked:
@@ -106,9 +106,7 @@ async def test_deleted_pod_is_terminating_until_its_containers_have_stopped(
 
 
 @pytest.mark.parametrize(("grace", "seconds"), [(30, 10), (4, 4)])
-async def test_every_deleted_pod_terminates_gracefully_when_the_cluster_option_is_set(
-    grace: int, seconds: int
-):
+async def test_deleted_pod_is_terminating_for_the_stop_delay_of_the_cluster(grace: int, seconds: int):
     async with started(0.0, pod_stop_delay=10.0) as cluster:
         await cluster.settled("pods", pod(terminationGracePeriodSeconds=grace))
         await cluster.delete("pods", "p", seconds=seconds - 0.5)
@@ -127,7 +125,7 @@ async def test_second_deletion_with_a_shorter_grace_period_removes_the_pod_earli
 async def test_failing_init_container_prevents_the_start_of_later_containers(cluster: Cluster):
     init = [{"name": "i", "image": "migrate:crash-loop"}]
     await cluster.settled("pods", pod(initContainers=init), 60)
-    status = cluster.get("pods", "p")["status"]
+    status = cluster.status()
     assert status["phase"] == "Pending"
     assert cluster.condition("Initialized")[:2] == ("False", "ContainersNotInitialized")
     (failing,), (main,) = status["initContainerStatuses"], status["containerStatuses"]
@@ -142,7 +140,7 @@ async def test_failing_init_container_prevents_the_start_of_later_containers(clu
 async def test_init_containers_wait_for_their_image_and_run_in_order(cluster: Cluster):
     init = [{"name": "i", "image": "a"}, {"name": "j", "image": "no-such-image"}, {"name": "k", "image": "b"}]
     await cluster.settled("pods", pod(initContainers=init))
-    states = [each["state"] for each in cluster.get("pods", "p")["status"]["initContainerStatuses"]]
+    states = [each["state"] for each in cluster.status()["initContainerStatuses"]]
     assert list(states[0]) == ["terminated"]
     assert states[1]["waiting"]["reason"] in {"ErrImagePull", "ImagePullBackOff"}
     assert states[2]["waiting"]["reason"] == "PodInitializing"
@@ -152,14 +150,14 @@ async def test_sidecar_runs_while_the_containers_run(cluster: Cluster):
     init = [{"name": "i", "image": "a", "restartPolicy": "Always"}, {"name": "j", "image": "b"}]
     await cluster.settled("pods", pod(initContainers=init))
     assert cluster.condition("Ready")[0] == "True"
-    states = [each["state"] for each in cluster.get("pods", "p")["status"]["initContainerStatuses"]]
+    states = [each["state"] for each in cluster.status()["initContainerStatuses"]]
     assert list(map(list, states)) == [["running"], ["terminated"]]
 
 
 async def test_pods_keep_their_addresses_after_a_devcluster_restart(cluster: Cluster):
     await cluster.settled("pods", pod())
     before = cluster.store.version
-    first = cluster.get("pods", "p")["status"]["podIP"]
+    first = cluster.status()["podIP"]
     async with Controllers(cluster.client, cluster.store, cluster.clock, cluster.rng):
         await cluster.settle()
         assert cluster.store.version == before
@@ -183,30 +181,25 @@ async def test_nodes_are_ready_after_a_slow_start_of_the_machine(slow_machine: N
 LOCAL = "devcluster.local/"
 
 
-def container_of(cluster: Cluster) -> dict[str, Any]:
-    found: dict[str, Any] = cluster.get("pods", "p")["status"]["containerStatuses"][0]
-    return found
-
-
 @pytest.mark.parametrize(
     "made", [pod(annotations={f"{LOCAL}bad-command": "true"}), pod(image="shop:bad-command")]
 )
 async def test_pod_with_a_missing_program_reports_the_start_error(cluster: Cluster, made: dict[str, Any]):
     made["spec"]["containers"][0]["command"] = ["/bin/shop", "--open"]
     await cluster.settled("pods", made, seconds=0.5)
-    ended = container_of(cluster)["state"]["terminated"]
+    ended = cluster.container()["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
     assert ended["message"].endswith('exec: "/bin/shop": executable file not found in $PATH')
     assert ("Failed", f"Error: {ended['message']}") in cluster.events("Pod")
     await cluster.settle(5)
-    assert container_of(cluster)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert cluster.container()["state"]["waiting"]["reason"] == "CrashLoopBackOff"
 
 
 async def test_pod_is_oom_killed_after_the_seconds_in_its_annotation(cluster: Cluster):
     await cluster.settled("pods", pod(annotations={f"{LOCAL}out-of-memory": "20"}), seconds=15)
     assert cluster.condition("Ready")[0] == "True"
     await cluster.settle(6)
-    container = container_of(cluster)
+    container = cluster.container()
     ended = container["state"].get("terminated") or container["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
 
@@ -224,8 +217,8 @@ async def test_pod_waits_when_its_volume_cannot_be_mounted(
 ):
     made = pod(annotations={f"{LOCAL}mount-error": asked}, volumes=[{"name": "data", **volume}])
     await cluster.settled("pods", made)
-    assert container_of(cluster)["state"] == {"waiting": {"reason": "ContainerCreating"}}
-    assert cluster.get("pods", "p")["status"]["phase"] == "Pending"
+    assert cluster.container()["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert cluster.status()["phase"] == "Pending"
     message = f'MountVolume.SetUp failed for volume "data" : {cause}'
     assert ("FailedMount", message) in cluster.events("Pod")
     await cluster.patch("pods", "p", {"metadata": {"annotations": {f"{LOCAL}mount-error": None}}})

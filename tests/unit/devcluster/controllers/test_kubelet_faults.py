@@ -24,21 +24,9 @@ def one(image: str = "memcached:1.6", *, restart: str = "Always", **container: A
     return made
 
 
-def status_of(cluster: Cluster, name: str = "p") -> dict:
-    found = cluster.get("pods", name)
-    assert found is not None
-    status: dict = found["status"]
-    return status
-
-
-def container_of(cluster: Cluster, name: str = "p") -> dict:
-    container: dict = status_of(cluster, name)["containerStatuses"][0]
-    return container
-
-
 def waiting_of(cluster: Cluster) -> tuple[str, str]:
     """Return why the container waits."""
-    waiting = container_of(cluster)["state"]["waiting"]
+    waiting = cluster.container()["state"]["waiting"]
     return waiting["reason"], waiting["message"]
 
 
@@ -59,10 +47,10 @@ async def test_crash_looping_container_reports_its_last_log_line_when_its_comman
     await cluster.settled(
         "pods", one(command=WRONG, terminationMessagePolicy="FallbackToLogsOnError"), seconds=0.5
     )
-    first = container_of(cluster)
+    first = cluster.container()
     assert (first["state"]["terminated"]["reason"], first["restartCount"]) == ("Error", 0)
     await cluster.settle(5)
-    again = container_of(cluster)
+    again = cluster.container()
     uid = cluster.get("pods", "p")["metadata"]["uid"]
     assert waiting_of(cluster) == (
         "CrashLoopBackOff",
@@ -79,7 +67,7 @@ async def test_crash_looping_container_reports_its_last_log_line_when_its_comman
 
 async def test_crash_loop_backoff_is_at_most_five_minutes(cluster: Cluster):
     await cluster.settled("pods", one(command=WRONG), seconds=3600)
-    container = container_of(cluster)
+    container = cluster.container()
     # Attempts at 0, 1 and 12 s, then after 20, 40, 80 and 160 s, then every 301 s.
     assert container["restartCount"] == 6 + (3600 - 318) // 301
     assert "back-off 5m0s restarting" in container["state"]["waiting"]["message"]
@@ -100,7 +88,7 @@ async def test_crash_loop_backoff_is_at_most_five_minutes(cluster: Cluster):
 )
 async def test_container_becomes_ready_when_its_command_and_probes_are_right(cluster: Cluster, made: dict):
     await cluster.settled("pods", copy.deepcopy(made))
-    assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
+    assert (cluster.container()["ready"], cluster.container()["restartCount"]) == (True, 0)
     assert [reason for reason, _ in cluster.events()] == ["Scheduled"]
 
 
@@ -112,13 +100,13 @@ async def test_container_becomes_ready_when_its_command_and_probes_are_right(clu
         ("OnFailure", [], "Running", "ContainersNotReady"),
     ],
 )
-async def test_pod_phase_depends_on_the_restart_policy_and_on_every_container(
+async def test_pod_phase_after_a_failure_depends_on_the_restart_policy_and_the_other_containers(
     cluster: Cluster, restart: str, others: list[dict], phase: str, reason: str
 ):
     made = one(command=WRONG, restart=restart)
     made["spec"]["containers"] += others
     await cluster.settled("pods", made)
-    status = status_of(cluster)
+    status = cluster.status()
     assert (status["phase"], cluster.condition("Ready")[:2]) == (phase, ("False", reason))
     assert [each["ready"] for each in status["containerStatuses"][1:]] == [True] * len(others)
 
@@ -130,11 +118,11 @@ async def test_container_command_expands_variables_from_a_config_map_and_a_secre
     source = {"configMapKeyRef": {"name": "sizes", "key": "size"}}
     made = one(command=["memcached", "-m", "$(SIZE)"], envFrom=[{"secretRef": {"name": "more"}}])
     await cluster.settled("pods", made)
-    assert container_of(cluster)["ready"] is True
+    assert cluster.container()["ready"] is True
     small = one(command=["memcached", "-m", "$(SIZE)"], env=[{"name": "SIZE", "valueFrom": source}])
     small["metadata"]["name"] = "small"
     await cluster.settled("pods", small)
-    assert container_of(cluster, "small")["lastState"]["terminated"]["exitCode"] == 64
+    assert cluster.container("small")["lastState"]["terminated"]["exitCode"] == 64
 
 
 async def test_container_waits_for_the_secret_that_its_environment_refers_to(cluster: Cluster):
@@ -142,12 +130,12 @@ async def test_container_waits_for_the_secret_that_its_environment_refers_to(clu
     env = [{"name": "MYSQL_ROOT_PASSWORD", "valueFrom": source}]
     await cluster.settled("pods", one("mysql:8.4", env=env))
     assert waiting_of(cluster) == ("CreateContainerConfigError", 'secret "db" not found')
-    assert status_of(cluster)["phase"] == "Pending"
+    assert cluster.status()["phase"] == "Pending"
     await cluster.apply("secrets", {"metadata": {"name": "db"}, "data": {}})
     await cluster.settle(11)
     assert waiting_of(cluster)[1] == "couldn't find key root in Secret x/db"
     await cluster.patch("secrets", "db", {"data": {"root": "eA=="}}, seconds=11)
-    assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
+    assert (cluster.container()["ready"], cluster.container()["restartCount"]) == (True, 0)
     assert ("Warning", "Failed", 'Error: secret "db" not found') in events_of(cluster, "Failed")
 
 
@@ -169,12 +157,12 @@ async def test_container_does_not_start_when_run_as_non_root_is_set_and_its_imag
 
 async def test_container_is_oom_killed_when_its_limit_is_below_its_memory_use(cluster: Cluster):
     await cluster.settled("pods", one(command=RIGHT, resources={"limits": {"memory": "10Mi"}}))
-    ended = container_of(cluster)["lastState"]["terminated"]
+    ended = cluster.container()["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
     assert waiting_of(cluster)[0] == "CrashLoopBackOff"
 
 
-async def test_failing_image_pull_backs_off(cluster: Cluster):
+async def test_image_pull_that_fails_is_repeated_with_growing_pauses(cluster: Cluster):
     await cluster.settled("pods", one("registry.example/no-such-image:1"), seconds=0.5)
     error = (
         "rpc error: code = NotFound desc = failed to pull and unpack image "
@@ -185,7 +173,7 @@ async def test_failing_image_pull_backs_off(cluster: Cluster):
     await cluster.settle(5)
     text = 'Back-off pulling image "registry.example/no-such-image:1"'
     assert waiting_of(cluster) == ("ImagePullBackOff", f"{text}: ErrImagePull: {error}")
-    assert status_of(cluster)["phase"] == "Pending"
+    assert cluster.status()["phase"] == "Pending"
     assert cluster.events("Pod")[1:] == [
         ("Pulling", 'Pulling image "registry.example/no-such-image:1"'),
         ("Failed", f'Failed to pull image "registry.example/no-such-image:1": {error}'),
@@ -198,7 +186,7 @@ async def test_failing_image_pull_backs_off(cluster: Cluster):
     assert pulls == 3  # after 11 s, and 21 s later
     (container,) = cluster.get("pods", "p")["spec"]["containers"]
     await cluster.patch("pods", "p", {"spec": {"containers": [{**container, "image": "nginx:1"}]}})
-    assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
+    assert (cluster.container()["ready"], cluster.container()["restartCount"]) == (True, 0)
 
 
 async def test_container_with_an_invalid_image_name_reports_it(cluster: Cluster):
@@ -229,7 +217,7 @@ async def test_readiness_probe_failure_has_the_message_of_the_kubelet(
     cluster: Cluster, probe: dict, output: str
 ):
     await cluster.settled("pods", one("wordpress:6.8-apache", readinessProbe=probe), seconds=25)
-    status, container = status_of(cluster), container_of(cluster)
+    status, container = cluster.status(), cluster.container()
     assert (status["phase"], container["ready"], container["started"]) == ("Running", False, True)
     (event,) = [each for each in cluster.list("events") if each["reason"] == "Unhealthy"]
     message = f"Readiness probe failed: {output.format(ip=status['podIP'])}"
@@ -251,7 +239,7 @@ async def test_readiness_probe_follows_redirects_only_to_the_pod(
     cluster: Cluster, probe: dict, warnings: int
 ):
     await cluster.settled("pods", one("wordpress:6.8-apache", readinessProbe=probe), seconds=60)
-    assert container_of(cluster)["ready"] is True
+    assert cluster.container()["ready"] is True
     text = "Readiness probe warning: Probe terminated redirects, Response body: "
     assert events_of(cluster, "ProbeWarning") == [("Warning", "ProbeWarning", text)] * warnings
 
@@ -260,9 +248,9 @@ async def test_readiness_probe_follows_redirects_only_to_the_pod(
 async def test_container_is_restarted_when_its_liveness_probe_fails(cluster: Cluster, kind: str):
     probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 2, "initialDelaySeconds": 3}
     await cluster.settled("pods", one(**{f"{kind}Probe": probe}), seconds=12)
-    assert container_of(cluster)["ready"] is (kind == "liveness")
+    assert cluster.container()["ready"] is (kind == "liveness")
     await cluster.settle(5)
-    container = container_of(cluster)
+    container = cluster.container()
     assert container["restartCount"] == 1
     assert container["lastState"]["terminated"]["exitCode"] == 137
     assert "running" in container["state"]
@@ -270,16 +258,16 @@ async def test_container_is_restarted_when_its_liveness_probe_fails(cluster: Clu
     assert events_of(cluster, "Killing") == [("Normal", "Killing", text)]
 
 
-async def test_pod_fails_at_its_deadline(cluster: Cluster):
+async def test_pod_fails_at_its_active_deadline(cluster: Cluster):
     made = one("nginx:1")
     made["spec"]["activeDeadlineSeconds"] = 30
     await cluster.settled("pods", made, seconds=29)
-    assert status_of(cluster)["phase"] == "Running"
+    assert cluster.status()["phase"] == "Running"
     await cluster.settle(2)
-    status = status_of(cluster)
+    status = cluster.status()
     text = "Pod was active on the node longer than the specified deadline"
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "DeadlineExceeded", text)
-    assert container_of(cluster)["state"]["terminated"]["exitCode"] == 137
+    assert cluster.container()["state"]["terminated"]["exitCode"] == 137
     assert events_of(cluster, "DeadlineExceeded") == [("Normal", "DeadlineExceeded", text)]
 
 
@@ -288,7 +276,7 @@ async def test_evicted_pod_stays_failed_and_its_replica_set_creates_another(clus
     first, second = (each["metadata"]["name"] for each in cluster.list("pods"))
     evict = {"metadata": {"annotations": {"devcluster.local/evict": "memory"}}}
     await cluster.patch("pods", first, evict)
-    status = status_of(cluster, first)
+    status = cluster.status(first)
     text = (
         "The node was low on resource: memory. Threshold quantity: 100Mi, available: 94208Ki. "
         "Container c was using 98304Ki, request is 0, has larger consumption of memory. "
@@ -330,7 +318,7 @@ async def test_pods_wait_while_nodes_are_full_and_start_when_a_running_pod_fails
     assert cluster.condition("PodScheduled", name="p3") == ("False", "Unschedulable", message)
     evict = {"metadata": {"annotations": {"devcluster.local/evict": "ephemeral-storage"}}}
     await cluster.patch("pods", "p1", evict)
-    assert status_of(cluster, "p3")["phase"] == "Running"
+    assert cluster.status("p3")["phase"] == "Running"
 
 
 async def test_container_runs_the_program_that_was_given_for_its_image():
@@ -343,14 +331,14 @@ async def test_container_runs_the_program_that_was_given_for_its_image():
         await cluster.settled(
             "pods", one("registry.example/shop:1", terminationMessagePolicy="FallbackToLogsOnError")
         )
-        ended = container_of(cluster)["lastState"]["terminated"]
+        ended = cluster.container()["lastState"]["terminated"]
         assert (ended["exitCode"], ended["message"]) == (3, "closed\n")
         for name, path in (("down", "/"), ("up", "/healthz")):
             made = one("shop", args=["--open"], readinessProbe=http(path, 8080))
             made["metadata"]["name"] = name
             await cluster.settled("pods", made)
-        assert not container_of(cluster, "down")["ready"]
-        assert container_of(cluster, "up")["ready"]
+        assert not cluster.container("down")["ready"]
+        assert cluster.container("up")["ready"]
         assert events_of(cluster, "Unhealthy") == [
             ("Warning", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")
         ]

@@ -49,7 +49,9 @@ async def test_claim_with_a_storage_class_gets_a_new_volume_and_can_be_expanded(
         ("nope", 'ProvisioningFailed: storageclass.storage.k8s.io "nope" not found'),
     ],
 )
-async def test_unbound_claim_reports_the_reason(cluster: Cluster, storage_class: str, event: str):
+async def test_volume_claim_event_gives_the_reason_when_no_volume_is_bound(
+    cluster: Cluster, storage_class: str, event: str
+):
     await cluster.settled("persistentvolumeclaims", claim(storage_class))
     assert cluster.get(*CLAIM)["status"]["phase"] == "Pending"
     assert list(map(": ".join, cluster.events())) == [event]

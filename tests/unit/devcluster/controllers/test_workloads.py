@@ -115,23 +115,6 @@ async def test_daemon_set_runs_a_pod_on_each_node_and_replaces_one_at_a_time(slo
     assert cluster.store.version == before
 
 
-async def test_job_completes_with_the_status_of_the_real_controller(slow_cluster: Cluster):
-    cluster = slow_cluster
-    await cluster.settled("jobs.batch", job(completions=2, parallelism=2), 10)
-    status = cluster.get("jobs.batch", "j")["status"]
-    assert [each["type"] for each in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
-    assert status["succeeded"] == 2
-    assert "active" not in status
-    assert status["uncountedTerminatedPods"] == {}
-    pods = cluster.list("pods")
-    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
-    assert not any(pod["metadata"].get("finalizers") for pod in pods)
-    assert cluster.events("Job")[-1] == ("Completed", "Job completed")
-    before = cluster.store.version
-    await asyncio.sleep(10_000)
-    assert cluster.store.version == before
-
-
 async def test_job_fails_when_more_pods_fail_than_its_backoff_limit(cluster: Cluster):
     await cluster.settled("jobs.batch", job("x:crash-loop", backoffLimit=1), 60)
     status = cluster.get("jobs.batch", "j")["status"]

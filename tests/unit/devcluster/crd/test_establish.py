@@ -123,7 +123,9 @@ async def test_crd_deletion_deletes_an_object_that_is_created_meanwhile(cluster:
     assert cluster.store.get(key()) is None
 
 
-def test_settle_decodes_no_crds_of_other_groups(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+def test_establisher_settle_decodes_no_crds_of_other_groups(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
     for group in ("one.example.com", "two.example.com"):
         cluster.establish(group=group)
     decoded: list[str] = []
@@ -138,7 +140,7 @@ def test_settle_decodes_no_crds_of_other_groups(cluster: Cluster, monkeypatch: p
     assert set(decoded) == {"widgets.three.example.com"}
 
 
-def test_settle_continues_with_the_other_crds_after_a_failure(
+def test_establisher_settle_continues_with_the_other_crds_after_a_failure(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     cluster.define(group="one.example.com")

@@ -80,6 +80,6 @@ def test_field_set_keys_are_encoded_like_go_json():
 
 
 @pytest.mark.parametrize("raw", [[], {"f": {}}, {"fa": {}}, {"f:a": 1}, {"k:{": {}}])
-def test_decode_refuses_malformed_field_sets(raw: Any):
+def test_field_set_decode_refuses_malformed_data(raw: Any):
     with pytest.raises(ValueError, match=r".+"):
         decode(raw)

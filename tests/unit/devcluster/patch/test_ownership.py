@@ -51,7 +51,7 @@ def test_managed_fields_own_a_list_or_map_as_a_whole_when_it_became_atomic():
     }
 
 
-def test_apply_does_not_change_its_arguments():
+def test_server_side_apply_does_not_change_its_arguments():
     live = apply(None, thing(list=[{"name": "a"}], map={"a": "b"}), write("applier"), force=False)
     config = thing(list=[{"name": "b"}])
     before = copy.deepcopy((live, config))

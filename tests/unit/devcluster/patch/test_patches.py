@@ -13,7 +13,7 @@ def test_json_patch_replaces_the_whole_document():
     assert json_patch({"a": 1}, [{"op": "test", "path": "", "value": {"a": 1}}, whole]) == {"b": 2}
 
 
-def test_patch_does_not_change_its_input():
+def test_json_patch_does_not_change_its_input():
     before = {"data": {"a": {"b": [1]}}}
 
     json_patch(

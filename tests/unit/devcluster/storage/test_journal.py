@@ -100,7 +100,7 @@ async def test_journal_refuses_a_file_in_use_or_of_another_format(tmp_path: Path
         Journal(tmp_path / "other")
 
 
-async def test_journal_refuses_damaged_file(tmp_path: Path):
+async def test_journal_refuses_a_damaged_file(tmp_path: Path):
     async with opened(tmp_path / "data") as store:
         store.create(key("a"), thing("a"))
     with sqlite3.connect(tmp_path / "data") as database:

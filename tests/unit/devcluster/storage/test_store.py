@@ -76,7 +76,7 @@ def test_store_history_is_bounded_by_number_and_by_size():
     assert 8 <= store.version - store.oldest <= 11
 
 
-async def test_watch_replays_past_events_and_then_sends_new_ones():
+async def test_store_watch_replays_past_events_and_then_sends_new_ones():
     store = Store()
     store.create(key("a"), thing("a"))
     since = store.version
@@ -108,7 +108,7 @@ async def test_store_watch_ends_when_its_reader_is_too_slow():
         await watch.next()
 
 
-async def test_closed_watch_releases_its_reader():
+async def test_store_watch_releases_its_reader_when_it_is_closed():
     store = Store()
     watch = store.watch("", "things")
     reading = asyncio.create_task(watch.next())
@@ -120,7 +120,7 @@ async def test_closed_watch_releases_its_reader():
     assert await watch.next() == []
 
 
-async def test_unread_watch_buffers_a_bounded_number_of_bytes():
+async def test_store_watch_buffers_a_bounded_number_of_bytes_when_nothing_reads_it():
     store = Store(watch_backlog_bytes=10_000)
     watch = store.watch("", "things")
     store.create(key("a"), thing("a", text="x" * 20_000))
@@ -131,7 +131,7 @@ async def test_unread_watch_buffers_a_bounded_number_of_bytes():
         await watch.next()
 
 
-async def test_watch_from_an_earlier_version_may_replay_more_changes_than_its_backlog():
+async def test_store_watch_from_an_earlier_version_may_replay_more_changes_than_its_backlog():
     store = Store(watch_backlog=2)
     for name in "abcd":
         store.create(key(name), thing(name))

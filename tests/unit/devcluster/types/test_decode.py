@@ -15,7 +15,7 @@ POD = "io.k8s.api.core.v1.Pod"
 GVK = ("", "v1", "Pod")
 
 
-def test_convert_is_idempotent_and_does_not_change_its_argument():
+def test_type_convert_is_idempotent_and_does_not_change_its_argument():
     container = {"name": "c", "resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "ports": [{}]}
     document = {
         "metadata": {"creationTimestamp": None},

@@ -1,4 +1,4 @@
-"""Protobuf bodies: recorded from kubectl, and objects that a real server returned in both encodings."""
+"""Protobuf bodies: objects that a real server returned in both encodings, and damaged ones."""
 
 from __future__ import annotations
 

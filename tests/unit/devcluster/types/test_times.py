@@ -18,7 +18,7 @@ def test_normal_time_refuses_year_0():
         normal_time("0000-01-01T00:00:00Z")
 
 
-def test_from_seconds_formats_seconds_since_1970():
+def test_time_from_seconds_formats_seconds_since_1970():
     assert from_seconds(0) == "1970-01-01T00:00:00Z"
     assert from_seconds(1, 60708000, micro=True) == "1970-01-01T00:00:01.060708Z"
     with pytest.raises(InvalidTime):
