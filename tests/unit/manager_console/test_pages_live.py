@@ -243,9 +243,9 @@ async def test_search_returns_limited_number_of_rows_in_key_order(
 
 
 async def test_search_for_a_waiting_object_among_many_yields_to_other_tasks():
-    notes = {"example.com/notes": "x" * 2_000}
+    large = {"example.com/note": "x" * 4000}
     foos = [
-        Foo(metadata=ObjectMeta(name=f"f{each}", annotations=notes), spec=FooSpec(name="jack"))
+        Foo(metadata=ObjectMeta(name=f"f{each}", annotations=large), spec=FooSpec(name="jack"))
         for each in range(30)
     ]
     async with operated(FooOperator, objects=foos) as world:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from apis.tutorial.v1.foo import Foo
 from controllers.tutorial.foo import FooOperator, colour_of
+from manager.cache import Record
 from tests.unit.controllers.seen import Seen, seen
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
@@ -90,13 +92,36 @@ async def test_foo_is_not_reconciled_for_unrelated_pods_labels_or_finalizers(foo
     assert await foos.cost(pod(foos, "joe")) == ONE_AND_A_WRITE
 
 
+async def test_foo_operator_reads_no_other_foo_at_an_event_of_a_pod(
+    foos: Seen, monkeypatch: pytest.MonkeyPatch
+):
+    await create(foos, **{f"foo_{number}": f"friend-{number}" for number in range(50)})
+    read: list[str] = []
+
+    def noted(owner: type, name: str) -> Any:
+        original = getattr(owner, name)
+        return lambda *args, **more: (read.append(name), original(*args, **more))[1]
+
+    for owner, name in ((Foo, "decode"), (Record, "meta")):
+        monkeypatch.setattr(owner, name, noted(owner, name))
+    assert await foos.cost(pod(foos, "stranger"), delete(foos, "stranger")) == NONE
+    assert "decode" not in read
+    assert await foos.cost(pod(foos, "friend-3")) == ONE_AND_A_WRITE
+    assert len(read) < 25, "fewer than there are Foos"
+
+
 async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_friend_name(foos: Seen):
     await create(foos, foo_01="jack")
     assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
     assert await foos.cost(pod(foos, "jack", "there")) == ONE_IN_VAIN
     assert await foos.cost(delete(foos, "jack")) == ONE_IN_VAIN
     assert happy(foos) == [True]
+    assert ("BecameHappy", 1) in await foos.events_of("foo-01")
     assert await foos.cost(delete(foos, "jack", "there")) == ONE_AND_A_WRITE
+    assert happy(foos) == [False]
+    # Another client's change of the status is corrected.
+    wrong = {"status": {"happy": True}}
+    await foos.cost(foos.api.patch(foos.resource, "default", "foo-01", wrong, subresource="status"))
     assert happy(foos) == [False]
 
 
