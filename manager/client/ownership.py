@@ -119,7 +119,7 @@ class Ownership:
             for each in (self, after)
         )
         versions = [str(each.version) for each in (self, after)]
-        if all(map(str.isdecimal, versions)) and _changed_only(wanted, before, now, after.applied):
+        if all(map(str.isdecimal, versions)) and _changed_only(wanted, before, now):
             note_own_write(Change(self.uid, *map(int, versions)))
 
     @cached_property
@@ -277,41 +277,22 @@ def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
     return live
 
 
-def _changed_only(wanted: Any, before: Any, after: Any, owned: Any) -> bool:
-    """Return whether every difference between two JSON values is a wanted value; `owned` is our record.
+def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
+    """Return whether every difference between two JSON values is a wanted value, and in no list.
 
-    A list that is merged by keys or as a set needs the same items: another client may have removed one.
+    Another client may have removed an item of a changed list.
     """
-    if _is_same(before, after):
+    if before == after and orjson.dumps(before) == orjson.dumps(after):  # in Python, 1 equals True
         return True
-    owned = owned if isinstance(owned, dict) else {}
     if isinstance(before, dict) and isinstance(after, dict):
         asked = wanted if isinstance(wanted, dict) else {}
         return before.keys() <= after.keys() and all(
-            _changed_only(
-                asked.get(name, _MISSING), before.get(name, _MISSING), value, owned.get(f"f:{name}")
-            )
+            _changed_only(asked.get(name, _MISSING), before.get(name, _MISSING), value)
             for name, value in after.items()
         )
-    if isinstance(before, list) and isinstance(after, list) and isinstance(wanted, list):
-        records: list[Any] = [None] * len(after)
-        for step, record in owned.items():
-            if (place := place_in(after, step)) is not None:
-                if place_in(before[place : place + 1], step) is None:
-                    return False
-                records[place] = record
-        return len(wanted) == len(before) == len(after) and all(
-            map(_changed_only, wanted, before, after, records)
-        )
-    return _is_same(wanted, after)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal, and of the same types: in Python, 1 equals True."""
-    return bool(one == other) and (
-        orjson.dumps(one) == orjson.dumps(other)
-        or orjson.dumps(one, option=orjson.OPT_SORT_KEYS) == orjson.dumps(other, option=orjson.OPT_SORT_KEYS)
-    )
+    if isinstance(before, list):
+        return False
+    return bool(wanted == after) and orjson.dumps(wanted) == orjson.dumps(after)
 
 
 _SET_BY_EACH_WRITE = ("resourceVersion", "generation", "managedFields")
