@@ -84,6 +84,14 @@ async def test_apply_returns_the_object_before_and_after_an_update(scene: Scene,
     assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
 
 
+async def test_apply_returns_the_answer_when_the_cache_has_its_version_from_a_lost_history(scene: Scene):
+    """Restore the server's storage from a backup: it uses the numbers of lost versions again."""
+    scene.cache.informer(Deployment)
+    scene.cache.observe_write(Deployment, applied({"replicas": 5}, {}, version=7).body)
+    scene.answers(applied({"replicas": 1}, {}, version=7))
+    assert (await scene.apply(WANTED)).object.spec == {"replicas": 1}
+
+
 async def test_apply_reads_the_server_when_an_existing_object_is_missing_from_the_cache(scene: Scene):
     """Assume that a create succeeded, but its response and its watch event have not arrived."""
     scene.cache.informer(Deployment)._sinks[0].finish_list(1)
