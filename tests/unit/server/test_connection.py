@@ -666,6 +666,19 @@ async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_line
     assert answer[9:12] == status
 
 
+async def test_server_ends_a_stream_with_the_connection_for_http_1_0_and_sends_none_to_head():
+    async def streamed(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"one")
+        return response
+
+    answer = await asked(streamed, b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    assert b"\r\nConnection: close\r\n" in answer
+    assert answer.endswith(b"\r\n\r\none")
+    assert (await asked(streamed, head("HEAD / HTTP/1.1"))).endswith(b"\r\n\r\n")
+
+
 async def test_server_closes_the_connection_when_a_page_fails_during_its_response():
     async def breaks(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -50,6 +50,7 @@ def test_refused_status_names_kind_object_and_each_error_once():
     assert message == 'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no'
     pod = GroupVersionKind("", "v1", "Pod")
     assert Refused(required("a")).status(pod, "")["message"] == 'Pod "" is invalid: a: Required value'
+    assert str(required("a", "give one")) == "a: Required value: give one"
 
 
 def test_refused_status_has_the_reason_forbidden_for_a_text():
