@@ -400,6 +400,13 @@ async def test_access_raises_review_failed_with_the_reason_and_the_user_within_1
     assert (await ask(access, "secret-token")).allowed
 
 
+async def test_access_does_not_retry_a_review_that_the_server_forbids(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, Reply.status(403, "Forbidden"))
+    with pytest.raises(ReviewFailed):
+        await ask(access)
+    assert len(wire.sent("POST", TOKENS)) == 1
+
+
 async def test_access_stores_no_token_in_plain_text(wire: ScriptedWire, access: Access):
     allow(wire)
     await ask(access, "secret-token")
