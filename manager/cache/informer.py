@@ -268,7 +268,7 @@ class Informer:
         """Update the cache with the server's answer to a write: the current object.
 
         `before` is the version that the write replaced, 0 for a create; None if it is not known for sure.
-        Returns the record of the answer, if the cache has it as a whole.
+        Returns the record of the answer, if the cache now has it as a whole.
 
         Raises ProtocolError for an invalid object, and for a newer one of another kind.
         """
@@ -283,9 +283,11 @@ class Informer:
         if meta.deletion_timestamp is not None and is_removed(raw, meta):
             self._publish(self._store.observe_deletion(key, uid, version))
         elif self._store.is_news(key, uid, version):  # the watch may have been faster
-            self._publish(self._store.observe_write(*self._decoder.take(arrival)))
-        held = self.get(key) if self._keeps_whole else None
-        return None if held is None or held.version != version or held.is_cut else held
+            written, news = self._decoder.take(arrival)
+            self._publish(self._store.observe_write(written, news))
+            if self._keeps_whole and self.get(key) is written and not written.is_cut:
+                return written
+        return None
 
     def _takes(self, key: ObjectKey, meta: Meta) -> bool:
         return any(

@@ -502,8 +502,8 @@ def own_writes_from_here() -> set[Change]:
     """Return a set that collects the later writes of the calling task, and of tasks that it starts.
 
     It contains only writes without a change by another client between `before` and `after`: creates, writes
-    that required a version, and applies that changed only wanted fields. Collecting ends when the caller
-    drops the set.
+    that required a version, and applies that changed only wanted fields, and no list. Collecting ends when
+    the caller drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))

@@ -278,8 +278,11 @@ def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
 
 
 def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
-    """Return whether every difference between two JSON values is a wanted value."""
-    if before == after:
+    """Return whether every difference between two JSON values is a wanted value, and in no list.
+
+    Another client may have removed an item of a changed list.
+    """
+    if before == after and orjson.dumps(before) == orjson.dumps(after):  # in Python, 1 equals True
         return True
     if isinstance(before, dict) and isinstance(after, dict):
         asked = wanted if isinstance(wanted, dict) else {}
@@ -287,9 +290,9 @@ def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
             _changed_only(asked.get(name, _MISSING), before.get(name, _MISSING), value)
             for name, value in after.items()
         )
-    if isinstance(before, list) and isinstance(after, list) and isinstance(wanted, list):
-        return len(wanted) == len(before) == len(after) and all(map(_changed_only, wanted, before, after))
-    return wanted.__class__ is after.__class__ and bool(wanted == after)
+    if isinstance(before, list):
+        return False
+    return bool(wanted == after) and orjson.dumps(wanted) == orjson.dumps(after)
 
 
 _SET_BY_EACH_WRITE = ("resourceVersion", "generation", "managedFields")

@@ -113,7 +113,14 @@ class ChildWrites:
                 if _is_news(each, child):
                     return None  # the other change may explain why the operator wants another child
         now = clock.monotonic()
-        self._forget_before(now - WITHIN)
+        while self._of:  # forget objects whose children last changed long ago and never too often
+            key, (_, children) = next(iter(self._of.items()))
+            if any(each.times[-1] >= now - WITHIN for each in children.values()):
+                break
+            if any(each.pauses is not None for each in children.values()):
+                self._of.move_to_end(key)
+                break
+            del self._of[key]
         found = self.of(owner).get(child)
         if found is None:
             found = _Writes(most, deque(maxlen=most))
@@ -160,17 +167,6 @@ class ChildWrites:
         _, children = self._of[owner]
         del children[child]
         if not children:
-            del self._of[owner]
-
-    def _forget_before(self, time: float) -> None:
-        """Forget objects whose children last changed before `time` and never changed too often."""
-        while self._of:
-            owner, (_, children) = next(iter(self._of.items()))
-            if any(each.times[-1] >= time for each in children.values()):
-                return
-            if any(each.pauses is not None for each in children.values()):
-                self._of.move_to_end(owner)
-                return
             del self._of[owner]
 
 

@@ -242,6 +242,12 @@ def _filler(node: dict[str, Any]) -> dict[str, Any]:
     return pod
 
 
+def test_memcached_status_reports_an_exceeded_quota(asked: tuple[str, ...]):
+    with applied(manifest("v1", "ResourceQuota", "none", hard={"pods": "0"}), memcached("quota", 1)) as began:
+        wait_until_told("memcached", "quota", "exceeded quota", began=began)
+        everyone_says("memcached", "quota", "exceeded quota", asked=asked)
+
+
 def test_memcached_status_ignores_evicted_pods():
     with applied(memcached("evicted", 2)):
         wait_until_well("evicted")

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def in_file(plane: ControlPlane) -> list[bytes]:
 
 
 QUICK = ("--rate=1000", "--settle=300ms")
-Migrate = "Callable[..., subprocess.CompletedProcess[str]]"
+Migrate = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
@@ -243,6 +243,9 @@ def test_migrate_storage_ends_on_a_signal_and_the_next_run_continues(
     assert "run it again to go on" in running.output()
     kept = json.loads(plane.api.get(f"{DEFINITIONS}/{GADGETS}")["metadata"]["annotations"][POSITION])["done"]
     assert 20 <= kept < 100
+    # An apply of the definition does not remove the position.
+    again = ("apply", "--server-side", "--force-conflicts", "--filename=-")
+    plane.kubectl(*again, stdin=json.dumps(definition(NEW)))
 
     finished = migrate()
     assert finished.returncode == 0, finished.stderr

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.differences import differences
-from tests.conformance.kubectl.programs import programs
-from tests.conformance.kubectl.stage import version_of
+from tests.conformance.kubectl.stage import programs, version_of
 from tests.recordings import generated, load_answers, versions, write_answers
 from tests.recordings.parts import PARTS, Part
 from tests.support.envtest import BARE, PROGRAMS, VARIABLE, EnvtestControlPlane, why_not

@@ -10,7 +10,6 @@ from typing import Any
 
 from tests.conformance import conversation, player
 from tests.conformance.kubectl import scene, stage
-from tests.conformance.kubectl.programs import programs
 from tests.recordings import builtin, corpus, custom, files, shards, types, writes
 from tests.recordings.asking import Server
 from tests.support.control_plane import ControlPlane
@@ -56,7 +55,7 @@ def _scene(part: str) -> Part:
     found = scene.load(part)
 
     def record(plane: ControlPlane, folder: Path) -> dict[str, Any]:
-        newest, older = programs()
+        newest, older = stage.programs()
         first = stage.play(found, plane, newest, folder / "newest")
         second = stage.play(found, plane, older, folder / "older")
         return stage.with_older(first, second, stage.version_of(older))

@@ -40,6 +40,7 @@ class Feature(enum.Enum):
     PRIORITIES = "priority levels for requests"
     QUOTAS = "quotas that are held"
     SERVER_FLAGS = "flags of its API server that a test may choose"
+    AUDIT_LOG = "audit log"
     PROTOBUF = "answers in protobuf"
 
 

@@ -88,6 +88,7 @@ class DevclusterControlPlane(ControlPlane):
             Feature.PRIORITIES: False,
             Feature.QUOTAS: self._controllers,
             Feature.SERVER_FLAGS: True,
+            Feature.AUDIT_LOG: False,
             Feature.PROTOBUF: False,
         }[feature]
 

@@ -50,6 +50,8 @@ BUT_FOR = "PYTHONFAULTHANDLER"
 CONTEXT = multiprocessing.get_context("forkserver")
 LOCK = threading.Lock()
 """Processes of `multiprocessing` belong to one thread at a time; tests use several."""
+_forked_with: dict[str, str] | None = None
+"""The variables that the fork server imports our programs with; None when it does not import them."""
 
 
 class Program:
@@ -95,13 +97,9 @@ def _number_of(passed: Any) -> int:
 
 def fork_our_programs() -> None:
     """Start our programs by forks from now on; before this call, each one starts from its file."""
+    global _forked_with  # noqa: PLW0603 -- one for the process, as its fork server is
     CONTEXT.set_forkserver_preload([__name__, *ENTRIES.values(), *IMPORTED])
-    global _forked  # noqa: PLW0603 -- one for the process, as its fork server is
-    _forked = _read_at_start(os.environ)
-
-
-_forked: dict[str, str] | None = None
-"""The variables that our programs have been imported with; None when they are not."""
+    _forked_with = _read_at_start(os.environ)
 
 
 def start(
@@ -112,7 +110,7 @@ def start(
 ) -> Program:
     """Start a command in its own session; its stderr goes to `errors`, or else to `output`."""
     words = [str(word) for word in command]
-    module = _entry(words) if _forked == _read_at_start(environ) else ""
+    module = _entry(words) if _forked_with == _read_at_start(environ) else ""
     begun, begins = CONTEXT.Pipe(duplex=False)
     given = (module, words, dict(environ), str(Path.cwd()), _File(output), _File(errors or output), begins)
     with LOCK:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 import ssl
@@ -11,15 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sample:
-    """A line: a name, its labels and its value."""
-
-    name: str
-    labels: dict[str, str]
-    value: float
+from prometheus_client.samples import Sample
 
 
 class Samples:
@@ -53,11 +44,7 @@ class Samples:
 
 
 def _parse(text: str) -> list[Sample]:
-    return [
-        Sample(sample.name, sample.labels, sample.value)
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    ]
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
 
 def get(

@@ -1,4 +1,4 @@
-"""The official Python client: typed objects, dynamic objects and watches."""
+"""The official Python client: typed objects and dynamic objects."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.control_plane import ControlPlane, Feature
-from tests.support.eventually import eventually
+from tests.support.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
@@ -46,52 +45,6 @@ def test_kubernetes_client_creates_reads_and_deletes_objects(client: Any, kubern
     with pytest.raises(kubernetes.client.ApiException) as missing:
         core.read_namespaced_config_map("one", namespace)
     assert missing.value.status == 404
-
-
-def test_watch_reports_added_modified_and_deleted(client: Any, kubernetes: Any, namespace: str):
-    core = kubernetes.client.CoreV1Api(client)
-    start = core.list_namespaced_service(namespace).metadata.resource_version
-    port = kubernetes.client.V1ServicePort(port=80)
-    body = kubernetes.client.V1Service(
-        metadata=kubernetes.client.V1ObjectMeta(name="seen"),
-        spec=kubernetes.client.V1ServiceSpec(ports=[port]),
-    )
-    core.create_namespaced_service(namespace, body)
-    core.patch_namespaced_service("seen", namespace, {"metadata": {"labels": {"a": "b"}}})
-    core.delete_namespaced_service("seen", namespace)
-    watch = kubernetes.watch.Watch()
-    events = []
-    for event in watch.stream(
-        core.list_namespaced_service, namespace, resource_version=start, timeout_seconds=90
-    ):
-        events.append((event["type"], event["object"].metadata.name))
-        if event["type"] == "DELETED":
-            watch.stop()
-    assert events == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
-
-
-def test_deployment_becomes_available_and_is_deleted_with_its_pods(
-    client: Any, kubernetes: Any, namespace: str, control_plane: ControlPlane
-):
-    control_plane.require(Feature.READY_PODS)
-    labels = {"app": "web"}
-    pod = {"containers": [{"name": "web", "image": "nginx"}], "terminationGracePeriodSeconds": 0}
-    template = {"metadata": {"labels": labels}, "spec": pod}
-    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
-    metadata = {"name": "web", "namespace": namespace}
-    kubernetes.utils.create_from_dict(
-        client, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
-    )
-    apps, core = kubernetes.client.AppsV1Api(client), kubernetes.client.CoreV1Api(client)
-
-    def available() -> Any:
-        return apps.read_namespaced_deployment_status("web", namespace).status.available_replicas
-
-    eventually(lambda: available() == 2)
-    apps.patch_namespaced_deployment_scale("web", namespace, {"spec": {"replicas": 1}})
-    eventually(lambda: len(core.list_namespaced_pod(namespace).items) == 1)
-    apps.delete_namespaced_deployment("web", namespace, propagation_policy="Foreground")
-    eventually(lambda: core.list_namespaced_pod(namespace).items == [])
 
 
 def test_kubernetes_client_discovers_and_applies_custom_kinds(

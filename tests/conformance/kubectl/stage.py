@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -24,6 +25,7 @@ from tests.conformance.mask import Mask
 from tests.support.api_objects import create_namespace
 from tests.support.certificates import Authority
 from tests.support.control_plane import KUBECTL, ControlPlane
+from tests.support.envtest import VARIABLE
 
 DURATION = r"(?:\d+[dhms]){1,2}"
 BEFORE = [
@@ -131,6 +133,14 @@ def version_of(program: Path) -> str:
     )
     client = json.loads(done.stdout)["clientVersion"]
     return f"{client['major']}.{client['minor'].rstrip('+')}"
+
+
+def programs() -> list[Path]:
+    """Return the kubectl of the assets and one of another version on the PATH; both may be missing."""
+    assets = os.environ.get(VARIABLE)
+    places = [shutil.which("kubectl", path=assets) if assets else None, shutil.which("kubectl")]
+    found = [Path(place) for place in places if place is not None]
+    return list({version_of(program): program for program in reversed(found)}.values())[::-1]
 
 
 def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict[str, Output]:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.conformance.differences import complaints
-from tests.conformance.kubectl.programs import programs
 from tests.conformance.kubectl.scene import Scene, load_all
-from tests.conformance.kubectl.stage import play, printed, version_of
+from tests.conformance.kubectl.stage import play, printed, programs, version_of
 from tests.recordings import kubectl_versions, load_answers
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.devcluster_plane import DevclusterControlPlane

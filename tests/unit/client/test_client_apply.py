@@ -84,6 +84,14 @@ async def test_apply_returns_the_object_before_and_after_an_update(scene: Scene,
     assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
 
 
+async def test_apply_returns_the_answer_when_the_cache_has_its_version_from_a_lost_history(scene: Scene):
+    """Restore the server's storage from a backup: it uses the numbers of lost versions again."""
+    scene.cache.informer(Deployment)
+    scene.cache.observe_write(Deployment, applied({"replicas": 5}, {}, version=7).body)
+    scene.answers(applied({"replicas": 1}, {}, version=7))
+    assert (await scene.apply(WANTED)).object.spec == {"replicas": 1}
+
+
 async def test_apply_reads_the_server_when_an_existing_object_is_missing_from_the_cache(scene: Scene):
     """Assume that a create succeeded, but its response and its watch event have not arrived."""
     scene.cache.informer(Deployment)._sinks[0].finish_list(1)
@@ -275,6 +283,26 @@ async def test_apply_counts_as_own_write_when_only_wanted_fields_have_changed(
     scene.answers(Reply.json({"metadata": {**METADATA, "resourceVersion": "7"}, **answer}))
     await scene.apply(WANTED)
     assert written == ({("u", 5, 7)} if is_own else set())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        ({"extra": {"on": 0}}, {"extra": {"on": False}}, {}),
+        ({"extra": [1]}, {"extra": [True]}, {}),
+        ({"names": ["a"]}, {"names": ["b"]}, {"names": ["b"]}),
+        ({"ports": [{"port": 1}]}, {"ports": [{"port": 2}]}, {"ports": [{"port": 2}]}),
+    ],
+    ids=["number to boolean", "number to boolean in a list", "item of a set", "item with a key"],
+)
+async def test_apply_is_no_own_write_when_another_client_may_have_changed_a_type_or_removed_an_item(
+    scene: Scene, before: dict[str, Any], after: dict[str, Any], wanted: dict[str, Any]
+):
+    written = own_writes_from_here()
+    scene.there(applied({"replicas": 5, **before}, {}, version=5))
+    scene.answers(applied({"replicas": 1, **after}, {}, version=7))
+    await scene.apply(Deployment(metadata=WANTED.metadata, spec={"replicas": 1, **wanted}))
+    assert written == set()
 
 
 async def test_apply_dry_run_migrates_no_managed_fields_and_is_not_remembered(scene: Scene):

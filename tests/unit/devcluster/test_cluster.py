@@ -92,12 +92,6 @@ async def test_cluster_start_raises_os_error_when_its_port_is_occupied():
             await DevCluster(port=first.port, controllers=False).start()
 
 
-def test_background_cluster_serves_callers_without_an_event_loop():
-    with BackgroundCluster(port=None, controllers=False) as background:
-        namespace = background.run(background.cluster.client.get("namespaces", "", "default"))
-    assert namespace["status"]["phase"] == "Active"
-
-
 def test_background_cluster_raises_the_error_of_a_failed_start(tmp_path: Path):
     (tmp_path / "config").write_text("mine")
     with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=tmp_path / "config"):

@@ -1,4 +1,4 @@
-"""Recordings match the current cases and contain each known difference."""
+"""Recordings match the current cases."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import conversation
-from tests.conformance.differences import KNOWN
-from tests.conformance.kubectl import scene
 from tests.recordings import ANSWERS, CASES, load_answers
 from tests.recordings.parts import PARTS, Part
-from tests.recordings.types import PROTOBUF
-from tests.support.control_plane import Feature
-from tests.support.devcluster_plane import DevclusterControlPlane
 
 AGAIN = "make record"
 
@@ -31,15 +25,3 @@ def test_recorded_answer_files_match_the_case_files_one_to_one():
         return {str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*")}
 
     assert names(CASES) == names(ANSWERS) == {part.name for part in PARTS}
-
-
-def test_known_differences_name_only_compared_areas(tmp_path: Path):
-    needs = {part.name: part.needs for part in PARTS if part.bare}
-    needs |= {each.id: each.needs for each in conversation.load_all()}
-    needs |= {f"kubectl: {each.name}": each.needs for each in scene.load_all()}
-    devcluster = DevclusterControlPlane(tmp_path)
-    compared = {
-        where for where, names in needs.items() if all(devcluster.supports(Feature[name]) for name in names)
-    }
-    assert needs.keys() - compared == {PROTOBUF}
-    assert {each.where for each in KNOWN} <= compared

@@ -243,7 +243,11 @@ async def test_search_returns_limited_number_of_rows_in_key_order(
 
 
 async def test_search_for_a_waiting_object_among_many_yields_to_other_tasks():
-    foos = [Foo(metadata=ObjectMeta(name=f"f{each}"), spec=FooSpec(name="jack")) for each in range(30)]
+    large = {"example.com/note": "x" * 4000}
+    foos = [
+        Foo(metadata=ObjectMeta(name=f"f{each}", annotations=large), spec=FooSpec(name="jack"))
+        for each in range(30)
+    ]
     async with operated(FooOperator, objects=foos) as world:
         await asyncio.sleep(30)
         [(_, informer)] = sources(world.manager)

@@ -76,7 +76,7 @@ DENIED = reviewed({"allowed": False})
 
 
 def allow(wire: ScriptedWire) -> None:
-    """Accept every token, as that of Prometheus, and grant every right."""
+    """Accept every token with the user of Prometheus, and grant every right."""
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
 

@@ -116,7 +116,12 @@ async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_friend
     assert await foos.cost(pod(foos, "jack", "there")) == ONE_IN_VAIN
     assert await foos.cost(delete(foos, "jack")) == ONE_IN_VAIN
     assert happy(foos) == [True]
+    assert ("BecameHappy", 1) in await foos.events_of("foo-01")
     assert await foos.cost(delete(foos, "jack", "there")) == ONE_AND_A_WRITE
+    assert happy(foos) == [False]
+    # Another client's change of the status is corrected.
+    wrong = {"status": {"happy": True}}
+    await foos.cost(foos.api.patch(foos.resource, "default", "foo-01", wrong, subresource="status"))
     assert happy(foos) == [False]
 
 

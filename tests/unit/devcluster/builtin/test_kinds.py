@@ -106,13 +106,6 @@ async def test_autoscaler_survives_conversion_to_v1_and_back():
     assert await converted(old, "v2") == obj
 
 
-@pytest.mark.parametrize(("version", "other"), [("v1", "v2"), ("v2", "v1")])
-async def test_autoscaler_without_metadata_can_be_converted(version: str, other: str):
-    part = {"kind": "HorizontalPodAutoscaler", "apiVersion": f"autoscaling/{version}"}
-    answer = await converted(part, other)
-    assert (answer["apiVersion"], answer["metadata"]) == (f"autoscaling/{other}", {})
-
-
 async def test_autoscaler_conversion_drops_an_annotation_with_invalid_json():
     old = await converted(autoscaler(metrics=[CPU]), "v1")
     old["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"] = "{"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from manager_tools.commands import uninstall
 from manager_tools.commands.uninstall import _left_of, _print_waiting
 
 
@@ -37,3 +40,32 @@ def test_uninstall_prints_the_next_command_when_a_condition_is_malformed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]
 ):
     assert "kubectl patch -n ns pets/rex" in printed(tmp_path, capsys, condition)
+
+
+KUBECTL = """#!/bin/sh
+cd $(dirname $0)
+case $1 in
+get) echo '{"items": [{"metadata": {"name": "rex", "namespace": "ns", "deletionTimestamp": "x",'
+     echo '"finalizers": ["a"]}}]}'; echo $2 > asked ;;
+delete) cat > deleted; until [ -e asked ]; do sleep 0.05; done; exit 3 ;;
+esac
+"""
+"""It deletes until it was asked for the objects that are left."""
+
+
+def test_uninstall_names_the_waiting_objects_and_returns_the_exit_code_of_kubectl(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    # Without a manager no webhook converts, so kubectl can list only the stored version.
+    versions = [{"name": "v2", "storage": False}, {"name": "v1", "storage": True}]
+    spec = {"group": "example.com", "names": {"plural": "pets"}, "versions": versions}
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(KUBECTL)
+    kubectl.chmod(0o755)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"spec": spec})))
+    monkeypatch.setattr(uninstall, "_PATIENCE", 0.1)
+    assert uninstall.main(str(kubectl)) == 3
+    assert json.loads((tmp_path / "deleted").read_text()) == {"spec": spec}
+    said = capsys.readouterr().err
+    assert "  ns/pets.v1.example.com/rex\n" in said
+    assert "  kubectl patch -n ns pets.v1.example.com/rex --type=merge" in said
