@@ -76,8 +76,9 @@ class Scene(NamedTuple):
             if living.isdisjoint(owner["uid"] for owner in each["metadata"]["ownerReferences"]):
                 self.plane.api.delete(deployment_path(self.namespace, each["metadata"]["name"]))
 
-    def open_files(self) -> int:
-        return sum(1 for _ in Path(f"/proc/{self.manager.process.pid}/fd").iterdir())
+    def count(self, what: str) -> int:
+        """Return the number of the manager's open files, `fd`, or of its threads, `task`."""
+        return sum(1 for _ in Path(f"/proc/{self.manager.process.pid}/{what}").iterdir())
 
 
 @contextlib.contextmanager
@@ -92,12 +93,13 @@ def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
     ):
         manager.wait_ready(SETTLED_WITHIN)
         scene = Scene(plane, name, proxy, manager)
-        before = scene.open_files()
+        files, threads = scene.count("fd"), scene.count("task")
         yield scene
 
         def no_more() -> None:
             assert manager.metrics().value("operator_manager_event_loop_tasks") <= MOST_TASKS
-            assert scene.open_files() <= before + CONNECTIONS_KEPT
+            assert scene.count("fd") <= files + CONNECTIONS_KEPT
+            assert scene.count("task") <= threads + 1
 
         eventually(no_more, within=SETTLED_WITHIN)
         assert manager.stop() == 0

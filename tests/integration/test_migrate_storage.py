@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def in_file(plane: ControlPlane) -> list[bytes]:
 
 
 QUICK = ("--rate=1000", "--settle=300ms")
-Migrate = "Callable[..., subprocess.CompletedProcess[str]]"
+Migrate = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")

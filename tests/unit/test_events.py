@@ -584,6 +584,14 @@ class TestEventRecorderFailingServer:
         await asyncio.sleep(200)
         assert (self.attempts(failing), failing.outcome("failed")) == (16, 2)
 
+    async def test_failing_event_is_sent_once_with_the_count_of_its_repeats_before_the_retry(
+        self, failing: Bench
+    ):
+        failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
+        failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.answer)
+        (event,) = await failing.settled()
+        assert (event["count"], failing.outcome("merged")) == (2, 1)
+
     async def test_failing_event_is_sent_three_times_when_it_recurs_during_each_attempt(self, bench: Bench):
         fails = Delayed(0.5, Reply.status(500, "InternalError"))
         bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)

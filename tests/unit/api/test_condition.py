@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 
 from manager import Operator
 from manager.api import Condition, ConditionStatus, Resource, Status, crd, is_true, set_condition
+from manager_tools.codegen.model_schema import model_schema
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 T1 = T0 + timedelta(minutes=1)
@@ -102,6 +103,18 @@ class Plain(Resource, group="test.example.com", version="v1", plural="plains"):
 @crd()
 class Bare(Resource, group="test.example.com", version="v1", plural="bares"):
     pass
+
+
+def test_status_schema_describes_the_condition_types_after_the_fields_of_the_kind_and_its_base():
+    class LedStatus(LampStatus):
+        hue: int = 0
+
+    for status, fields in ((LampStatus, ["watts"]), (LedStatus, ["watts", "hue"])):
+        properties = model_schema(status)["properties"]
+        assert [*properties] == [*fields, "observedGeneration", "conditions"]
+        assert properties["conditions"]["description"] == (
+            "What is known about the lamp:\nLit: there is light;\nDegraded: its bulb is broken."
+        )
 
 
 class Foreign(Resource, group="test.example.com", version="v1", plural="foreigns"):

@@ -9,6 +9,7 @@ import pytest
 from pydantic import AliasChoices, Field, RootModel, Secret, SecretStr
 from typing_extensions import TypeAliasType, TypedDict
 
+from apis.example.v1.wordpress import Wordpress
 from manager.api import ApiModel, Resource
 from manager.api.confidential import masked
 
@@ -137,3 +138,8 @@ def test_masked_drops_the_last_applied_configuration_annotation_of_kubectl():
     shown = masked({"kind": "Any", "metadata": {"name": "a", "annotations": annotations}})
     assert shown["metadata"] == {"name": "a", "annotations": {"kept": "yes"}}
     assert len(annotations) == 2
+
+
+def test_masked_hides_the_password_in_the_spec_of_a_wordpress():
+    site = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": {"sqlrootpassword": HIDDEN}})
+    assert HIDDEN not in repr(masked(site.to_wire()))

@@ -62,6 +62,14 @@ def test_decoder_keeps_managed_fields_of_added_managers_by_full_name_or_with_a_d
     assert json.loads(record.managed) == entries[:2]
 
 
+def test_decoder_keeps_a_field_with_the_name_and_value_of_managed_fields_outside_the_metadata(
+    decoder: RecordDecoder,
+):
+    same = {"managedFields": OTHERS}
+    record, _ = decoder(encoded({**same, **pod("a", 1, managedFields=OTHERS), "spec": same}))
+    assert json.loads(record.raw) == {**same, **pod("a", 1), "spec": same}
+
+
 @pytest.mark.parametrize("style", [{"indent": 2}, {"separators": (" , ", ":")}], ids=["lines", "spaces"])
 def test_decoder_reads_json_with_spaces(decoder: RecordDecoder, style: dict[str, Any]):
     for ours in (OURS, []):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager import Context, Watch
+from manager import Context, Watch, rbac
 from manager.api import ObjectKey, ObjectMeta, OwnerReference
 from manager.controller import ControllerOptions
 from manager.operator.children import changed_fields, is_rolled_out
@@ -112,6 +112,21 @@ class TestUnstableChild:
                 rival.cancel()
             await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=300)
             assert (await world.get(Secret, "child")).metadata.labels["for"] == "you"
+
+    async def test_child_changes_slow_down_when_the_kind_of_the_child_is_only_watched(self):
+        count = itertools.count(1)
+
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+            child = ConfigMap(metadata=ObjectMeta(name="child", namespace="default"))
+            child.metadata.labels = {"greeting": "hello"}
+            child.metadata.annotations = {"n": str(next(count))}
+            await ctx.apply(child)
+
+        watches = (Watch(ConfigMap, label="greeting"),)
+        rights = (rbac(groups="", resources="configmaps", verbs="*"),)
+        async with operated(doing(act, watches=watches, rights=rights), objects=[greeting()]) as world:
+            await world.until(greeting(namespace="default"), lambda it: "ChildrenStable" in said(it))
+            assert next(count) < 20
 
     @pytest.mark.parametrize(
         ("reason", "begin"),

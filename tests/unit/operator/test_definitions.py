@@ -17,7 +17,7 @@ from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_
 from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.operator.definitions import Definition, Definitions, Difference, differences
+from manager.operator.definitions import Definition, Definitions, Difference, definition_rights, differences
 from manager.telemetry.metrics import Metrics
 from manager_kinds.core_v1 import PodTemplateSpec
 from manager_tools.codegen import custom_resource_definitions
@@ -130,6 +130,16 @@ def test_crd_differences_include_subresources_versions_and_scope():
         Difference("does not serve version v1beta1"),
         Difference("has the conversion strategy None instead of the program's webhook"),
     ]
+
+
+def test_definition_rights_are_limited_to_reads_of_the_crds_of_the_operators():
+    class Foreign(Resource, group="other.example.com", version="v1", plural="foreigns"):
+        pass
+
+    [rule] = definition_rights([OldBox, Box, Foreign])
+    assert rule.resources == ("customresourcedefinitions",)
+    assert (rule.verbs, rule.resource_names) == (("list", "watch"), (NAME,))
+    assert definition_rights([Foreign]) == []
 
 
 @asynccontextmanager

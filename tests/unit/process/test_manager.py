@@ -450,6 +450,7 @@ async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     with pytest.raises(asyncio.CancelledError):
         await house.ended()
     assert now() == before
+    assert house.watchdog.due() is not None
     assert "released" not in house.notes
     assert {"helper ended", "health closed"} <= set(house.notes)
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})

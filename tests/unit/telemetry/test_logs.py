@@ -98,7 +98,9 @@ def test_json_format_escapes_unprintable_characters(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("value", "message"), [(3, "got 3"), ("x", "'got %d' % ('x',)")])
-def test_stdlib_record_becomes_a_log_line_with_unfit_arguments(output: Output, value: object, message: str):
+def test_stdlib_record_becomes_a_log_line_even_with_unfit_arguments(
+    output: Output, value: object, message: str
+):
     record = logging.LogRecord("some.library", logging.WARNING, __file__, 1, "got %d", (value,), None)
     [line] = output.logged(lambda: BridgeHandler().handle(record))
     assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": message}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from manager_kinds.pod_health import PodHealth
 from manager_tools.testing import without_manager
 from tests.support.admission import request
 from tests.unit.controllers.example.world import NOW, deployment, site
+from tests.unit.controllers.seen import seen as watched
 from tests.unit.manager_kinds.pods import container, pod, terminated
 
 RETRY = WordpressOperator.database_retry
@@ -139,6 +141,24 @@ def test_wordpress_condition_names_the_problem_of_the_database_or_frontend_pod()
         "Progressing": (True, "CrashLoopBackOff"),
         "Degraded": (True, "CrashLoopBackOff"),
     }
+
+
+@pytest.mark.virtual_time
+async def test_wordpress_sends_one_event_for_a_pod_problem_when_only_the_last_log_line_changes():
+    labels = {"app": "blog", "tier": "mysql", "app.kubernetes.io/part-of": "wordpress"}
+    spec = {"schedulerName": "none", "containers": [{"name": "mysql", "image": "image"}]}
+    async with watched(WordpressOperator) as sites:
+        await sites.create("blog", {"sqlrootpassword": "in-the-open"})
+        web = {"metadata": {"name": "web", "labels": labels}, "spec": spec}
+        await sites.api.create("pods", "default", web)
+        for number in range(3):
+            ended = terminated(1, "Error", f"2026-05-01T12:00:0{number}Z aborting")
+            status = {"phase": "Running", "containerStatuses": [container(ended)]}
+            await sites.api.patch("pods", "default", "web", {"status": status}, subresource="status")
+            await asyncio.sleep(5)
+            (degraded,) = (each for each in sites.status("blog")["conditions"] if each["type"] == "Degraded")
+            assert degraded["message"].endswith(f"0{number}Z aborting")
+        assert (await sites.events_of("blog")).count(("CrashLoopBackOff", 1)) == 1
 
 
 async def warning_of(**spec: Any) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import traceback
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from controllers.main import PROGRAM
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
 from manager.kube.errors import ApiError
+from manager_kinds.core_v1 import Secret
 from tests.unit.controllers.example.world import SECRET, SITES, Process, World, in_process_cluster
 from tests.unit.controllers.fate import Fate
 
@@ -225,6 +227,14 @@ async def test_wordpress_starts_when_its_secret_is_valid_and_ignores_later_secre
     assert stored["data"]["root-password"] == base64_of(x="from-a-file")["x"]
 
 
+async def test_wordpress_is_unavailable_until_its_deleted_database_is_recreated(world: World):
+    await world.run()
+    await world.api.delete("deployments.apps", world.namespace, "site-mysql")
+    await world.process().reconcile(world.key)
+    assert world.conditions()["Available"] == ("False", "DatabaseNotReady")
+    assert world.conditions()["Progressing"] == ("True", "RollingOut")
+
+
 async def test_wordpress_adopts_a_secret_with_its_labels_when_the_secret_is_complete(world: World):
     labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
     given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
@@ -275,6 +285,9 @@ async def test_wordpress_is_not_degraded_while_another_site_under_deletion_has_i
     await world.api.create(SITES, world.namespace, {"metadata": {"name": world.key.name}, "spec": spec})
     await world.settle()
     assert world.conditions("site-mysql")["Degraded"] == ("True", "NameTaken")
+    # The taken names are those of the frontend, so the database runs.
+    assert world.conditions("site-mysql")["DatabaseReady"] == ("True", "Ready")
+    assert world.conditions("site-mysql")["Available"] == ("False", "NameTaken")
     assert world.events.reasons.count(("site-mysql", "NameTaken")) == 2
     # The garbage collector removes one child after the other, in any order.
     if leaves == "going":
@@ -323,6 +336,13 @@ async def test_wordpress_condition_names_the_refused_child_and_omits_its_passwor
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
+async def test_wordpress_reports_no_refusal_when_its_namespace_is_terminating(world: World):
+    await world.create()
+    await world.api.delete("namespaces", "", world.namespace)
+    assert await world.process().reconcile(world.key) is None
+    assert (world.children(), world.conditions(), world.events.told) == ({}, {}, [])
+
+
 @pytest.mark.parametrize(
     ("repaired", "status", "reason"),
     [
@@ -346,3 +366,22 @@ async def test_condition_omits_a_password_quoted_in_the_refusal_of_a_secret(
     doing = "changing" if repaired else "creating"
     assert f"{doing} Secret site-mysql failed with {status}" in str(failed.value)
     assert quoted not in "".join(traceback.format_exception(failed.value))
+
+
+async def test_wordpress_reads_its_secret_only_when_another_client_has_changed_it(world: World):
+    await world.create()
+    process, read = world.process(), list[str]()
+    live_reader = process.client.uncached
+
+    async def get(kind: Any, key: ObjectKey) -> Any:
+        read.extend([key.name] if kind is Secret else [])
+        return await live_reader.get(kind, key)
+
+    # The metadata that a cache would show is found by the original `get`.
+    process.client.uncached = SimpleNamespace(find=live_reader.find, get=get)  # type: ignore[assignment]
+    await live(world, process)
+    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
+    assert read == []
+    await world.api.patch("secrets", world.namespace, SECRET, {"metadata": {"annotations": {"by": "hand"}}})
+    await live(world, process)
+    assert read == [SECRET]

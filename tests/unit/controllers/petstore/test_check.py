@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from manager.api import ObjectKey
 from petstore.client import Pet as Record
 from petstore.client import PetType
 from petstore.embedded import EmbeddedStore
+from tests.support.petstores import pet as thor
 from tests.unit.controllers.petstore.world import ApiServer, Stage
 
 NOW = "2026-01-01T00:00:00Z"
@@ -121,3 +122,33 @@ async def test_store_check_yields_to_other_tasks_after_each_large_pet(scene: Sce
     await scene.check(lambda _: asked_in.append(turn))
     task.cancel()
     assert len(set(asked_in)) == len(keys)
+
+
+async def test_store_check_repairs_an_unreadable_record_and_ignores_those_of_others(
+    server: ApiServer, store: EmbeddedStore
+):
+    plain = store.client
+    (theirs,) = await plain.add([thor()])
+    unreadable = {theirs}
+
+    async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Leave out the birthdays of unreadable records, until they are updated."""
+        answer = await call()
+        if method == "UpdatePets":
+            unreadable.intersection_update({theirs})
+        for record in answer if method == "SearchPets" else ():
+            if record.id in unreadable:
+                record.ClearField("birthday")
+        return answer
+
+    store.client = store.another_client(around=around)
+    scene = Scene(server, store)
+    key = await scene.created()
+    ours = scene.id_of(key)
+    unreadable.add(ours)
+    assert await scene.asked_for() == ["thor"]
+    await scene.process.settle(key)
+    assert (scene.id_of(key), unreadable) == (ours, {theirs})
+    unreadable.add(ours)
+    await scene.delete(key)
+    assert [pet.id async for pet in plain.search()] == [theirs]

@@ -177,7 +177,7 @@ async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_
 @pytest.mark.parametrize(
     ("name", "record"),
     [("Thor", pet()), ("\N{EM SPACE}", pet("Loki"))],
-    ids=["", "the store refuses the name"],
+    ids=["usual name", "name that the store refuses"],
 )
 async def test_pet_deleted_under_the_former_operator_is_removed(stage: Stage, name: str, record: Record):
     # Nothing tells which record was added but the id.
