@@ -55,3 +55,13 @@ def test_dockerfile_installs_only_wheels_with_known_hashes():
     ]
     assert len(installs) == 2
     assert all("--only-binary :all: --no-deps --require-hashes" in line for line in installs)
+
+
+def test_dockerignore_allows_only_the_paths_that_images_copy():
+    copies = (copy for stage in DOCKERFILE.stages.values() for copy in stage.of("COPY"))
+    copied = {name for copy in copies if "from" not in copy.flags for name in copy.arguments[:-1]}
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert lines[1] == "*"
+    # The bundle's image is built here too.
+    assert {line[1:] for line in lines if line.startswith("!")} == {*copied, "bundle"}
+    assert all((ROOT / name).exists() for name in copied)

@@ -13,6 +13,7 @@ from manager.cli.settings import Settings
 from manager.process.manager import EVENTS_FLUSH_TIMEOUT
 from manager.util.address import parse_bind_address
 from manager.util.yaml_text import yaml_documents
+from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
 from manager_tools.chart import build
 from manager_tools.codegen.namespaces import limited_to
@@ -86,6 +87,26 @@ def test_manager_manifests_have_only_valid_flags():
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
 
 
+def test_manager_flags_agree_with_the_names_of_webhook_configurations_and_secret():
+    prefix = settings_of(the("Deployment", MANAGER)).webhook_name_prefix
+    configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
+    assert configured
+    assert configured <= {f"{prefix}{MUTATING}", f"{prefix}{VALIDATING}"}
+    secrets = named_in(the("Role", "operator-manager-webhook-certificate-role"), "secrets")
+    assert secrets == {f"{prefix}{SECRET}"}
+
+
+def test_role_bindings_give_existing_roles_only_to_the_account_of_the_manager():
+    account = the("ServiceAccount", pod_of(the("Deployment", MANAGER))["serviceAccountName"])
+    subject = {"kind": "ServiceAccount", "name": account["metadata"]["name"], "namespace": SYSTEM}
+    roles = {(each["kind"], each["metadata"]["name"]) for each in manifests()}
+    bindings: list[dict[str, Any]] = [each for each in manifests() if each["kind"].endswith("RoleBinding")]
+    assert bindings
+    for binding in bindings:
+        assert binding["subjects"] == [subject]
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
+
+
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
 def test_manager_account_has_rights_only_on_the_lease_of_that_manager(overlay: str):
     deployments = [each for each in of_kind("Deployment", overlay) if MANAGER in each["metadata"]["name"]]
@@ -119,7 +140,11 @@ def test_per_operator_overlay_has_one_deployment_per_operator_and_one_for_webhoo
     labels = {name: labels_of(each) for name, each in managers.items()}
     selector = the("Service", WEBHOOK_SERVICE, "per-operator")["spec"]["selector"]
     assert [name for name in managers if selected(selector, labels[name])] == serving
-    assert len(serving) == 1
+    (home,) = (pod_of(managers[name])["serviceAccountName"] for name in serving)
+    made = manifests("per-operator")
+    bindings = [each for each in made if "subjects" in each and "webhook" in each["metadata"]["name"]]
+    assert bindings
+    assert {each["name"] for binding in bindings for each in binding["subjects"]} == {home}
     # No pod belongs to two Deployments.
     for name, each in managers.items():
         matching = [
@@ -167,6 +192,20 @@ def test_webhook_injection_role_covers_only_the_webhooks_and_crds_of_the_manager
     assert named_in(role, "customresourcedefinitions") == {
         each["metadata"]["name"] for each in manifests() if "conversion" in each.get("spec", {})
     }
+
+
+@pytest.mark.parametrize("overlay", ["default", "cert-manager", "high-availability", "namespaced"])
+def test_webhook_configurations_name_the_service_of_the_manager(overlay: str):
+    made = manifests(overlay)
+    called = [webhook["clientConfig"] for each in made for webhook in each.get("webhooks", ())]
+    conversions = [each["spec"]["conversion"] for each in made if "conversion" in each.get("spec", {})]
+    assert called
+    assert conversions
+    (port,) = the("Service", WEBHOOK_SERVICE, overlay)["spec"]["ports"]
+    for each in (*called, *(each["webhook"]["clientConfig"] for each in conversions)):
+        service = each["service"]
+        assert (service["name"], service["namespace"]) == (WEBHOOK_SERVICE, SYSTEM)
+        assert service.get("port", 443) == port["port"]
 
 
 def test_overlays_contain_no_tls_secret():
@@ -243,6 +282,12 @@ def test_network_policies_restrict_the_ingress_of_every_pod(overlay: str):
         assert all(each["policyTypes"] == ["Ingress"] for each in mine)
         is_manager = MANAGER in deployment["metadata"]["name"]
         assert selected(source["podSelector"]["matchLabels"], labels) is is_manager
+
+
+def test_high_availability_overlay_has_two_managers_and_a_disruption_budget():
+    assert the("Deployment", MANAGER, "high-availability")["spec"]["replicas"] == 2
+    (budget,) = of_kind("PodDisruptionBudget", "high-availability")
+    assert selected(budget["spec"]["selector"]["matchLabels"], labels_of(the("Deployment", MANAGER)))
 
 
 def test_namespaced_overlay_equals_the_default_overlay_limited_to_its_namespaces():

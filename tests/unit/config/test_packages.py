@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from manager.util.version import VERSION
 from tests.support import ROOT
 from tests.support.wheels import LIBRARY, PINS, PROJECTS, dependencies, pinned
 
@@ -27,6 +28,12 @@ def test_installed_folders_with_modules_are_packages(package: str):
     assert folders
     # Without this file the folder is not installed, and import-linter ignores it.
     assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_application_and_library_have_the_same_version():
+    library, application = (project["project"] for project in PROJECTS.values())
+    assert library["version"] == application["version"] == VERSION
+    assert f"{LIBRARY}=={VERSION}" in application["dependencies"]
 
 
 def test_pinned_requirements_have_version_and_hashes_and_no_url():

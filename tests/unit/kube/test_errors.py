@@ -93,6 +93,10 @@ def test_error_from_quotes_only_a_status_or_plain_text(headers: dict[str, str], 
     assert str(status_error(body)) == "an error that is no Status"
 
 
+def test_api_error_without_a_message_names_status_and_reason():
+    assert str(ApiError(404, "NotFound")) == "the API server answered 404 NotFound"
+
+
 def test_retry_after_comes_from_the_header_or_else_from_the_status_details():
     assert error_from(429, {"Retry-After": "3"}, status(429, "", retryAfterSeconds=7)).retry_after == 3
     assert error_from(429, {}, status(429, "", retryAfterSeconds=7)).retry_after == 7

@@ -125,8 +125,8 @@ async def health_site(serve_pages: ServePages) -> Site:
     ("path", "status", "text"),
     [
         ("/healthz", 200, "ok"),
-        ("/healthz?verbose", 200, ALL),
-        ("/readyz", 500, FAILED),
+        ("/healthz?verbose=true", 200, ALL),
+        ("/readyz/", 500, FAILED),
         ("/readyz?exclude=cache", 200, "ok"),
         ("/readyz?verbose&exclude=cache&exclude=nope", 200, EXCLUDED),
         ("/readyz/ping", 200, "ok"),

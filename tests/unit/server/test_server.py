@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 from manager.kube.transport import Transport
 from manager.process.manager import CannotStart, Manager
 from manager.server import HttpServer, Limits
-from manager.server.access import WAITING, Access
+from manager.server.access import WAITING, Access, TooManyQuestions
 from manager.server.server import CannotServe, guarded, serve
 from manager.telemetry.metrics import Metrics
 from manager.tls import served
@@ -472,6 +472,16 @@ async def test_guarded_page_answers_429_when_too_many_token_reviews_wait(
     assert Counter(status for status, _, _ in answers) == {401: WAITING, 429: 5}
     assert {answered.get("Retry-After") for status, _, answered in answers if status == 429} == {"1"}
     assert {line["log_level"] for line in lines} <= {"debug"}
+
+
+async def test_guarded_page_answers_429_when_too_many_reviews_of_its_own_wait(
+    serve_pages: ServePages, access: Access
+):
+    async def asks_too_much(_: web.Request) -> web.StreamResponse:
+        raise TooManyQuestions("too many access reviews wait already")
+
+    pages = await serve_pages({"/metrics": guarded(asks_too_much, access)})
+    assert (await get(pages, bearer("ann-token")))[0] == 429
 
 
 @pytest.mark.parametrize("fails", [TOKENS, RIGHTS])

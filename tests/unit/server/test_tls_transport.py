@@ -265,6 +265,12 @@ async def test_tls_transport_limits_received_data_while_reading_is_paused(connec
         await heard.until(MUCH)
 
 
+async def test_tls_transport_names_the_address_of_the_client(connected: Connect):
+    async with connected() as (heard, client):
+        assert heard.transport.get_extra_info("peername") == client.writer.get_extra_info("sockname")
+        assert heard.transport.get_extra_info("sslcontext") is not None
+
+
 async def test_tls_transport_answers_an_invalid_handshake_with_a_tls_alert(connected: Connect):
     async with connected(greets=False) as (heard, client):
         client.writer.write(b"\x16\x03\x01\x00\x05hello")

@@ -20,6 +20,7 @@ import aiohttp
 import orjson
 import pytest
 
+from manager.server.server import CannotServe
 from manager.telemetry.metrics import Metrics
 from manager.tls import served
 from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
@@ -498,3 +499,11 @@ async def test_server_answers_with_a_status_when_a_function_fails_or_is_too_slow
         assert (got, answer["kind"], answer["reason"]) == (status, "Status", reason)
         assert re.search(told, answer["message"])
         assert made.count(status) == 1
+
+
+async def test_server_raises_cannot_serve_when_the_port_is_in_use():
+    async with site() as made:
+        second = WebhookServer(made.address, (), ServedCertificate(SelfSigned()), metrics=Metrics())
+        with pytest.raises(CannotServe, match=r" \(--webhook-bind-address\): Address already in use$"):
+            await second.run()
+        assert second.problem == f"nothing listens on {made.address} yet"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import orjson
 import pytest
 
 from controllers.example import parts, passwords, volumes
@@ -19,7 +20,11 @@ from controllers.petstore.pet import PetOperator
 from manager.api import controller_reference
 from manager.cache.informer import Informer
 from manager.cache.store import Store
+from manager.certificates import rotation
 from manager.certificates.rotation import Rotation
+from manager.certificates.store import SecretStore
+from manager.client.client import Client
+from manager.client.write import MERGE_PATCH
 from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.kube.transport import Transport
@@ -115,6 +120,21 @@ async def remove_all_finalizers(_: Any, obj: Any, ctx: Context) -> None:
     ctx.written()
 
 
+async def write_and_log_the_key(self: SecretStore, material: Any, snapshot: Any) -> Any:
+    rotation._log.info("written", key=material.key.decode())
+    return await WRITE(self, material, snapshot)
+
+
+async def apply_without_other_labels(self: Client, obj: Any, **more: Any) -> Any:
+    applied = await APPLY(self, obj, **more)
+    if others := {*applied.object.metadata.labels} - {*obj.metadata.labels}:
+        body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
+        await self._send("PATCH", type(obj), obj.key, body, content_type=MERGE_PATCH)
+    return applied
+
+
+APPLY, WRITE = Client.apply, SecretStore.write
+
 # The planted fault, the operator that shows it, the violation, and the crashes or faults of the runs.
 MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
     "no fence": (without_fence, "memcached", TWO_LEAD, {"crash": "freeze"}),
@@ -153,6 +173,18 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
         "pet",
         "would get no review .* certificate signed by unknown authority",
         {"fault": "bundle"},
+    ),
+    "key in the log": (
+        replacing(SecretStore, "write", write_and_log_the_key),
+        "pet",
+        "a log line .* tells a secret",
+        {"fault": "bundle"},
+    ),
+    "labels taken": (
+        replacing(Client, "apply", apply_without_other_labels),
+        "memcached",
+        "took away labels spoilt=",
+        {},
     ),
     "finalizers taken": (
         replacing(reconciler.ObjectReconciler, "_remove_finalizers", remove_all_finalizers),
