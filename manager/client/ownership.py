@@ -278,10 +278,7 @@ def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
 
 
 def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
-    """Return whether every difference between two JSON values is a wanted value, and in no list.
-
-    Another client may have removed an item of a changed list.
-    """
+    """Return whether every difference between two JSON values is a wanted value, and in no list."""
     if before == after and orjson.dumps(before) == orjson.dumps(after):  # in Python, 1 equals True
         return True
     if isinstance(before, dict) and isinstance(after, dict):
@@ -291,7 +288,7 @@ def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
             for name, value in after.items()
         )
     if isinstance(before, list):
-        return False
+        return False  # another client may have removed an item
     return bool(wanted == after) and orjson.dumps(wanted) == orjson.dumps(after)
 
 

@@ -102,8 +102,8 @@ def fold_string_data(wire: dict[str, Any]) -> dict[str, Any]:
 def whole_object(obj: Resource) -> dict[str, Any]:
     """Return the object as a create or an update sends it.
 
-    It omits `managedFields`: a cached object has only our own entries, and the server would take these for
-    all entries. Without the field, the server keeps its entries.
+    It omits `managedFields`, which only objects from the server have, and which may be outdated. Without the
+    field, the server keeps its entries.
     """
     wire = sent_fields(obj)
     wire.get("metadata", {}).pop("managedFields", None)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane
-from tests.support.crds import install_crds, printed_crds
+from tests.support.crds import install_crds
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.pets import OLD_API, alpha, pet, pet_path
@@ -60,11 +60,6 @@ def test_manager_registers_local_webhooks_and_removes_them_when_it_stops(
         with pytest.raises(ApiFailure, match="must not be in the future"):
             api.request("POST", pet_path("default"), query=query, body=pet("a", birthday="2999-01-01"))
         old = f"/apis/{OLD_API}/namespaces/default/pets"
-        eventually(lambda: api.request("POST", old, query=query, body=alpha("thor")))
-        # An install, as by `make install`, names a Service that does not exist.
-        apply = ("apply", "--server-side", "--force-conflicts", "--filename=-")
-        registration.plane.kubectl(*apply, stdin=printed_crds())
-        eventually(registration.is_complete)
         eventually(lambda: api.request("POST", old, query=query, body=alpha("thor")))
         manager.interrupt()
         assert manager.wait() == 0

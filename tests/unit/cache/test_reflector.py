@@ -49,6 +49,7 @@ class TestReflectorStreamingList:
         for name, version in (("a", 1), ("b", 7), ("gone", 2)):
             stream.event("ADDED", pod(name, version))
         scene.serve("stream", stream)
+        assert scene.sink.seen == 0
         async with scene.running():
             await moments()
             assert not scene.sink.synced.is_set()

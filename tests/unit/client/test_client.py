@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from manager.api import ObjectKey, OwnerReference, Unstructured
+from manager.api import ObjectKey, Unstructured
 from manager.cache import Cache, own_writes_from_here
 from manager.cache.record import Change
 from manager.client import Client
@@ -95,19 +95,6 @@ async def test_metadata_patch_returns_metadata_and_updates_every_cache(
     assert patched.model_extra == {}
     assert (await client.get(Pod, KEY)).metadata.labels == {"x": "2"}
     assert await client.metadata.find(Pod, KEY) == patched
-
-
-async def test_client_patch_refuses_an_owner_in_a_namespace_for_a_cluster_scoped_object(
-    client: Client, cache: Cache, wire: ScriptedWire
-):
-    cache.informer(Node, metadata_only=True)
-    cache.observe_write(Node, encoded(pod("a", 5, namespace="") | {"kind": "Node"}))
-    node = await client.metadata.find(Node, ObjectKey("", "a"))
-    assert node is not None
-    node.metadata.owner_references.append(OwnerReference(api_version="v1", kind="Pod", name="b", uid="b-1"))
-    with pytest.raises(ValueError, match="Pod b cannot own Node a, which is in no namespace"):
-        await client.patch(node, kind=Node)
-    assert wire.sent("PATCH") == []
 
 
 class TestClientPages:

@@ -323,6 +323,14 @@ async def test_apply_dry_run_returns_a_created_object_without_a_resource_version
     assert (came.outcome, came.object.spec) == (Outcome.CREATED, {"replicas": 1})
 
 
+async def test_apply_dry_run_creates_nothing_when_two_list_items_may_have_one_key(scene: Scene):
+    scene.there(Reply.status(404, "NotFound"))
+    scene.answers(Reply.json({"metadata": METADATA, "spec": {}}))
+    mounts = [{"name": "data", "mountPath": path} for path in ("/a", "/b")]
+    await scene.apply(Deployment(metadata=WANTED.metadata, spec={"volumeMounts": mounts}), dry_run=True)
+    assert [sent.query["dryRun"] for sent in scene.patches] == ["All"]
+
+
 GARBLED: list[Step] = [
     Reply(200, b'{"metadata": {"uid": "u", "hunter2'),
     Reply(200, b"[" * 100_000),

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from devcluster.errors import StatusError
 from devcluster.http_call import ApiRequest, ApiResponse
 from manager import AnyOperator
 from manager_tools.testing import World, operated
@@ -22,13 +23,16 @@ class Seen:
         self.world, self.api = world, world.cluster.client
         self._name, self._kind = operator.name, operator.kind
         self.resource = f"{operator.kind.plural}.{operator.kind.gvk.group}"
-        self.writes = 0
-        """How many statuses it has written."""
+        self.writes = self.refusals = 0
+        """How many statuses it has written, and how many more are refused."""
         self._answer = world.cluster.handle
         world.cluster.handle = self._seen  # type: ignore[method-assign]
 
     async def _seen(self, request: ApiRequest) -> ApiResponse:
         if request.method == "PATCH" and f"/{self._kind.plural}/" in request.path:
+            if self.refusals:
+                self.refusals -= 1
+                raise StatusError(500, "InternalError", "by the test")
             self.writes += 1
         return await self._answer(request)
 

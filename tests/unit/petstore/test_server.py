@@ -47,6 +47,7 @@ async def test_server_metrics_have_the_usual_names_of_grpc_metrics():
     assert found["grpc_server_started_total", "AddPets", ""] == 2
     assert found["grpc_server_handled_total", "AddPets", "OK"] == 1
     assert found["grpc_server_handled_total", "AddPets", "InvalidArgument"] == 1
+    assert found["grpc_server_handled_total", "SearchPets", "OK"] == 1
     assert found["grpc_server_msg_received_total", "SearchPets", ""] == 1
     assert found["grpc_server_msg_sent_total", "SearchPets", ""] == 2
     assert found["grpc_server_handling_seconds_count", "AddPets", ""] == 2

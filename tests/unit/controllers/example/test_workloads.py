@@ -59,6 +59,14 @@ def test_wordpress_database_and_frontend_have_the_same_user_password_and_host():
     assert service.spec["selector"] == WORKLOADS.database(site()).spec["selector"]["matchLabels"]
 
 
+def test_wordpress_images_are_those_of_the_settings_unless_the_site_names_others():
+    for spec, images in (
+        ({"mysqlImage": None, "image": ""}, ["mysql:default", "wordpress:default"]),
+        ({"mysqlImage": "mysql:own", "image": "wordpress:own"}, ["mysql:own", "wordpress:own"]),
+    ):
+        assert [pod_of(each)["containers"][0]["image"] for each in both(site(**spec))] == images
+
+
 def test_wordpress_child_labels_and_names_have_at_most_63_characters_when_the_site_name_is_long():
     wanted = site()
     wanted.metadata.name = "n" * 50

@@ -134,6 +134,14 @@ async def test_foo_is_not_happy_when_the_pod_with_the_friend_name_is_terminating
     assert happy(foos) == [True]
 
 
+async def test_foo_event_is_sent_once_when_the_status_write_fails_at_first(foos: Seen):
+    await create(foos, foo_01="jack")
+    foos.refusals = 3
+    await foos.cost(pod(foos, "jack"))
+    assert (foos.refusals, happy(foos)) == (0, [True])
+    assert await foos.events_of("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
+
+
 async def test_foo_reports_a_friend_name_that_no_pod_can_have(foos: Seen):
     names = {
         "FriendMissing": ("jack", "web-0.example.com", "a" * 253),
