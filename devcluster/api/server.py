@@ -346,7 +346,7 @@ def _not_allowed(resource: Resource, target: Attributes) -> StatusError:
 
 
 def _with_selected_name(request: ApiRequest, target: Attributes) -> Attributes:
-    """Add the name in a list's or watch's field selector, since RBAC can grant single names."""
+    """Add the name in the request's field selector to `target`, since RBAC can grant access to one name."""
     text = request.option("fieldSelector")
     if not text or target.name or target.verb not in {"list", "watch", "deletecollection"}:
         return target

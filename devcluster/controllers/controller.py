@@ -406,7 +406,7 @@ class Controller:
         self.queue.add((change.key.namespace, change.key.name))
 
     def enqueue_controller(self, kind: str) -> Handler:
-        """Return a handler that queues the controlling owner of a changed object, if it is of that kind."""
+        """Return a handler that queues a changed object's controlling owner, if the owner is a `kind`."""
 
         def handle(change: Change) -> None:
             for stored in (change.old, change.new):

@@ -198,7 +198,7 @@ def refresh(obj: Object, config: Object) -> None:
 
 
 def reconciled(fields: Fields, shape: Shape) -> Fields:
-    """Replace the owned fields below a list or map that has become atomic by the list or map itself."""
+    """Return `fields`, but with a list or map owned as a whole if the list or map has become atomic."""
     changed: Fields = {}
     for key, node in fields.items():
         below = _below(key, shape) if node else None

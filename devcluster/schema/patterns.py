@@ -276,7 +276,7 @@ class _Parser:
         self._add("".join(members) + "]")
 
     def _named_class(self) -> str:
-        """Read `[:alpha:]`; return nothing where there is none."""
+        """Read a named class such as `[:alpha:]`; return "" if no named class begins here."""
         text, begin = self._pattern, self._at
         end = text.find(":]", begin + 2) if text.startswith("[:", begin) else -1
         if end < 0:
@@ -306,7 +306,7 @@ class _Parser:
         return ord(character)
 
     def _members(self, at: int) -> str:
-        """Read an escape that stands for several characters; return nothing where there is none."""
+        """Read an escape that stands for several characters; return "" if no such escape begins here."""
         text = self._pattern
         found = re.compile(r"\\(?:[dDsSwW]|[pP](?:\{\^?(.*?)\}|([^{])))", re.DOTALL).match(text, at)
         if found is None:

@@ -292,7 +292,7 @@ class Lease:
         return Lease(_only(self.metadata, "name", "namespace", "labels", "annotations"), self.spec)
 
     def outline(self, prefix: str) -> Lease:
-        """Return the known parts of a lease that others have made large, each of them cut.
+        """Return a small copy of this large lease: only known fields, with cut labels and annotations.
 
         Known labels and annotations are recognised by the prefix of their keys.
         """

@@ -159,7 +159,7 @@ def resource_of_manifest(manifest: Object) -> str:
 
 
 def resource_of(kind: type[Resource]) -> str:
-    """Return the resource's name for the cluster's own client."""
+    """Return the resource as `plural.group`, the notation of the simulated cluster's client."""
     return f"{kind.plural}.{kind.gvk.group}".rstrip(".")
 
 

@@ -120,7 +120,7 @@ class People:
         return self._plane.client
 
     async def act(self, step: Step) -> str:
-        """Call the method with the action's name, and record the action; return if there is no child."""
+        """Do the step's action, unless the step needs a child and none exists; return a log line."""
         rng = random.Random(step.draw)
         kind = self._operators[step.kind].kind
         name = f"{rng.choice(NAMES)}-{step.kind}"

@@ -62,7 +62,7 @@ def _flat(documents: Iterable[Any]) -> Iterator[Json]:
 def unknown(
     manifests: Mapping[str, Json], real: Json, own: Json, known: Sequence[Known]
 ) -> tuple[dict[str, list[str]], int]:
-    """Return the differences without a reason by kind of difference, and the number of those with one.
+    """Return the differences outside of `known`, grouped by kind and field, and count the known differences.
 
     `where` of a known difference is a pattern for `Kind/group`.
     """

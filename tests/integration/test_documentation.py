@@ -82,9 +82,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_operator_of_the_page_writing_an_operator_runs(
-    plane: ControlPlane, run_manager: RunManager, tmp_path: Path
-):
+def test_operator_from_documentation_runs(plane: ControlPlane, run_manager: RunManager, tmp_path: Path):
     example = ExampleOperator(tmp_path / "example")
     assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.main", "generate")
     assert "--greeting-separator VALUE" in example.run("controllers.main", "run", "--help")
@@ -104,7 +102,7 @@ def test_operator_of_the_page_writing_an_operator_runs(
 
 @pytest.mark.whole
 @pytest.mark.timeout(600)
-def test_webhooks_of_the_page_webhooks_answer_reviews(plane: ControlPlane, tmp_path: Path):
+def test_webhooks_from_documentation_answer_reviews(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
     # First as long as there is one version, and then with what was made meanwhile.

@@ -55,7 +55,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """Return a key that stays the same while the function does, wherever it is in the file."""
+        """Return a key that stays the same while the function is unchanged, even if the function moves."""
         before, after = (" ".join(text.split()) for text in (self.before, self.after))
         return f"{self.file} {self.function or '(module)'} {self.kind} {self.ordinal}: {before} -> {after}"
 

@@ -228,10 +228,10 @@ WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
 
 ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
-        "tests/integration/test_documentation.py::test_operator_of_the_page_writing_an_operator_runs"
+        "tests/integration/test_documentation.py::test_operator_from_documentation_runs"
     ),
     "docs/webhooks.md": (
-        "tests/integration/test_documentation.py::test_webhooks_of_the_page_webhooks_answer_reviews"
+        "tests/integration/test_documentation.py::test_webhooks_from_documentation_answer_reviews"
     ),
     "docs/operations.md": (
         "tests/integration/test_documentation.py::"

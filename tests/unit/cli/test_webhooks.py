@@ -310,7 +310,7 @@ async def test_reached_address_raises_not_called_when_the_server_cannot_call_or_
         ("https://cluster.test:6443", r"server https://cluster\.test:6443.* is not on this machine$", []),
     ],
 )
-async def test_reached_address_registers_no_webhook_without_rights_or_for_another_machine(
+async def test_reached_address_registers_no_webhook_when_rights_are_missing_or_the_server_is_remote(
     at: str, problem: str, asked: list[str]
 ):
     server = Server(allowed=False)

@@ -42,7 +42,7 @@ def test_parse_quantity_returns_the_amount_or_none(text: str, amount: Any):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-async def test_cluster_handles_hostile_quantities_quickly(text: str):
+async def test_cluster_accepts_or_refuses_quickly_when_a_quantity_is_hostile(text: str):
     pod = {
         "containers": [
             {"name": "a", "image": "a", "resources": {"requests": {"cpu": text}, "limits": {"cpu": text}}}
@@ -80,7 +80,7 @@ async def test_cluster_handles_hostile_quantities_quickly(text: str):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_cel_expression_handles_hostile_quantities(text: str):
+def test_cel_expression_returns_a_boolean_or_fails_when_the_quantity_is_hostile(text: str):
     program = compile_expression(
         "isQuantity(self) && quantity(self).isGreaterThan(quantity('1'))", {"self": STRING}
     )

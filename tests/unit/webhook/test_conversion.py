@@ -307,7 +307,7 @@ async def test_conversion_raises_too_costly_when_its_response_is_too_long(versio
         (None, None),
     ],
 )
-def test_spec_and_annotations_writes_annotations_into_an_object_with_malformed_metadata(
+def test_spec_and_annotations_context_saves_changes_when_metadata_is_incomplete_or_invalid(
     metadata: Any, after: Any
 ):
     obj = {"spec": {"a": 1}, "metadata": metadata}
@@ -319,7 +319,7 @@ def test_spec_and_annotations_writes_annotations_into_an_object_with_malformed_m
 
 @pytest.mark.parametrize("annotations", [None, {}, {"kept": "1"}, "text"])
 @pytest.mark.parametrize("spec", [{}, None, "text"])
-def test_spec_and_annotations_restores_an_object_without_changes(spec: Any, annotations: Any):
+def test_spec_and_annotations_context_restores_the_object_when_nothing_changes(spec: Any, annotations: Any):
     obj = {"spec": spec, "metadata": {"annotations": annotations}}
     with spec_and_annotations(obj) as (_, found):
         found["rides"] = "along"

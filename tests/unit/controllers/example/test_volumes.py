@@ -33,7 +33,7 @@ def test_storage_claim_grows_only_when_bound_and_never_shrinks(
     assert grown_storage(site(storageSize=wanted), found) == grown
 
 
-def test_storage_claims_have_the_size_class_and_owner_of_the_spec():
+def test_storage_claims_follow_size_storage_class_and_reclaim_policy_of_the_spec():
     wanted = site(storageSize="3Gi", storageClassName="fast", reclaimPolicy="Delete")
     database, frontend = (wanted_claim(wanted, part, "test").to_wire() for part in (DATABASE, FRONTEND))
     for wire in (database, frontend):

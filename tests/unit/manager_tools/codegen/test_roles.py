@@ -20,7 +20,7 @@ def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
     return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
 
 
-def test_leader_election_role_grants_only_create_beyond_its_lease():
+def test_leader_election_role_grants_create_for_leases_and_other_verbs_only_for_its_lease():
     for lease in ("operator-manager", "another"):
         role = running(lease, RULES)["leader_election_role.yaml"]
         rules = {tuple(rule.get("resourceNames", ())): rule["verbs"] for rule in role["rules"]}
