@@ -364,7 +364,7 @@ class Manager:
                     ending.cancel()
                     await asyncio.wait([ending])
         except TimeoutError:
-            _log.info("stopped before all contexts were entered")
+            _log.info("stopped before the start was complete")
             return False
         return True
 

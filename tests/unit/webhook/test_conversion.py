@@ -319,7 +319,9 @@ def test_spec_and_annotations_writes_annotations_into_an_object_with_malformed_m
 
 @pytest.mark.parametrize("annotations", [None, {}, {"kept": "1"}, "text"])
 @pytest.mark.parametrize("spec", [{}, None, "text"])
-def test_spec_and_annotations_restores_an_object_without_changes(spec: Any, annotations: Any):
+def test_spec_and_annotations_leaves_the_object_unchanged_when_annotations_are_as_before(
+    spec: Any, annotations: Any
+):
     obj = {"spec": spec, "metadata": {"annotations": annotations}}
     with spec_and_annotations(obj) as (_, found):
         found["rides"] = "along"
