@@ -250,7 +250,7 @@ def _broken(rule: Rule, value: Any, kind: str, path: str, text: str) -> FieldErr
 
 
 def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
-    """Compile the rules of a valid tree; None when it has none."""
+    """Compile the rules of a valid schema and of its nested schemas; return None if they have no rules."""
     kind = declare(schema, root=root)
     return None if kind is None else _compile(schema, schema, kind, root=root)
 

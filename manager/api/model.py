@@ -200,7 +200,7 @@ def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:
 
 
 def conditions_by_type(items: Any) -> dict[str, Any] | None:
-    """Return conditions by type; None if the types are not unique, or for any other list."""
+    """Return conditions by type; None if a type is missing or repeated, or `items` is no list of objects."""
     if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
         return None
     found = {each.get("type"): each for each in items}

@@ -71,7 +71,7 @@ class Lifetimes:
     new certificate within seconds, unless one cannot reach the API server that calls it."""
 
     def is_due(self, certificate: Certificate, now: datetime) -> bool:
-        """Return whether the certificate, possibly from another issuer, is due for replacement."""
+        """Return whether a certificate, ours or another issuer's, is due for replacement."""
         made = _issued(certificate)
         return now >= made + (certificate.until - made) * _RENEWED_AFTER
 

@@ -218,8 +218,8 @@ class Operator(OperatorBase, Generic[T]):
 
         Degraded becomes true unless the problem is passing; Progressing becomes true if the problem is
         passing or awaited; all others become false. The Event is recorded with Degraded, or else with the
-        first condition. After the next reconcile that is not blocked, the runtime reverts the conditions that
-        the operator does not set itself: Degraded becomes false, the others are removed.
+        first condition. After the next successful reconcile, the runtime reverts the conditions that the
+        operator does not set itself: Degraded becomes false, the others are removed.
         """
         if not ctx.reports_by_conditions:
             if not by.passing:

@@ -64,11 +64,11 @@ class Turn:
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
-    """The protocol of a socket's transport, and the transport of `protocol`, which connects after TLS.
+    """The TLS layer between a socket's transport and `protocol`, which is connected after the handshake.
 
-    asyncio's and uvloop's own transports read everything that the client has sent before they return, with a
-    new buffer of 256 KiB for each record: a client that sent one byte in each record blocked the loop until
-    the lease was lost.
+    The TLS transports of asyncio and uvloop read everything that the client has sent before they return, with
+    a new buffer of 256 KiB for each record. A client that sent records of one byte blocked the loop until the
+    lease was lost.
     """
 
     def __init__(

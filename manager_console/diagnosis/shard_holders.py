@@ -120,14 +120,14 @@ class ShardHolders:
         return self._owned.number_of(uid) if self._controllers[controller] else 0
 
     def is_ours(self, controller: str, uid: str | None) -> bool:
-        """Return whether this replica owns an object; for an unknown UID, another one does."""
+        """Return whether this replica owns an object; False for a shared object without a known UID."""
         if uid is None and self._controllers.get(controller):
             return False
         shard = self.shard_of(controller, uid or "")
         return shard is None or self._owned.find(shard) is not None
 
     async def owner(self, controller: str, shard: int, *, may_know: bool) -> ShardOwner:
-        """Return the owner of a shard; the holder is omitted unless the user `may_know` it."""
+        """Return a shard's owner, with the replica's name only if the user `may_know` the name."""
         owner = ShardOwner(controller, shard, self._owned.count, here=self._owned.find(shard) is not None)
         holders = await self._read() if may_know else "you may not get its lease"
         if isinstance(holders, str):

@@ -43,7 +43,7 @@ def sources(flags: Mapping[str, str]) -> Sources:
 
 
 def load_settings(flags: Mapping[str, str], declared: Sequence[Setting[Any]] = ()) -> Settings:
-    """Load settings from flags, by flag names or by attributes of `Settings`."""
+    """Load settings; the keys of `flags` are flag names (`webhook-url`) or attributes (`webhook_url`)."""
     given = sources(flags)
     given.check_keys((*OWN, *declared))
     return Settings(given)

@@ -1,4 +1,4 @@
-"""Recordings match the current cases."""
+"""Recorded answers of a real server, compared by name with the case files of their requests."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ async def test_webhook_error_truncates_a_long_value_of_the_review():
     assert len(str(error.value)) < 1200
 
 
-async def test_review_turns_raise_busy_when_a_large_review_waits_too_long():
+async def test_review_scheduler_refuses_a_large_review_when_it_waits_too_long():
     turns = Turns(waits=0.01)
     async with turns.taken(1_000_000):
         with pytest.raises(Unanswered, match="try again"):
@@ -247,7 +247,7 @@ async def test_review_turns_raise_busy_when_a_large_review_waits_too_long():
         pass
 
 
-async def test_review_turns_start_small_reviews_together_up_to_the_size_limit():
+async def test_review_scheduler_starts_small_reviews_up_to_the_size_limit_in_one_loop_iteration():
     turns, turn, began = Turns(), 0, list[int]()
 
     async def one() -> None:

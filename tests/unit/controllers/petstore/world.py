@@ -95,9 +95,9 @@ class ApiServer:
         self.metrics = Metrics()
         self.mapper = RestMapper(self.transport(LocalWire(cluster)))
         self.writes = 0
-        """How many writes of processes have changed something."""
+        """The number of writes by manager processes that have changed an object."""
         self.serves_pets = True
-        """Whether it knows the kind; not so for a moment when the definition is replaced."""
+        """Whether the server knows the kind Pet; false for a moment while the CRD is replaced."""
         self.feeds: list[Feed] = []
         self._begun = self.storage.version
 
@@ -213,7 +213,7 @@ class Feed:
 
 
 class PetWire(FatefulWire):
-    """Fateful wire to a server that may not serve Pets; it counts writes that changed an object."""
+    """Wire with scripted faults; answers 404 while the server serves no Pets, and counts effective writes."""
 
     def __init__(self, server: ApiServer, fate: Fate) -> None:
         super().__init__(server.cluster, fate)
@@ -232,7 +232,7 @@ class PetWire(FatefulWire):
 
 
 class FatefulClient(Client):
-    """The API's client, whose live reads are points of fate as well."""
+    """API client whose live reads are fault injection points, like the writes of `FatefulWire`."""
 
     def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, fate: Fate) -> None:
         super().__init__(transport, mapper, cache, field_manager="test")

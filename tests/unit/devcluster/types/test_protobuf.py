@@ -25,14 +25,16 @@ def envelope(raw: bytes, kind: bytes = b"ConfigMap", api_version: bytes = b"v1")
 
 
 @pytest.mark.parametrize(("name", "body", "obj"), protobuf())
-def test_recorded_protobuf_body_decodes_to_the_object_of_its_json(
+def test_recorded_protobuf_body_decodes_to_the_same_object_as_the_recorded_json(
     name: str, body: bytes, obj: dict[str, Any]
 ):
     assert decode_protobuf(body) == obj
 
 
 @pytest.mark.parametrize(("name", "body", "obj"), protobuf())
-def test_truncated_protobuf_body_is_refused_or_decodes_to_less(name: str, body: bytes, obj: dict[str, Any]):
+def test_truncated_protobuf_body_decodes_or_is_refused_with_a_status_error(
+    name: str, body: bytes, obj: dict[str, Any]
+):
     for end in range(0, len(body), 7):
         with contextlib.suppress(StatusError):
             decode_protobuf(body[:end])

@@ -132,7 +132,7 @@ def test_field_schema_allows_fields_named_like_json_schema_keywords():
     }
 
 
-def test_field_schema_combines_the_cel_rules_of_a_type_and_of_its_field_alone():
+def test_field_schema_adds_the_cel_rules_of_a_field_to_this_field_but_not_to_its_type():
     class Ruled(ApiModel):
         model_config = ConfigDict(json_schema_extra=cel("self.a > 0", "of the model"))
         a: int

@@ -78,7 +78,7 @@ def test_simulated_fault_appears_in_the_timeline_and_operators_recover(what: str
     assert outcome.digest != without.digest
 
 
-def test_weather_keeps_a_later_change_when_an_earlier_change_ends():
+def test_simulated_network_weather_keeps_a_later_lag_when_an_earlier_lag_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
