@@ -159,12 +159,12 @@ def resource_of_manifest(manifest: Object) -> str:
 
 
 def resource_of(kind: type[Resource]) -> str:
-    """Return the resource's name for the cluster's own client."""
+    """Return the kind's resource as `plural.group`, as the client of the simulated cluster expects it."""
     return f"{kind.plural}.{kind.gvk.group}".rstrip(".")
 
 
 def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
-    """Return the kinds of the operators' children."""
+    """Return the resources of the operators' owned kinds, as `plural.group`."""
     kinds = [each.kind for operator in operators for each in operator.sources if isinstance(each, Owns)]
     return list(dict.fromkeys(map(resource_of, kinds)))
 

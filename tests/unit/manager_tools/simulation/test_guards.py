@@ -151,7 +151,9 @@ class CarefulOperator(GreetingOperator):
         assert isinstance(clock.now(), instant)
         assert instant.fromtimestamp(clock.now().timestamp(), datetime.UTC) == clock.now()
         chosen = random.Random(self.manager.rng.random()).choice(ctx.token(4))
-        logging.getLogger("test").debug("%s at %s", chosen, await asyncio.to_thread(str, clock.monotonic()))
+        logging.getLogger("test").debug(
+            "chose %s at %s s", chosen, await asyncio.to_thread(str, clock.monotonic())
+        )
         await super().reconcile(greeting, ctx)
 
 
