@@ -171,7 +171,7 @@ class Installed:
 
     @property
     def metrics_host(self) -> str:
-        """The name in the certificate of `/metrics`, which the console may use too."""
+        """The host name in the certificate of `/metrics`; the console may use the same certificate."""
         return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
     async def pod(self, transport: Transport, wanted: str | None = None) -> str:

@@ -92,7 +92,7 @@ class PetStoreServer:
     """A store that serves calls while it is entered as a context manager.
 
     Entering raises TlsUnusable, DataUnusable or CannotListen. Leaving refuses new calls, waits up to `grace`
-    seconds for running calls, and closes the file.
+    seconds for running calls, and closes the data file.
     """
 
     def __init__(

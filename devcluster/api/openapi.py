@@ -198,7 +198,10 @@ _BEARER = {
 
 
 class OpenApi:
-    """The documents of one registry. A document's hash is in its address and, in quotes, its ETag."""
+    """The OpenAPI documents for the kinds of a registry.
+
+    A document's address contains the document's hash. The ETag is the hash in quotes.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

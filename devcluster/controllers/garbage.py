@@ -27,7 +27,12 @@ EVENTS = (("", "events"), ("events.k8s.io", "events"))
 
 
 class GarbageCollector(Controller):
-    """The garbage collector, which deletes objects without owners, and handles ownership in deletions."""
+    """The garbage collector, which deletes objects whose owners do not exist.
+
+    If an owner is deleted in the foreground, the collector deletes the dependents before the owner. If an
+    owner is deleted with the policy `Orphan`, the collector removes the owner from the dependents' owner
+    references.
+    """
 
     name = "garbage-collector"
 
@@ -91,7 +96,7 @@ class GarbageCollector(Controller):
             await self._finish(key, FOREGROUND)
 
     async def _release_dependents(self, key: Key) -> None:
-        """Remove the owner reference from the dependents of an orphaning owner."""
+        """Remove a deleted owner from its dependents' owner references."""
         uid = self._uid(key)
         for dependent in self.view.dependents(uid):
             await self._drop_owners(dependent, {uid})

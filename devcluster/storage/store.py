@@ -245,8 +245,8 @@ class Store:
     ) -> None:
         """Set up the store.
 
-        `history` and `history_bytes` bound the history, the other limits a watch's backlog: lower limits save
-        memory, higher ones avoid 410 responses.
+        `history` and `history_bytes` limit the history; `watch_backlog` and `watch_backlog_bytes` limit each
+        watch's unread changes. Lower limits save memory, higher limits avoid 410 responses.
         """
         self.version = 1
         self._tables: dict[tuple[str, str], Table] = defaultdict(Table)

@@ -388,9 +388,9 @@ class Reflector:
     async def _check(self) -> State:
         """Compare the server's version, the number of its objects and the newest objects with the store.
 
-        An equally high version proves nothing: other clients may have written since a backup was restored.
-        The newest object proves everything up to its version, unless it has changed since. In that case the
-        watch reports the change, and the next newest object proves the rest.
+        An equal version proves nothing: other clients may have written since a backup was restored. If the
+        server has the newest object in the stored version, the store is right. If that object has changed
+        since, the watch reports the change, and the check tries the next newest object.
         """
         reached = self._sink.version
         newest = self._sink.store.newest(self._sink.namespace, PROOFS)

@@ -245,7 +245,7 @@ class Lease:
         return mine == others
 
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
-        """Return this lease with the holder `identity` from `now` on, or renewed if it already holds it.
+        """Return this lease, acquired at `now` by `identity`, or renewed if `identity` is the holder already.
 
         Fields of other clients are kept. So are resourceVersion and UID: the server refuses the write if the
         lease has changed meanwhile, or was replaced.

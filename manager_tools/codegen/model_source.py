@@ -478,7 +478,7 @@ class _Writer:
         return kind
 
     def _is_bound(self, word: str, node: Schema, path: str) -> bool:
-        """Report that a bound is left out, because the API server would refuse every value."""
+        """Return whether to keep a bound; report a bound that makes the API server refuse every value."""
         if word not in _RANGE or not self._defines:
             return True
         try:

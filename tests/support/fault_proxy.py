@@ -123,11 +123,11 @@ class FaultProxy(LoopThread):
     # Exchanges so far.
 
     def exchanges(self, match: Match | None = None) -> list[Exchange]:
-        """Return the matching requests so far, oldest first."""
+        """Return the requests so far that `match` selects, oldest first."""
         return list(filter(match or Match(), self._exchanges.copy()))
 
     def count(self, match: Match | None = None) -> int:
-        """Return how many requests so far match."""
+        """Return how many requests so far `match` selects."""
         return len(self.exchanges(match))
 
     def open_watches(self, match: Match | None = None) -> list[Exchange]:
@@ -145,7 +145,7 @@ class FaultProxy(LoopThread):
         match: Match | None = None,
         times: int | None = 1,
     ) -> None:
-        """Answer the matching requests; the server does not receive them."""
+        """Answer the requests that `match` selects; the server does not receive these requests."""
 
         async def strike() -> web.Response:
             return web.Response(status=status, headers=headers, body=body)
@@ -153,7 +153,7 @@ class FaultProxy(LoopThread):
         self._add(match, times, strike)
 
     def delay(self, seconds: float, *, match: Match | None = None, times: int | None = 1) -> None:
-        """Delay the matching requests."""
+        """Delay the requests that `match` selects."""
         self._add(match, times, lambda: asyncio.sleep(seconds))
 
     def end_watches(self, match: Match | None = None) -> None:

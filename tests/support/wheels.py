@@ -81,7 +81,7 @@ def pinned() -> list[dict[str, str]]:
 
 
 def pack_all(folder: Path) -> str:
-    """Write the wheels of all parts but the last two. Returns constraints.txt with their hashes."""
+    """Write the wheels of all parts of constraints.txt but the last two; return the text with the hashes."""
     text = PINS.read_text()
     for part in pinned()[:-2]:
         for name, entry in part.items():
@@ -92,7 +92,10 @@ def pack_all(folder: Path) -> str:
 
 
 def pack(installed: Distribution, folder: Path) -> Path:
-    """Write the distribution's wheel into `folder`, with only the scripts that an installer creates."""
+    """Write the distribution's wheel into `folder`.
+
+    The wheel has no script files: an installer creates scripts from the distribution's entry points.
+    """
     files = list(_files(installed))
     # Deeper ones may belong to vendored packages.
     (info,) = {path.removesuffix("/METADATA") for path in files if METADATA.fullmatch(path)}

@@ -97,7 +97,7 @@ class Server(ApiModel):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-def test_model_to_wire_keeps_unknown_fields_false_zero_empty_lists_and_the_keys_of_maps():
+def test_model_to_wire_keeps_unknown_fields_falsy_values_and_map_keys():
     options = {"snake_case": 1, "camelCase": None, "list": [None, {}]}
     unknown = {"colour": {"hue": [1, 2]}, "snake_case": 0}
     sent = {"hostName": "a", "ready": False, "nodes": [], "count": 0, "options": options, **unknown}

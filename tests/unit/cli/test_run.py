@@ -93,7 +93,7 @@ def test_run_fails_with_one_log_line_after_an_external_error(
     assert "stacktrace" not in told
 
 
-def test_run_logs_a_traceback_for_an_unexpected_error_or_at_debug_for_a_start_error(
+def test_run_logs_a_traceback_at_debug_for_a_start_error_and_at_error_for_an_unexpected_error(
     command: Command, assemble: Assemble
 ):
     error = CannotStart("cannot start the connection to the store: KeyError: 'x'")

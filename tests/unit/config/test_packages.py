@@ -1,4 +1,4 @@
-"""Packaging: folders are packages, pins are complete, licences are allowed, and the interpreter fits."""
+"""Packaging: folders are packages, versions are equal, pins are complete, and licences are allowed."""
 
 from __future__ import annotations
 

@@ -278,10 +278,10 @@ async def test_shard_acquisition_with_a_lost_response_is_detected_and_used(progr
     assert not a.task.done()
 
 
-async def test_lost_shard_acquisition_is_repeated_despite_many_events_of_other_shards(program: Program):
+async def test_replica_repeats_a_failed_shard_acquisition_despite_events_of_other_shards(program: Program):
     a = program.begin("a")
     answer = program.server.answer
-    # It makes itself known, and takes the first shard; no Lease of the next one is there to be told of.
+    # The replica creates its own Lease and shard 0's Lease. The third request gets lost: no event follows.
     a.wire.on("POST", LEASES, answer, answer, Unreached(), answer)
     await asyncio.sleep(20)
     assert program.shares == [8]

@@ -263,7 +263,7 @@ async def test_plan_masks_secret_values():
     assert "+  password: '***'" in text
 
 
-async def test_plan_ends_at_a_permit_before_the_external_call():
+async def test_plan_ends_before_the_external_call_when_the_reconcile_enters_ctx_permit():
     called = []
 
     async def call(greeting: Greeting, ctx: Context) -> None:

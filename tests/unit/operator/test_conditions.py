@@ -144,7 +144,7 @@ WORDS = {"lastTransitionTime", "message", "observedGeneration", "reason"}
         (TheirStatus, WORDS),
     ],
 )
-async def test_condition_of_a_foreign_kind_contains_only_fields_of_its_model(status: Any, words: set[str]):
+async def test_stored_condition_has_only_fields_that_the_status_model_allows(status: Any, words: set[str]):
     kind = kind_with(status, TheirStatus() if status is TheirStatus else None)
     async with operated(doing(make_ready, kind), objects=[thing(kind)]) as world:
         await world.until(thing(kind), lambda _: stored_conditions(world))

@@ -189,7 +189,7 @@ async def test_image_pull_that_fails_is_repeated_with_growing_pauses(cluster: Cl
     assert (cluster.container()["ready"], cluster.container()["restartCount"]) == (True, 0)
 
 
-async def test_container_with_an_invalid_image_name_reports_it(cluster: Cluster):
+async def test_container_status_and_events_report_an_invalid_image_name(cluster: Cluster):
     await cluster.settled("pods", one("web::1"))
     why = 'couldn\'t parse image name "web::1": invalid reference format'
     message = f'Failed to apply default image tag "web::1": {why}'

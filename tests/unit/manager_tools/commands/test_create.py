@@ -45,7 +45,9 @@ def python(folder: Path, *module: str) -> str:
 
 @pytest.mark.whole
 @pytest.mark.timeout(900)  # 30 s of CPU in child processes, which a busy machine slows down
-def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command: Command, project: Path):
+def test_project_with_added_kinds_passes_its_checks_and_tests_and_runs_its_demo(
+    command: Command, project: Path
+):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
     assert command("create", "api", "--group=hello", "--version=v2", "--kind=Box", "--owns=Secret").code == 0
     several = ("--group=store", "--version=v1", "--kind=Shelf", "--owns=Service, StatefulSet", "--owns=Job")

@@ -152,7 +152,7 @@ class CarefulOperator(GreetingOperator):
         assert instant.fromtimestamp(clock.now().timestamp(), datetime.UTC) == clock.now()
         chosen = random.Random(self.manager.rng.random()).choice(ctx.token(4))
         logging.getLogger("test").debug(
-            "chose %s at %s", chosen, await asyncio.to_thread(str, clock.monotonic())
+            "chose %s at %s s", chosen, await asyncio.to_thread(str, clock.monotonic())
         )
         await super().reconcile(greeting, ctx)
 
