@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
 from petstore.pet import Pet
-from petstore.storage import DataUnusable, DiskFull, PetUnknown, Query, Storage
+from petstore.storage import DataUnusable, DiskFull, PetUnknown, Query, Storage, new_id
 from tests.support.petstores import pet
 
 
@@ -112,13 +113,22 @@ async def test_storage_search_sees_writes_requested_earlier(tmp_path: Path):
 
 
 async def test_storage_skips_a_write_whose_caller_was_cancelled(tmp_path: Path):
+    released = threading.Event()
+
+    def new_id_when_released() -> str:
+        released.wait()
+        return new_id()
+
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
+        tasks.create_task(storage.add([pet("first")], new_id_when_released))
         gone = tasks.create_task(storage.add([pet("gone")]))
         kept = tasks.create_task(storage.add([pet("kept")]))
         await asyncio.sleep(0)
         gone.cancel()
+        await asyncio.wait([gone])
+        released.set()
         await kept
-        assert await found(storage) == ["kept"]
+        assert await found(storage) == ["first", "kept"]
 
 
 async def test_storage_search_pages_are_consistent_while_pets_are_added_and_deleted(tmp_path: Path):
