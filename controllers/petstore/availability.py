@@ -91,8 +91,8 @@ class StoreAvailability:
             self._doubt.clear()
             if self.down:
                 self.down = False
-                count = len(self._waiting)
-                _log.info("the pet store answers again", address=self._store.address, waiting_pets=count)
+                waiting = len(self._waiting)
+                _log.info("the pet store answers again", address=self._store.address, waiting=waiting)
                 for key in self._waiting:
                     self._ask_for(key)
                 self._waiting.clear()
