@@ -211,13 +211,11 @@ class Indexes:
 
     async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
         """Build the indexes for these conditions, in portions between which other tasks run."""
-        wanted: dict[str, IndexFunction] = {
-            f"label {label}": partial(_label, label) for label in labels or ()
-        }
-        if owner_uid is not None:
-            wanted["owner"] = _owners
-        for name in wanted.keys() - self._indexes.keys():
-            await self._grow(name, wanted[name])
+        for label in labels or ():
+            if (name := f"label {label}") not in self._indexes:
+                await self._grow(name, partial(_label, label))
+        if owner_uid is not None and "owner" not in self._indexes:
+            await self._grow("owner", _owners)
 
     async def _grow(self, name: str, function: IndexFunction) -> None:
         async with self._grows:
