@@ -200,7 +200,7 @@ docs: $(VENV)/.site mkdocs.yml ## build the documentation as a site in build/sit
 	@$(BIN)/python scripts/build-site
 
 .PHONY: picture
-picture: venv ## record docs/demo.svg again: the demo on a small terminal
+picture: venv ## make docs/demo.svg again: the demo on a small terminal when everything is ready
 	$(call need,$(KUBECTL),do what a person would)
 	@$(BIN)/python -m demo.recording
 

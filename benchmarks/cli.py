@@ -20,7 +20,7 @@ from benchmarks.peers.interpreter import why_not_as_shipped
 from benchmarks.peers.ours import on_python
 from benchmarks.program import PROGRAM_CPUS, SERVER_CPUS, Program
 from benchmarks.progress import Budget, Progress
-from benchmarks.report.page import NAME, RAW, files_of
+from benchmarks.report.page import NAME, PROFILES, RAW, page
 from benchmarks.report.quotes import with_quotes
 from benchmarks.report.text import shown
 from benchmarks.results import Results, Run
@@ -308,15 +308,13 @@ def _render(*, check: bool) -> None:
 
 def _write(results: Results) -> None:
     for path, text in _wanted(results).items():
-        if text is None:
-            path.unlink(missing_ok=True)
-        elif text != _found(path):
+        if text != _found(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
 
-def _wanted(results: Results) -> dict[Path, str | None]:
-    wanted = files_of(results, PAGE)
+def _wanted(results: Results) -> dict[Path, str]:
+    wanted = {PAGE / NAME: page(results, has_profiles=(PAGE / PROFILES).exists())}
     if (raw := PAGE / shards_page.RAW).exists():
         wanted[PAGE / NAME] = f"{wanted[PAGE / NAME]}\n{shards_page.section(Figures.read(raw))}"
     for path in QUOTING:

@@ -1,1 +1,1 @@
-"""Conversion of results to pages, tables and charts."""
+"""Conversion of results to the page, its tables and its charts."""

@@ -1,4 +1,4 @@
-"""The page under docs/benchmarks/, with its charts; its text depends only on the results."""
+"""The page under docs/benchmarks/; its text depends only on the results."""
 
 from __future__ import annotations
 
@@ -17,19 +17,12 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Results, Run
 
-__all__ = ["NAME", "RAW", "files_of", "page"]
+__all__ = ["NAME", "PROFILES", "RAW", "page"]
 
 NAME, RAW = "README.md", "results.json"
 # Handwritten explanations of aims that are not reached.
 PROFILES = "profiles.md"
 PROSE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("prose.toml").read_text())
-
-
-def files_of(results: Results, folder: Path) -> dict[Path, str | None]:
-    """Return the text of each file in the page's folder by path; None for a file to remove."""
-    charts = {part: charts_of(results, part) if part in results.samples else None for part in PARTS}
-    text = page(results, has_profiles=(folder / PROFILES).exists())
-    return {folder / NAME: text, **{folder / f"{part}.svg": chart for part, chart in charts.items()}}
 
 
 def page(results: Results, *, has_profiles: bool = False) -> str:
@@ -103,8 +96,7 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
         yield f"- {note}"
     if table.notes:
         yield ""
-    if charts_of(results, key):
-        yield f"![{part.title}]({key}.svg)\n"
+    yield from charts_of(results, key)
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int) -> Iterator[str]:

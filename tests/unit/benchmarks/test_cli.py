@@ -52,16 +52,18 @@ def rendered(*flags: str) -> int:
 def test_benchmark_render_updates_page_and_quotes_that_check_reports_as_stale(
     capsys: pytest.CaptureFixture[str], house: Path
 ):
-    results = made_results(made_run("operator-manager"), "memory", operator_manager={"idle.mb": [50.5]})
+    run = made_run("operator-manager", "kopf")
+    results = made_results(run, "memory", operator_manager={"idle.mb": [50.5]}, kopf={"idle.mb": [70, 80.5]})
     results.write(house / "results.json")
     assert rendered("--check") == 1
     said = capsys.readouterr().err
-    for name in ("README.md", "memory.svg", "quoting.md"):
+    for name in ("README.md", "quoting.md"):
         assert f"{house / name} is not current" in said
     assert not (house / "README.md").exists()
     assert rendered() == 0
-    assert "| operator-manager | 50.5 |" in (house / "README.md").read_text()
-    assert (house / "memory.svg").exists()
+    page = (house / "README.md").read_text()
+    assert "| operator-manager | 50.5 |" in page
+    assert 'x-axis ["operator-manager","kopf"]\n    y-axis 0 --> 75.2\n    bar [50.5, 75.2]' in page
     quoting = "It takes <!-- benchmarks:own-idle-memory -->50.5 MB<!-- /benchmarks -->.\n"
     assert (house / "quoting.md").read_text() == quoting
     assert rendered("--check") == 0
