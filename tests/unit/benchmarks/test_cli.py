@@ -23,7 +23,7 @@ from tests.support.benchmark_results import made_results, made_run
         (["--only=cold"], "KUBEBUILDER_ASSETS is not set"),
     ],
 )
-def test_benchmark_cli_error_names_the_wrong_argument_or_the_missing_control_plane(
+def test_benchmark_cli_error_names_the_wrong_argument_or_the_unset_variable(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], said: str
 ):
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
@@ -49,7 +49,7 @@ def rendered(*flags: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_benchmark_render_updates_page_and_quotes_that_check_reports_as_stale(
+def test_benchmark_render_writes_the_files_that_render_check_reports_as_stale(
     capsys: pytest.CaptureFixture[str], house: Path
 ):
     results = made_results(made_run("operator-manager"), "memory", operator_manager={"idle.mb": [50.5]})

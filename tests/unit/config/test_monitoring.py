@@ -70,7 +70,7 @@ def test_dashboard_and_alert_queries_use_only_existing_metrics_and_labels(query:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_alerts_all_have_severity_description_and_runbook(rule: dict[str, Any]):
+def test_alert_has_a_severity_a_description_and_a_runbook_section(rule: dict[str, Any]):
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert {"summary", "description", "runbook"} <= rule["annotations"].keys()
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -79,13 +79,13 @@ def test_alerts_all_have_severity_description_and_runbook(rule: dict[str, Any]):
     assert rule["alert"] in headings
 
 
-def test_alert_rules_pass_their_promtool_cases(tmp_path: Path):
+def test_alert_rules_pass_the_promtool_unit_tests(tmp_path: Path):
     write_rules(tmp_path / "rules.yml")
     shutil.copy(CASES, tmp_path)
     output_of(tool("promtool"), "test", "rules", tmp_path / CASES.name)
 
 
-def test_alerts_all_have_a_promtool_case_that_goes_from_silent_to_firing():
+def test_promtool_unit_tests_show_every_alert_first_silent_and_later_firing():
     fired = set[str]()
     for case in yaml.safe_load(CASES.read_text())["tests"]:
         samples = [str(each.get("exp_samples", [])) for each in case["promql_expr_test"]]

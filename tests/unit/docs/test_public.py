@@ -55,19 +55,19 @@ def is_public(name: str) -> bool:
 
 
 @pytest.mark.parametrize("module", PUBLIC)
-def test_public_modules_contain_every_listed_name(module: str):
+def test_public_module_defines_every_name_in_its_all_list(module: str):
     found = importlib.import_module(module)
     assert [name for name in names_of(module) if not hasattr(found, name)] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_operators_kinds_and_examples_import_only_public_names(path: Path):
+def test_operator_and_example_sources_import_only_public_names_of_the_library(path: Path):
     # Generated projects do not have the template's prefix.
     written = path.read_text().replace(f"{TEMPLATE.replace('/', '.')}.", "")
     assert private_imports(written) == set()
 
 
-def test_code_on_the_pages_imports_only_public_names():
+def test_python_blocks_of_the_pages_import_only_public_names_of_the_library():
     private = {
         f"{block.where}: {name}"
         for page in PAGES

@@ -127,14 +127,14 @@ def test_reference_page_lists_every_builtin_kind():
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_builtin_type_has_a_valid_model(module: str):
+def test_builtin_types_of_a_module_are_all_valid_pydantic_models(module: str):
     found = importlib.import_module(f"manager_kinds.{module}")
     for name in dir(found):
         each = getattr(found, name)
         assert each == dict[str, Any] if name.endswith("Dict") else each.model_rebuild() is not False
 
 
-def test_builtin_type_is_created_at_its_first_use():
+def test_builtin_type_is_created_when_it_is_first_imported():
     code = (
         "import sys, manager.cli.run\n"
         "from manager_kinds import core_v1\n"
@@ -160,7 +160,7 @@ def test_builtin_types_can_be_pickled():
     assert pickle.loads(pickle.dumps(objects)) == objects
 
 
-def test_builtin_kind_keeps_its_spec_and_status_as_json():
+def test_builtin_kind_keeps_spec_and_status_as_plain_dictionaries():
     wire = {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
@@ -174,14 +174,14 @@ def test_builtin_kind_keeps_its_spec_and_status_as_json():
     assert JobTemplateSpec.of(job.spec["jobTemplate"]).to_wire() == TEMPLATE
 
 
-def test_builtin_kind_sends_no_unset_field():
+def test_builtin_kind_serializes_only_fields_that_are_set():
     group = "rbac.authorization.k8s.io/v1"
     assert ClusterRole().to_wire() == {"apiVersion": group, "kind": "ClusterRole", "metadata": {}}
     assert not ClusterRole.namespaced
     assert not Namespace.namespaced
 
 
-def test_secret_accepts_missing_values_and_hides_values_in_its_repr_and_in_errors():
+def test_secret_accepts_null_values_and_hides_values_in_repr_and_errors():
     data = {"empty": None, "word": "c2VjcmV0"}
     secret = Secret.model_validate({"data": data, "stringData": {"a": "open"}})
     values = [secret.value(name) for name in ("empty", "word", "missing")]

@@ -24,7 +24,7 @@ def whole() -> Results:
     return with_parts(*parts)
 
 
-def test_report_page_contains_every_part_version_and_verdict():
+def test_benchmark_page_has_each_section_the_versions_and_the_missed_targets():
     text, printed = page(whole()), shown(whole())
     for part in PARTS.values():
         assert f"\n## {part.title}\n" in text
@@ -36,7 +36,7 @@ def test_report_page_contains_every_part_version_and_verdict():
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
 
 
-def test_worse_figures_quote_lists_only_worse_figures_with_their_ratio():
+def test_worse_figures_table_lists_only_figures_that_another_program_beats():
     figures = {
         "operator_manager": {"rate": [100.0], "cpu_ms": [3.0], "server_cpu_ms": [1.0], "events": [9.0]},
         "controller_runtime": {"rate": [150.0], "cpu_ms": [2.0], "server_cpu_ms": [2.0], "events": [0.0]},

@@ -40,7 +40,7 @@ class Silent(Documented):
     size: int = 2
 
 
-def test_attribute_docs_assign_docstring_to_attribute_above_it():
+def test_attribute_docs_returns_the_docstring_below_each_attribute():
     class Local(BaseModel):
         size: int = 0
         """Found all the same."""
@@ -60,7 +60,7 @@ def test_attribute_docs_are_inherited_and_can_be_overridden():
     assert attribute_docs(Silent)["size"] == "How many\nthere are."
 
 
-def test_model_schema_uses_wire_names_and_prefers_field_descriptions_to_docstrings():
+def test_model_schema_uses_json_names_and_prefers_field_descriptions_to_docstrings():
     class OnWire(ApiModel):
         ready_replicas: int = 0
         """How many are ready."""
