@@ -142,7 +142,7 @@ def shown(planned: Planned) -> str:
     return "\n".join(line for each in planned.changes for line in unified(each))
 
 
-async def test_plan_makes_a_created_child_visible_to_the_rest_of_the_reconcile():
+async def test_plan_lets_the_reconcile_read_a_child_that_it_has_created():
     seen = []
 
     async def create(greeting: Greeting, ctx: Context) -> None:
@@ -171,7 +171,7 @@ async def test_plan_makes_a_created_child_visible_to_the_rest_of_the_reconcile()
     assert "+    reason: Done" in "\n".join(unified(own))
 
 
-async def test_plan_accumulates_several_writes_to_one_object():
+async def test_plan_combines_several_writes_to_one_object():
     async def write(greeting: Greeting, ctx: Context) -> None:
         greeting.metadata.annotations["one"] = "1"
         await ctx.patch()
@@ -190,7 +190,7 @@ async def test_plan_accumulates_several_writes_to_one_object():
 
 
 @pytest.mark.parametrize("by", ["created", "applied", "a former manager"])
-async def test_plan_shows_removed_fields_but_not_fields_that_only_lose_their_manager(by: str):
+async def test_plan_shows_removed_fields_but_no_change_of_field_managers(by: str):
     before = {"name": "a", "image": "b", "env": [{"name": "X", "value": "1"}], "workingDir": "/"}
 
     async def apply(greeting: Greeting, ctx: Context) -> None:
@@ -209,7 +209,7 @@ async def test_plan_shows_removed_fields_but_not_fields_that_only_lose_their_man
     assert changed(planned) == sorted([*gone, *counted, "image: b", "image: c"])
 
 
-async def test_plan_shows_the_removal_of_conflicting_items_of_other_clients():
+async def test_plan_shows_that_apply_replaces_a_port_changed_by_another_client():
     container = {"name": "a", "image": "a", "ports": [{"name": "web", "containerPort": 80}]}
 
     async def apply(greeting: Greeting, ctx: Context) -> None:
@@ -228,7 +228,7 @@ async def test_plan_shows_the_removal_of_conflicting_items_of_other_clients():
     assert stored.metadata.generation == 2
 
 
-async def test_plan_hides_deleted_objects_from_the_rest_of_the_reconcile():
+async def test_plan_hides_an_object_from_the_reconcile_that_has_deleted_it():
     async def delete(greeting: Greeting, ctx: Context) -> None:
         found = await ctx.find(ConfigMap, "old")
         assert found is not None
@@ -246,7 +246,7 @@ async def test_plan_hides_deleted_objects_from_the_rest_of_the_reconcile():
     assert "-  a: b" in shown(planned)
 
 
-async def test_plan_masks_secret_values():
+async def test_plan_masks_the_values_of_secrets():
     async def write(greeting: Greeting, ctx: Context) -> None:
         secret = await ctx.client.uncached.get(Secret, ObjectKey("default", "known"))
         secret.data["changed"] = "bmV3"
@@ -263,7 +263,7 @@ async def test_plan_masks_secret_values():
     assert "+  password: '***'" in text
 
 
-async def test_plan_ends_before_the_external_call_when_the_reconcile_enters_ctx_permit():
+async def test_plan_ends_when_the_reconcile_enters_ctx_permit_for_an_external_call():
     called = []
 
     async def call(greeting: Greeting, ctx: Context) -> None:
@@ -290,7 +290,7 @@ async def test_plan_of_a_failed_reconcile_shows_the_changes_before_the_failure()
     assert len(planned.changes) == 1
 
 
-async def test_plan_ends_before_a_command_in_a_pod():
+async def test_plan_ends_when_the_reconcile_would_run_a_command_in_a_pod():
     called = []
 
     async def run(greeting: Greeting, ctx: Context) -> None:
@@ -303,7 +303,7 @@ async def test_plan_ends_before_a_command_in_a_pod():
     assert planned.other == ["CONNECT /api/v1/namespaces/default/pods/web/exec"]
 
 
-async def test_plan_makes_dry_runs_of_kubernetes_asyncio_writes():
+async def test_plan_sends_writes_of_the_kubernetes_asyncio_client_as_dry_runs():
     models = pytest.importorskip("kubernetes_asyncio").client
 
     async def write(greeting: Greeting, ctx: Context) -> None:

@@ -42,7 +42,9 @@ def rendered(*values: str) -> Objects:
 
 
 @pytest.mark.parametrize("webhooks", [False, True], ids=["without webhooks", "with webhooks"])
-def test_chart_renders_the_objects_of_each_overlay(command: Command, project: Path, webhooks: bool):
+def test_chart_of_a_project_renders_the_objects_of_its_overlays(
+    command: Command, project: Path, webhooks: bool
+):
     helm, kubectl = tool("helm"), tool("kubectl")
     if webhooks:
         assert command(*WEBHOOKS).code == 0
@@ -59,7 +61,7 @@ def test_chart_renders_the_objects_of_each_overlay(command: Command, project: Pa
         assert rendered(*values) == wanted
 
 
-def test_chart_monitoring_is_optional_even_when_the_overlay_contains_it(project: Path):
+def test_chart_renders_alerts_only_when_its_values_enable_prometheus(project: Path):
     tool("kubectl")
     kustomization = project / "config/default/kustomization.yaml"
     for text in (kustomization.read_text(), kustomization.read_text().replace("#- ../prom", "- ../prom")):
@@ -70,7 +72,7 @@ def test_chart_monitoring_is_optional_even_when_the_overlay_contains_it(project:
         assert 'up{job="shop"}' in str(rules)
 
 
-def test_chart_command_uses_the_image_and_variables_of_the_values(project: Path):
+def test_chart_uses_the_image_flag_and_the_environment_variables_of_its_values(project: Path):
     tool("kubectl")
     digest = "sha256:" + "a" * 64
     assert write_chart(f"--image=example.test/shop:2@{digest}") == 0
@@ -88,7 +90,7 @@ def test_chart_command_uses_the_image_and_variables_of_the_values(project: Path)
         ((), "- ../nowhere\n", "config/nowhere: no such file or directory"),
     ],
 )
-def test_chart_command_reports_errors_in_one_line(
+def test_chart_command_prints_one_error_line_and_writes_no_files_when_it_fails(
     project: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], resources: str, expected: str
 ):
     tool("kubectl")

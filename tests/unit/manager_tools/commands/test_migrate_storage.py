@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
     return seen
 
 
-def test_migrate_storage_reads_every_flag_before_and_after_arguments(
+def test_migrate_storage_parses_every_flag_before_and_after_positional_arguments(
     command: Command, asked: list[MigrateArguments]
 ):
     assert command("migrate-storage").code == 0
@@ -67,7 +67,7 @@ def test_migrate_storage_error_names_the_wrong_argument(command: Command, argv: 
         (["certificates.cert-manager.io"], ["certificates.cert-manager.io"]),
     ],
 )
-def test_named_definitions_accepts_any_name_of_a_known_kind_and_full_names_of_other_crds(
+def test_named_definitions_accepts_names_of_known_kinds_and_full_names_of_other_crds(
     names: list[str], found: list[str]
 ):
     assert named_definitions(names, KINDS) == found

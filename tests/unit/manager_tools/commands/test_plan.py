@@ -75,7 +75,7 @@ def site(password: str, size: str = "10Gi") -> dict[str, Any]:
     }
 
 
-def test_plan_diff_masks_fields_that_the_model_hides():
+def test_plan_diff_masks_confidential_fields_of_the_model():
     for before in (None, site("HUNTER2")):
         text = "\n".join(unified(Change(before, site("HUNTER2", "20Gi"), renamed=False)))
         assert "HUNTER2" not in text
@@ -102,7 +102,9 @@ def change(before: dict[str, Any], after: dict[str, Any]) -> Change:
         ("ReplicaSet", {}, 0),
     ],
 )
-def test_replaced_pods_counts_pods_whose_template_changes(kind: str, spec: dict[str, Any], pods: int):
+def test_replaced_pods_counts_the_pods_that_a_template_change_replaces(
+    kind: str, spec: dict[str, Any], pods: int
+):
     def version(image: str) -> dict[str, Any]:
         status = {"replicas": 3, "currentNumberScheduled": 4}
         return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}
@@ -138,7 +140,7 @@ async def printed(names: tuple[str, ...], do: Any, *missing: str) -> int:
         return await command_module._print_all(targets, cluster.transport)
 
 
-async def test_plan_counts_the_remaining_objects_after_its_output_limit(
+async def test_plan_counts_the_objects_that_exceed_its_output_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     async def create(greeting: Greeting, ctx: Context) -> None:
@@ -157,7 +159,7 @@ async def test_plan_counts_the_remaining_objects_after_its_output_limit(
     ]
 
 
-async def test_plan_handles_eight_objects_at_a_time_and_reports_them_in_order(
+async def test_plan_reconciles_eight_objects_at_a_time_and_prints_them_in_order(
     capsys: pytest.CaptureFixture[str],
 ):
     names = ("hello", *(f"hello-{number}" for number in range(20)))

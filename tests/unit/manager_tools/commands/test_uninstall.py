@@ -36,7 +36,7 @@ def test_uninstall_escapes_and_shortens_the_message_of_a_condition(
 
 
 @pytest.mark.parametrize("condition", [{}, {"type": "Ready"}, {"message": "x"}])
-def test_uninstall_prints_the_next_command_when_a_condition_is_malformed(
+def test_uninstall_prints_the_kubectl_patch_command_when_a_condition_is_malformed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]
 ):
     assert "kubectl patch -n ns pets/rex" in printed(tmp_path, capsys, condition)
@@ -53,7 +53,7 @@ esac
 """It deletes until it was asked for the objects that are left."""
 
 
-def test_uninstall_names_the_waiting_objects_and_returns_the_exit_code_of_kubectl(
+def test_uninstall_names_objects_with_finalizers_and_returns_the_exit_code_of_kubectl(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     # Without a manager no webhook converts, so kubectl can list only the stored version.

@@ -81,7 +81,7 @@ def is_written_by_others(server: GadgetServer) -> Step:
     ],
     ids=["gone", "rewritten", "plain", "path", "webhook"],
 )
-async def test_migration_counts_an_object_by_its_current_state_when_its_patch_fails(
+async def test_migration_checks_the_current_state_of_an_object_when_its_patch_fails(
     server: GadgetServer,
     act: Callable[[GadgetServer], Step | None],
     tally: tuple[int, int, int],
@@ -133,7 +133,7 @@ async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServ
     assert sent[-1] - sent[0] >= (10 - 3) / 5
 
 
-async def test_migration_reports_a_refused_object_and_the_next_migration_resumes_at_its_page(
+async def test_migration_reports_a_refused_object_and_the_next_run_resumes_at_its_page(
     server: GadgetServer,
 ):
     reason = 'Gadget.test.example.com "g0004" is invalid: spec.size: Invalid value: 3:\n too large'
@@ -149,7 +149,7 @@ async def test_migration_reports_a_refused_object_and_the_next_migration_resumes
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_gives_up_on_an_object_after_four_server_errors(server: GadgetServer):
+async def test_migration_counts_an_object_as_refused_after_four_server_errors(server: GadgetServer):
     failure = Reply.status(500, "InternalError", "failed calling webhook: no answer")
     server.before = at(gadget_path("g0004"), *[failure] * 99)
     migration = Run(server)
@@ -158,7 +158,7 @@ async def test_migration_gives_up_on_an_object_after_four_server_errors(server: 
     assert migration.heard.of("refused") == [(G4, "failed calling webhook: no answer")]
 
 
-async def test_migration_ends_when_the_server_fails_for_every_object(server: GadgetServer):
+async def test_migration_fails_early_when_the_server_fails_for_every_object(server: GadgetServer):
     server.fill(1000)
     failure = Reply.status(500, "InternalError", "conversion webhook failed")
     server.before = lambda sent: failure if sent.path.endswith("/status") else None
@@ -188,7 +188,7 @@ async def test_migration_ends_when_the_server_fails_for_every_object(server: Gad
         ("POST", REVIEWS),
     ],
 )
-async def test_migration_retries_transient_failures(
+async def test_migration_succeeds_when_requests_fail_twice_with_transient_errors(
     server: GadgetServer, trouble: Step, method: str, path: str
 ):
     server.before = at(path, trouble, trouble, method=method)
@@ -197,7 +197,7 @@ async def test_migration_retries_transient_failures(
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_ends_when_the_server_stays_unreachable_and_the_next_run_resumes(
+async def test_migration_fails_when_the_server_stays_unreachable_and_the_next_run_resumes(
     server: GadgetServer,
 ):
     gone = False
@@ -219,7 +219,7 @@ async def test_migration_ends_when_the_server_stays_unreachable_and_the_next_run
     assert min(server.patches()[before:]) == "g0006"
 
 
-async def test_migration_ends_at_once_when_credentials_are_refused(server: GadgetServer):
+async def test_migration_fails_without_retry_when_credentials_are_refused(server: GadgetServer):
     server.before = at(gadget_path("g0007"), Reply.status(401, "Unauthorized"))
     migration = Run(server)
     with pytest.raises(Unauthorized):
@@ -236,7 +236,7 @@ async def test_migration_ends_at_once_when_credentials_are_refused(server: Gadge
         (("patch", CRDS, "status"), f"patch {CRDS}/status."),
     ],
 )
-async def test_migration_names_a_missing_right_before_the_first_write(
+async def test_migration_fails_before_the_first_write_and_names_a_missing_right(
     server: GadgetServer, right: Any, told: str
 ):
     server.denied.add(right)
@@ -245,7 +245,7 @@ async def test_migration_names_a_missing_right_before_the_first_write(
     assert server.wire.sent("PATCH") == []
 
 
-async def test_migration_runs_when_access_reviews_are_forbidden(server: GadgetServer):
+async def test_migration_succeeds_when_access_reviews_are_forbidden(server: GadgetServer):
     server.before = at(REVIEWS, Reply.status(403, "Forbidden"), method="POST")
     assert await Run(server)() is Outcome.DONE
 
@@ -283,7 +283,9 @@ async def interrupted_at(server: GadgetServer, name: str) -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-async def test_migration_resumes_at_the_page_where_it_was_interrupted(server: GadgetServer, expired: bool):
+async def test_migration_resumes_at_the_page_where_the_last_run_was_interrupted(
+    server: GadgetServer, expired: bool
+):
     await interrupted_at(server, "g0007")
     assert server.position() == {
         "uid": server.definition()["metadata"]["uid"],
@@ -304,7 +306,7 @@ async def test_migration_resumes_at_the_page_where_it_was_interrupted(server: Ga
     assert server.annotations == {}
 
 
-async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServer):
+async def test_migration_saves_its_position_in_the_crd_every_ten_seconds(server: GadgetServer):
     server.fill(300)
     await Run(server, rate=10)()
     written = [
@@ -316,7 +318,7 @@ async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServ
     assert all(10 <= later - sooner < 12 for sooner, later in itertools.pairwise(kept))
 
 
-async def test_migration_continues_when_the_continue_token_expires(server: GadgetServer):
+async def test_migration_rewrites_each_object_once_when_continue_tokens_expire(server: GadgetServer):
     server.before = lambda sent: server.cluster.faults.expire_history() if sent.path == GADGETS else None
     assert await Run(server)() is Outcome.DONE
     assert sorted(server.patches()) == server.names()
@@ -330,7 +332,7 @@ async def test_migration_continues_when_the_continue_token_expires(server: Gadge
     ],
     ids=["410", "400"],
 )
-async def test_migration_starts_over_when_the_server_refuses_the_continue_token(
+async def test_migration_restarts_at_the_first_page_when_its_continue_token_is_refused(
     server: GadgetServer, answer: Reply
 ):
     await interrupted_at(server, "g0007")
@@ -351,7 +353,7 @@ async def test_migration_starts_over_when_the_server_refuses_the_continue_token(
     ],
     ids=["uid", "generation", "storage"],
 )
-async def test_migration_ignores_the_saved_position_of_another_crd(
+async def test_migration_ignores_the_saved_position_when_the_crd_has_changed(
     server: GadgetServer, change: dict[str, object]
 ):
     await interrupted_at(server, "g0007")
@@ -377,14 +379,14 @@ async def test_migration_ignores_an_unreadable_saved_position(server: GadgetServ
     assert server.annotations == {}
 
 
-async def test_migration_removes_a_leftover_saved_position_when_there_is_no_work(server: GadgetServer):
+async def test_migration_removes_the_saved_position_when_there_is_no_work(server: GadgetServer):
     notes = {POSITION: "{}", "other": "kept"}
     server.edit_definition(status={"storedVersions": [NEW]}, metadata={"annotations": notes})
     assert await Run(server)() is Outcome.NOTHING_TO_DO
     assert server.annotations == {"other": "kept"}
 
 
-async def test_migration_saves_the_position_of_a_refused_object(server: GadgetServer):
+async def test_migration_with_a_refused_object_saves_the_position_before_that_object(server: GadgetServer):
     server.fill(300)
     refusal = Reply.status(422, "Invalid", "no")
     server.before = lambda sent: refusal if sent.path == gadget_path("g0150") else None
@@ -423,14 +425,16 @@ async def test_migration_fails_when_the_storage_version_changes_during_the_run(
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_migration_fails_when_the_crd_keeps_changing(server: GadgetServer):
+async def test_migration_fails_when_the_crd_changes_in_every_pass(server: GadgetServer):
     server.before = lambda sent: server.edit_definition(spec={}) if sent.path == G9 else None
     with pytest.raises(MigrationFailed, match="keeps changing"):
         await Run(server)()
 
 
 @pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["gone", "another"])
-async def test_migration_fails_when_the_crd_is_deleted(server: GadgetServer, answer: Reply | None):
+async def test_migration_fails_when_the_crd_is_deleted_or_recreated_during_the_run(
+    server: GadgetServer, answer: Reply | None
+):
     deleted = False
 
     def delete(sent: Sent) -> Step | None:

@@ -64,7 +64,7 @@ QUICK = {"power", "twice", "some_rights", "drift"}
 @pytest.mark.parametrize(
     "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
-def test_simulated_fault_appears_in_the_timeline_and_operators_recover(what: str):
+def test_simulated_fault_appears_in_the_timeline_and_the_operator_recovers(what: str):
     for seed in (2, 5, 1, 3, 0, 4):  # the seed with the fewest steps first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
@@ -78,7 +78,7 @@ def test_simulated_fault_appears_in_the_timeline_and_operators_recover(what: str
     assert outcome.digest != without.digest
 
 
-def test_simulated_network_weather_keeps_a_later_lag_when_an_earlier_lag_ends():
+def test_weather_keeps_the_later_network_lag_when_an_earlier_lag_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
@@ -89,7 +89,7 @@ def test_simulated_network_weather_keeps_a_later_lag_when_an_earlier_lag_ends():
     assert weather == Weather()
 
 
-def test_simulation_accepts_the_late_stop_of_a_frozen_process():
+def test_simulation_finds_no_fault_when_a_frozen_process_stops_late():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)

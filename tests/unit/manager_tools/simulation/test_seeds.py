@@ -170,7 +170,7 @@ class CuriousOperator(GreetingOperator):
 
 
 @pytest.mark.long
-def test_same_seed_gives_the_same_run_in_every_process():
+def test_simulation_runs_of_the_same_seed_are_identical_in_every_process():
     program = (
         "import sys\n"
         "from controllers.main import OPERATORS; from manager_tools.simulation.seeds import plan_of, run\n"
@@ -191,20 +191,20 @@ def test_same_seed_gives_the_same_run_in_every_process():
     assert len({line for each in runs for line in each}) == 2
 
 
-def test_simulation_frees_its_world_after_a_run():
+def test_simulation_run_leaves_no_world_object_in_memory():
     gc.collect()
     outcome = run(plan_of(1, (GreetingOperator,), minutes=0.5), (GreetingOperator,))
     assert not [each for each in gc.get_objects() if isinstance(each, World)]
     assert not outcome.violations
 
 
-def test_assert_holds_accepts_user_defined_operators():
+def test_assert_holds_passes_for_correct_operators_with_and_without_owned_children():
     # Every fourth seed is observed for half an hour.
     assert_holds(GreetingOperator, seeds=range(2), minutes=1)
     assert_holds(RecordOperator, seeds=range(1, 4), minutes=1)
 
 
-def test_simulation_accepts_periodic_writes_to_a_named_heartbeat_field():
+def test_simulation_accepts_periodic_writes_only_to_a_heartbeat_field():
     operators = (CountingOperator,)
     plan = Plan(1, 1, tuple(each for each in plan_of(0, operators).steps if each.act == "create")[:1], ())
     [violation] = run(plan, operators, compare=False).violations
@@ -222,12 +222,12 @@ def test_simulation_accepts_periodic_writes_to_a_named_heartbeat_field():
         ({"seeds": []}, "assert_holds needs an operator and a seed at least"),
     ],
 )
-def test_assert_holds_refuses_arguments_that_leave_no_check(given: Any, said: str):
+def test_assert_holds_refuses_malformed_field_lists_and_an_empty_seed_list(given: Any, said: str):
     with pytest.raises(ValueError, match=f"^{said}$"):
         assert_holds(GreetingOperator, **given)
 
 
-def test_assert_holds_refuses_an_outside_that_is_no_outside_subclass():
+def test_assert_holds_refuses_an_outside_class_that_does_not_derive_from_outside():
     class Outside:
         """Class that does not derive from `manager_tools.simulation.Outside`."""
 
@@ -273,7 +273,7 @@ def test_simulation_finds_a_faulty_operator_and_prints_the_timeline(operator: ty
 @pytest.mark.parametrize(
     ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
 )
-def test_simulation_observes_every_fourth_seed_and_certificate_plans_for_half_an_hour(
+def test_simulation_continues_half_an_hour_for_every_fourth_seed_or_certificate_plan(
     seed: int, keeps_certificates: bool, found: bool
 ):
     operators = (SluggishOperator,)
@@ -284,7 +284,7 @@ def test_simulation_observes_every_fourth_seed_and_certificate_plans_for_half_an
 
 
 @pytest.mark.long
-def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
+def test_shrunk_plan_reproduces_its_violations_after_json_encoding():
     operators, found = (ForgetfulOperator,), failed_run()
     small = shrunk(found, operators)
     assert small.sort == found.sort
@@ -294,7 +294,7 @@ def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
     assert again.digest == small.digest
 
 
-def test_shrunk_plan_search_stops_at_the_time_limit(monkeypatch: pytest.MonkeyPatch):
+def test_shrunk_stops_at_its_time_limit_and_returns_a_smaller_plan(monkeypatch: pytest.MonkeyPatch):
     found, runs, seconds = failed_run(), Mock(side_effect=run), itertools.count()
     monkeypatch.setattr(seeds, "run", runs)
     monkeypatch.setattr(seeds, "time", SimpleNamespace(monotonic=lambda: next(seconds)))

@@ -45,7 +45,7 @@ RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True
     "number",
     [pytest.param(number, marks=() if number % 3 == 1 else pytest.mark.long) for number in range(1, 16)],
 )
-def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int):
+def test_pet_operator_recovers_from_a_crash_after_any_certificate_renewal_write(number: int):
     outcome = run(replace(RENEWALS, crash_at=(number, "after")), PET, compare=False)
     assert outcome.writes > number
     assert not outcome.violations, story_of(outcome)
@@ -53,7 +53,7 @@ def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int)
 
 @pytest.mark.whole
 @pytest.mark.timeout(1800)
-def test_pet_operator_recovers_at_every_crash_point_of_a_renewal():
+def test_pet_operator_recovers_at_every_crash_point_of_a_certificate_renewal():
     for point in crash_points(RENEWALS, PET):
         outcome = run(point, PET, compare=False)
         assert not outcome.violations, story_of(outcome)

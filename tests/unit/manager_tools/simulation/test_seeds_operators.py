@@ -19,5 +19,5 @@ SEEDS, MORE, AT_ONCE = int(os.environ.get("SEEDS") or 6), 300, 6
         for first in range(0, max(SEEDS, MORE), AT_ONCE)
     ],
 )
-def test_simulated_operators_recover_for_all_seeds(first: int):
+def test_operators_recover_from_the_simulated_faults_of_every_seed(first: int):
     assert_holds(*OPERATORS, seeds=range(first, first + AT_ONCE))

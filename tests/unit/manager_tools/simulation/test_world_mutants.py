@@ -209,7 +209,9 @@ def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Ite
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_simulation_finds_planted_mutant(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_simulation_reports_the_violation_that_a_planted_fault_causes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
     plant, operator, shown, options = MUTANTS[name]
     operators = (NAMES[operator],)
     plant(monkeypatch)
