@@ -72,7 +72,7 @@ def test_authenticator_refuses_a_token_that_the_server_has_not_issued(world: Wor
     ],
     ids=["time", "account", "pod"],
 )
-def test_authenticator_refuses_a_pod_token_when_it_expires_or_its_account_or_pod_is_deleted(
+def test_authenticator_refuses_a_pod_token_after_expiry_or_deletion_of_account_or_pod(
     world: World, end: Callable[[World], object]
 ):
     token = world.token(**BOUND)

@@ -32,7 +32,7 @@ def served(tmp_path: Path) -> Iterator[WebhookServer]:
         yield running
 
 
-async def test_webhook_client_refuses_an_answer_above_its_size_limit(
+async def test_webhook_client_refuses_a_response_above_its_size_limit(
     served: WebhookServer, client: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("devcluster.admission.client._ANSWER_LIMIT", 1000)
@@ -72,7 +72,7 @@ async def test_webhook_client_trusts_only_the_authorities_of_the_ca_bundle(
         await call(now)
 
 
-async def test_webhook_client_trusts_an_authority_without_key_identifiers(
+async def test_webhook_client_trusts_a_ca_certificate_without_key_identifiers(
     served: WebhookServer, client: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ):
     identifiers = (x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier)

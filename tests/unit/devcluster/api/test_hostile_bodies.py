@@ -62,7 +62,7 @@ def nested(path: tuple[Any, ...], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-async def test_write_methods_answer_damaged_bodies_without_an_internal_error(
+async def test_api_write_with_an_odd_field_value_causes_no_internal_error(
     api: Api, name: str, caplog: pytest.LogCaptureFixture
 ):
     resource = next(each for each in api.server.registry.all() if each.name == name)

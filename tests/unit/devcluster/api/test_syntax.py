@@ -57,7 +57,7 @@ async def test_deeply_nested_body_or_patch_is_a_bad_request(api: Api, levels: in
         '{"a":"é\x85\ufeff"}',
     ],
 )
-def test_parse_yaml_reads_json_like_the_same_text_as_yaml(text: str):
+def test_parse_yaml_fast_path_for_json_returns_the_result_of_the_yaml_parser(text: str):
     quickly, slowly = [], []
     for body, read in ((text, quickly), (f"{text}\n", slowly)):
         try:

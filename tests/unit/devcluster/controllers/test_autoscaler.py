@@ -75,7 +75,7 @@ async def test_autoscaler_adds_replicas_when_pods_use_more_than_the_target(clust
     ],
     ids=["below the target", "near the target", "above its bounds"],
 )
-async def test_autoscaler_condition_gives_the_reason_for_not_scaling(
+async def test_autoscaler_condition_gives_the_reason_of_a_stabilized_or_limited_scaling(
     cluster: Cluster, before: int, spec: dict, cpu: str, after: int, kind: str, condition: tuple[str, str]
 ):
     await start(cluster, before, **spec)
@@ -123,7 +123,7 @@ AVERAGE = {"type": "AverageValue", "averageValue": "10"}
         ("External", {"target": AVERAGE}, ("namespaces", "", "x")),
     ],
 )
-async def test_autoscaler_scales_by_a_custom_metric(
+async def test_autoscaler_scales_by_a_pods_object_or_external_metric(
     cluster: Cluster, kind: str, source: dict, holder: tuple[str, ...]
 ):
     metric = {"type": kind, kind.lower(): {"metric": REQUESTS, **source}}

@@ -25,17 +25,17 @@ def wrong(new: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
     return [each.text for each in check_spec(new, old)]
 
 
-def test_new_crd_with_an_expensive_cel_rule_is_refused():
+def test_new_cel_rule_of_a_crd_is_refused_when_its_cost_is_too_high():
     for old in (None, definition(), definition(TOO_EXPENSIVE, version="v2")):
         (text,) = wrong(definition(TOO_EXPENSIVE), old)
         assert text.startswith("Forbidden: estimated rule cost exceeds budget by factor of ")
 
 
-def test_stored_crd_keeps_its_expensive_cel_rule():
+def test_cel_rule_of_a_stored_crd_is_accepted_when_its_cost_is_too_high():
     assert not wrong(definition(TOO_EXPENSIVE), definition(TOO_EXPENSIVE))
 
 
-def test_stored_crd_is_refused_when_its_cel_rules_cost_too_much_together():
+def test_crd_is_refused_when_all_its_cel_rules_together_cost_too_much():
     many = definition(*[EXPENSIVE] * 25)
     for old in (None, many):
         *named, total = wrong(many, old)

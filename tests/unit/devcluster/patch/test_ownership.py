@@ -37,7 +37,7 @@ def thing(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": API, "kind": "Thing", "metadata": {"name": "t"}, "spec": spec}
 
 
-def test_managed_fields_own_a_list_or_map_as_a_whole_when_it_became_atomic():
+def test_managed_fields_own_the_whole_list_or_map_after_it_becomes_atomic():
     first = thing(list=[{"name": "a", "v": "1"}], map={"k": "v"})
     live = apply(None, first, write("applier"), force=False)
     new = copy.deepcopy(live)
@@ -61,7 +61,7 @@ def test_server_side_apply_does_not_change_its_arguments():
     assert (live, config) == before
 
 
-def test_managed_fields_are_dropped_when_a_list_item_has_no_key():
+def test_managed_fields_are_omitted_when_a_list_item_lacks_its_key():
     new = thing(list=[{"v": "no name"}])
 
     record_update(new, None, write("m"))
@@ -92,7 +92,7 @@ def test_parent_entries_keep_the_replicas_of_an_applier_when_scale_is_unchanged(
     assert entries == [applier]
 
 
-def test_parent_entries_drop_entries_of_an_unserved_version():
+def test_parent_entries_omit_entries_of_an_unserved_api_version():
     old = {**OTHER, "apiVersion": "apps/v1beta1"}
 
     assert parent_entries([old], [], PATHS, api_version="apps/v1", custom=False) == []

@@ -8,7 +8,7 @@ from devcluster.errors import StatusError
 from devcluster.patch import json_patch
 
 
-def test_json_patch_replaces_the_whole_document():
+def test_json_patch_replaces_the_whole_document_when_the_path_is_empty():
     whole = {"op": "replace", "path": "", "value": {"b": 2}}
     assert json_patch({"a": 1}, [{"op": "test", "path": "", "value": {"a": 1}}, whole]) == {"b": 2}
 

@@ -53,7 +53,7 @@ async def test_store_restores_objects_and_version_from_its_journal(tmp_path: Pat
         assert empty.version == again.version
 
 
-async def test_journal_keeps_durable_writes_after_a_kill(tmp_path: Path):
+async def test_journal_keeps_durable_writes_when_its_process_is_killed(tmp_path: Path):
     program = """
         import asyncio, os, signal, sys
         from pathlib import Path
@@ -110,7 +110,7 @@ async def test_journal_refuses_a_damaged_file(tmp_path: Path):
         Store(Journal(tmp_path / "data"))
 
 
-async def test_journal_does_not_report_a_failed_write_as_durable(tmp_path: Path):
+async def test_journal_reports_no_write_as_durable_after_a_failed_write(tmp_path: Path):
     journal = Journal(tmp_path / "data")
     store = Store(journal)
     stored = store.create(key("a"), thing("a"))

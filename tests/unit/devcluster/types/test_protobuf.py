@@ -32,7 +32,7 @@ def test_recorded_protobuf_body_decodes_to_the_same_object_as_the_recorded_json(
 
 
 @pytest.mark.parametrize(("name", "body", "obj"), protobuf())
-def test_truncated_protobuf_body_decodes_or_is_refused_with_a_status_error(
+def test_truncated_protobuf_body_is_decoded_or_raises_only_status_error(
     name: str, body: bytes, obj: dict[str, Any]
 ):
     for end in range(0, len(body), 7):
@@ -40,7 +40,7 @@ def test_truncated_protobuf_body_decodes_or_is_refused_with_a_status_error(
             decode_protobuf(body[:end])
 
 
-def test_protobuf_body_without_a_kind_gets_the_kind_of_the_path():
+def test_protobuf_body_without_kind_or_version_gets_them_from_the_request_path():
     for kind, api_version in ((b"", b"v1"), (b"ConfigMap", b""), (b"", b"")):
         decoded = decode_protobuf(envelope(NAMED_FOO, kind, api_version), CONFIG_MAP)
         assert decoded == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "foo"}}
@@ -73,7 +73,7 @@ def nested_schemas(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("limit", [1000, 100_000])
-def test_protobuf_nesting_depth_is_bounded_whatever_the_recursion_limit(limit: int):
+def test_protobuf_nesting_depth_is_limited_for_any_python_recursion_limit(limit: int):
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(limit)
     try:
