@@ -95,9 +95,7 @@ async def test_cut_fault_breaks_the_connection_before_or_after_the_request_is_ha
         ("stall-watch", 4, b"one\ntwo\nthree\nfour\n"),
     ],
 )
-async def test_watch_fault_cuts_or_stalls_the_stream_after_the_given_lines(
-    fault: Any, lines: int, expected: bytes
-):
+async def test_watch_fault_cuts_or_stalls_a_watch_after_n_lines(fault: Any, lines: int, expected: bytes):
     server = Server()
     server.control.add(fault, lines=lines)
     assert (await server.handle(get())).body == b'{"ok":true}\n'

@@ -176,18 +176,14 @@ def example(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 
 @pytest.mark.parametrize("example", ["alone", "with webhooks"], indirect=True)
 @pytest.mark.parametrize("check", [("check",), ("format", "--check")], ids=" ".join)
-def test_ruff_finds_no_problems_in_the_example_operator_of_the_pages(
-    example: ExampleOperator, check: tuple[str, ...]
-):
+def test_ruff_finds_no_problems_in_the_documented_operator(example: ExampleOperator, check: tuple[str, ...]):
     flags = ("--no-cache", f"--config={ROOT / 'pyproject.toml'}")
     output_of(sys.executable, "-m", "ruff", *check, *flags, *NEW, cwd=example.folder)
 
 
 # tests/integration/test_library.py runs the tests of the first page alone.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
-def test_example_operator_with_webhooks_passes_the_tests_of_its_pages(
-    example: ExampleOperator, monkeypatch: pytest.MonkeyPatch
-):
+def test_documented_operator_passes_its_own_tests(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they need only one of our plugins
     options = ("-c", "/dev/null", f"--rootdir={example.folder}", "-o", "asyncio_mode=auto")
     plugin = ("-p", "pytest_asyncio.plugin")

@@ -73,9 +73,7 @@ async def proxied(
             yield world, site, mine
 
 
-async def test_console_proxy_shows_pauses_and_resumes_an_object_with_an_authorized_token(
-    serve_pages: ServePages,
-):
+async def test_console_proxy_pauses_and_resumes_an_object_with_an_authorized_token(serve_pages: ServePages):
     async with proxied(serve_pages, always("ann")) as (world, site, mine):
         status, text = await get(site, PATH, **mine)
         assert status == 200

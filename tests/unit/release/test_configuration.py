@@ -25,9 +25,7 @@ def test_settings_table_row_has_the_flag_default_environment_variable_and_descri
     assert "| `--petstore-address HOST:PORT` | `localhost:6742` | `PETSTORE_ADDRESS` | address" in text
 
 
-def test_example_file_of_the_configuration_page_loads_with_its_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_configuration_page_example_loads_with_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (example,) = (block.text for block in Page(PAGE).blocks() if block.language == "yaml")
     file = tmp_path / "manager.yaml"
     file.write_text(example)

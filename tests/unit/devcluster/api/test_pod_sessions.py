@@ -191,9 +191,7 @@ async def test_exec_returns_an_error_status_when_the_request_is_invalid(
 
 
 @pytest.mark.parametrize(("verbs", "code"), [(["get"], 403), (["get", "create"], 400), (["create"], 403)])
-async def test_exec_by_websocket_requires_the_get_and_create_verbs(
-    person: Person, verbs: list[str], code: int
-):
+async def test_exec_by_websocket_needs_get_and_create_rights(person: Person, verbs: list[str], code: int):
     rbac = "rbac.authorization.k8s.io"
     rules = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}]
     role = {"apiGroup": rbac, "kind": "Role", "name": "one"}

@@ -60,7 +60,7 @@ async def test_suspended_cron_job_starts_no_job_until_it_is_resumed(cluster: Clu
     assert len(cluster.list("jobs.batch")) in {1, 2}
 
 
-async def test_cron_job_with_an_unknown_time_zone_starts_no_job_and_writes_an_event(cluster: Cluster):
+async def test_cron_job_with_an_unknown_time_zone_creates_only_an_event(cluster: Cluster):
     await cluster.settled("cronjobs.batch", cron(timeZone="Moon/Crater"), 2 * MINUTE)
     assert not cluster.list("jobs.batch")
     assert ("UnknownTimeZone", "invalid timeZone: Moon/Crater") in cluster.events("CronJob")

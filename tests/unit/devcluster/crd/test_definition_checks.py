@@ -25,13 +25,13 @@ def wrong(new: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
     return [each.text for each in check_spec(new, old)]
 
 
-def test_new_cel_rule_of_a_crd_is_refused_when_its_cost_is_too_high():
+def test_crd_is_refused_when_a_new_cel_rule_costs_too_much():
     for old in (None, definition(), definition(TOO_EXPENSIVE, version="v2")):
         (text,) = wrong(definition(TOO_EXPENSIVE), old)
         assert text.startswith("Forbidden: estimated rule cost exceeds budget by factor of ")
 
 
-def test_cel_rule_of_a_stored_crd_is_accepted_when_its_cost_is_too_high():
+def test_stored_crd_is_accepted_when_its_cel_rule_costs_too_much():
     assert not wrong(definition(TOO_EXPENSIVE), definition(TOO_EXPENSIVE))
 
 

@@ -82,9 +82,7 @@ async def test_dask_worker_group_retires_workers_before_it_removes_them() -> Non
 
 
 @pytest.mark.parametrize(("ended", "phase"), [("Succeeded", "Successful"), ("Failed", "Failed")])
-async def test_dask_job_runs_once_and_deletes_its_cluster_when_the_runner_pod_ends(
-    ended: str, phase: str
-) -> None:
+async def test_dask_job_runs_once_and_deletes_its_cluster_when_its_pod_ends(ended: str, phase: str) -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         job = await world.create(made(DaskJob, cluster=CLUSTER, job=POD))
         await world.until(job, lambda it: it.status.phase == "Running")

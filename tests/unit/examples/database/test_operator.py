@@ -95,9 +95,7 @@ async def test_database_conditions_name_the_current_step_of_the_upgrade() -> Non
 
 @pytest.mark.parametrize("step", ["Check", "BackUp", "ReplacePods", "Migrate"])
 @pytest.mark.parametrize("version", ["15", "17"])
-async def test_database_upgrade_restarts_when_the_version_changes_during_a_step(
-    step: str, version: str
-) -> None:
+async def test_database_upgrade_restarts_when_the_version_changes_again(step: str, version: str) -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
         mine = await upgrading(world, "16")
         mine = await world.until(mine, at_step(step), timeout=600)

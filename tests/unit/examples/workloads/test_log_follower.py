@@ -73,9 +73,7 @@ async def test_log_follower_resumes_after_the_last_line_when_the_stream_is_cut(
     assert wire.in_progress == 0
 
 
-async def test_log_follower_reconnects_when_no_line_arrives_within_the_idle_timeout(
-    wire: ScriptedWire, followed: Followed
-):
+async def test_log_follower_reconnects_when_no_line_arrives_in_time(wire: ScriptedWire, followed: Followed):
     first, second = Stream(), Stream()
     wire.on("GET", LOG, first, second)
     async with followed.running():
@@ -100,9 +98,7 @@ async def test_log_follower_reports_an_unavailable_log_once_and_retries_with_gro
     ]
 
 
-async def test_log_follower_shows_each_line_once_when_the_container_restarts(
-    wire: ScriptedWire, followed: Followed
-):
+async def test_log_follower_shows_lines_once_after_container_restarts(wire: ScriptedWire, followed: Followed):
     before, after = Reply(body=b"2026-11-21T12:00:01.1Z one life\n"), Stream()
     wire.on("GET", LOG, before, before, after)
     async with followed.running():

@@ -55,9 +55,7 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
         ),
     ],
 )
-def test_field_schema_translates_a_python_annotation_to_an_openapi_schema(
-    annotation: Any, schema: dict[str, Any]
-):
+def test_field_schema_translates_a_python_annotation_to_openapi(annotation: Any, schema: dict[str, Any]):
     assert field_schema(annotation) == schema
 
 

@@ -177,9 +177,7 @@ class Reading(enum.Enum):
         (list[None], ..., "the server has no type for None alone"),
     ],
 )
-def test_field_schema_refuses_numbers_that_json_or_the_integer_format_cannot_hold(
-    annotation: Any, default: Any, reason: str
-):
+def test_field_schema_refuses_numbers_beyond_json_or_int_limits(annotation: Any, default: Any, reason: str):
     with pytest.raises(ModelError, match=rf"^Widget.spec.value(\[\])?: {reason}"):
         field_schema(annotation, default)
 
@@ -207,9 +205,7 @@ class Named(ApiModel):
         (Annotated[Named, cel("self.name == 'a'", "no", field_path=".nam")], ..., "its rule .*valid path"),
     ],
 )
-def test_crd_error_names_the_field_that_the_api_server_would_refuse(
-    annotation: Any, default: Any, reason: str
-):
+def test_crd_error_names_the_field_that_the_api_server_refuses(annotation: Any, default: Any, reason: str):
     with pytest.raises(ModelError) as caught:
         custom_resource_definitions([kind_with(annotation, default)])
     assert re.search(f"the API server refuses .*({reason})", caught.value.reason), caught.value

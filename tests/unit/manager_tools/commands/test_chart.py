@@ -42,9 +42,7 @@ def rendered(*values: str) -> Objects:
 
 
 @pytest.mark.parametrize("webhooks", [False, True], ids=["without webhooks", "with webhooks"])
-def test_chart_of_a_project_renders_the_objects_of_its_overlays(
-    command: Command, project: Path, webhooks: bool
-):
+def test_project_chart_renders_the_objects_of_its_overlays(command: Command, project: Path, webhooks: bool):
     helm, kubectl = tool("helm"), tool("kubectl")
     if webhooks:
         assert command(*WEBHOOKS).code == 0

@@ -63,9 +63,7 @@ def test_generated_files_of_this_repository_are_up_to_date(command: Command):
     assert outcome.code == 0, outcome.err
 
 
-def test_generate_removes_unused_webhook_files_and_reports_a_reference_to_them(
-    command: Command, config: Path
-):
+def test_generate_removes_unused_webhook_files_and_reports_references_to_them(command: Command, config: Path):
     assert command("generate", operators=[PetOperator]).code == 0
     overlay = config / "default" / "kustomization.yaml"
     overlay.parent.mkdir(exist_ok=True)

@@ -133,9 +133,7 @@ async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServ
     assert sent[-1] - sent[0] >= (10 - 3) / 5
 
 
-async def test_migration_reports_a_refused_object_and_the_next_run_resumes_at_its_page(
-    server: GadgetServer,
-):
+async def test_migration_reports_a_refused_object_and_the_next_run_resumes_at_its_page(server: GadgetServer):
     reason = 'Gadget.test.example.com "g0004" is invalid: spec.size: Invalid value: 3:\n too large'
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", reason))
     migration = Run(server)
@@ -283,9 +281,7 @@ async def interrupted_at(server: GadgetServer, name: str) -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-async def test_migration_resumes_at_the_page_where_the_last_run_was_interrupted(
-    server: GadgetServer, expired: bool
-):
+async def test_migration_resumes_at_the_page_of_the_last_interruption(server: GadgetServer, expired: bool):
     await interrupted_at(server, "g0007")
     assert server.position() == {
         "uid": server.definition()["metadata"]["uid"],
@@ -432,9 +428,7 @@ async def test_migration_fails_when_the_crd_changes_in_every_pass(server: Gadget
 
 
 @pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["gone", "another"])
-async def test_migration_fails_when_the_crd_is_deleted_or_recreated_during_the_run(
-    server: GadgetServer, answer: Reply | None
-):
+async def test_migration_fails_if_the_crd_is_deleted_or_recreated(server: GadgetServer, answer: Reply | None):
     deleted = False
 
     def delete(sent: Sent) -> Step | None:

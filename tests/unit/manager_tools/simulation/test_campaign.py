@@ -160,9 +160,7 @@ def test_simulate_keep_going_runs_all_seeds_and_saves_each_failure_for_replay(
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
 
 
-def test_simulate_error_names_the_file_of_a_nondeterministic_operator_in_one_line(
-    capsys: pytest.CaptureFixture[str],
-):
+def test_simulate_error_names_the_file_of_a_nondeterministic_operator(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(click.ClickException, match=r"^.*test_campaign\.py.*$"):
         simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])
     assert not capsys.readouterr().out

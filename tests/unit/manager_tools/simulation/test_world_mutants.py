@@ -209,9 +209,7 @@ def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Ite
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_simulation_reports_the_violation_that_a_planted_fault_causes(
-    name: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_simulation_reports_the_violation_of_a_planted_fault(name: str, monkeypatch: pytest.MonkeyPatch):
     plant, operator, shown, options = MUTANTS[name]
     operators = (NAMES[operator],)
     plant(monkeypatch)
