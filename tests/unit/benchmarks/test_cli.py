@@ -1,4 +1,4 @@
-"""The suite's command line: wrong arguments get one clear line, and nothing is measured."""
+"""Command line of the benchmark suite: wrong arguments, and `--render`, which measures nothing."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_benchmark_cli_error_names_the_wrong_argument_or_the_unset_variable(
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Create a folder for the page, and a document that quotes it."""
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a new folder for the benchmark page, with a document that quotes a figure of the page."""
     monkeypatch.setattr(cli, "PAGE", tmp_path)
     monkeypatch.setattr(cli, "QUOTING", (tmp_path / "quoting.md",))
     quoting = "It takes <!-- benchmarks:own-idle-memory -->42 MB<!-- /benchmarks -->.\n"
@@ -50,18 +50,18 @@ def rendered(*flags: str) -> int:
 
 
 def test_benchmark_render_writes_the_files_that_render_check_reports_as_stale(
-    capsys: pytest.CaptureFixture[str], house: Path
+    capsys: pytest.CaptureFixture[str], folder: Path
 ):
     results = made_results(made_run("operator-manager"), "memory", operator_manager={"idle.mb": [50.5]})
-    results.write(house / "results.json")
+    results.write(folder / "results.json")
     assert rendered("--check") == 1
     said = capsys.readouterr().err
     for name in ("README.md", "memory.svg", "quoting.md"):
-        assert f"{house / name} is not current" in said
-    assert not (house / "README.md").exists()
+        assert f"{folder / name} is not current" in said
+    assert not (folder / "README.md").exists()
     assert rendered() == 0
-    assert "| operator-manager | 50.5 |" in (house / "README.md").read_text()
-    assert (house / "memory.svg").exists()
+    assert "| operator-manager | 50.5 |" in (folder / "README.md").read_text()
+    assert (folder / "memory.svg").exists()
     quoting = "It takes <!-- benchmarks:own-idle-memory -->50.5 MB<!-- /benchmarks -->.\n"
-    assert (house / "quoting.md").read_text() == quoting
+    assert (folder / "quoting.md").read_text() == quoting
     assert rendered("--check") == 0

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.live`."""
+"""Output of `python -m benchmarks.live`."""
 
 from __future__ import annotations
 

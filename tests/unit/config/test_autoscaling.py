@@ -1,4 +1,4 @@
-"""Autoscaling of managers by queue length: its parts match each other and the program."""
+"""The overlay config/autoscaling: its autoscaler, metric rule and Deployment match the program."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_prometheus_adapter_rule_selects_a_metric_that_the_manager_exports():
     assert metric["external"]["metric"] == {"name": rule["name"]["as"]}
     series, _, selector = rule["seriesQuery"].partition("{")
     assert series in Metrics().registry._names_to_collectors
-    # The monitors define the job's name, and the label has the pod's namespace.
+    # config/prometheus defines the job's name, and the label `namespace` names the pod's namespace.
     assert selector == 'job="operator-manager",namespace!=""}'
     assert rule["resources"] == {"overrides": {"namespace": {"resource": "namespace"}}}
     matchers = "<<.Series>>{" + selector.partition(",")[0] + ",<<.LabelMatchers>>}"

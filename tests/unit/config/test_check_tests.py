@@ -1,4 +1,4 @@
-"""`scripts/check-tests`: names of tests, and the map of modules and their test files."""
+"""`scripts/check-tests`: it checks the names of tests, and the exceptions in tests/map.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`.ci/run`, and the workflows that a fork runs."""
+"""`.ci/run`, and the GitHub workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The targets that kubebuilder and operator-sdk projects have, and which tests they run."""
+"""Make targets that kubebuilder and operator-sdk projects have, and the tests of scripts/quick-tests."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ QUERIES = [
     *(rule["expr"] for rule in ALERTS),
     *(target["expr"] for panel in PANELS for target in panel.get("targets", ())),
 ]
-# A name before a selector, or before the bracket of a range, is a metric.
+# A name before the brace of a selector is a metric.
 METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")
-# Labels and metrics that Prometheus makes for every target, and metrics that only Linux has.
+# Labels and metrics that Prometheus adds to every target, and metrics that exist only on Linux.
 TARGET = {"job", "namespace", "pod", "instance"}
 ELSEWHERE = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 
@@ -40,9 +40,9 @@ _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
 @functools.cache
 def measured() -> dict[str, set[str]]:
-    """Return every series that the programs may have, with its labels."""
+    """Return the labels of every metric series that the programs can export, by the name of the series."""
     found: dict[str, set[str]] = {}
-    # Families without samples are not collected, but they are registered.
+    # `collect` omits families without samples, so this reads the registered collectors.
     for registry in (Metrics().registry, ServerMetrics().registry):
         for collector in set(registry._names_to_collectors.values()):
             for family in collector.describe() if isinstance(collector, MetricWrapperBase) else ():

@@ -38,7 +38,7 @@ WEBHOOK_SERVICE = "operator-manager-webhook-service"
 
 
 def settings_of(deployment: Manifest) -> Settings:
-    """Return the settings that a manager's flags select."""
+    """Return the settings that the flags in a manager's Deployment select."""
     return load_settings(parse_flags(flags_of(deployment)))
 
 
@@ -176,7 +176,7 @@ def test_per_operator_roles_together_grant_the_rights_of_the_default_role():
 
 
 def named_in(role: dict[str, Any], resource: str) -> set[str]:
-    """Return the object names in a role's rules for a resource."""
+    """Return the `resourceNames` of all rules of a role for a resource."""
     rules = [each for each in role["rules"] if resource in each["resources"]]
     return {name for each in rules for name in each.get("resourceNames", ())}
 

@@ -1,4 +1,4 @@
-"""Actions of `tilt up`."""
+"""Actions of the Tiltfile in `tilt up`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[int, Any]:
-    """Send a GET request with the kubeconfig's credentials."""
+    """Send a GET request with the kubeconfig's credentials; return status and decoded body."""
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
     context = ssl.create_default_context(cadata=authority)

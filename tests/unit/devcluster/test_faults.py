@@ -18,7 +18,7 @@ ADMIN = User("admin", ("system:masters",))
 
 
 class Server:
-    """A handler that counts what reaches it, and streams five lines to watches."""
+    """Handler that records the requests that reach it, and streams five lines to a watch."""
 
     def __init__(self, user: User | None = ADMIN) -> None:
         self.store = Store()
@@ -104,7 +104,7 @@ async def test_watch_fault_cuts_or_stalls_a_watch_after_n_lines(fault: Any, line
     with pytest.raises(ConnectionCut if fault == "cut-watch" else TimeoutError):
         await asyncio.wait_for(read(response, received), 60 if fault == "cut-watch" else 0.05)
     assert received == expected
-    assert server.closed or not expected  # a stream that did not begin needs no end
+    assert server.closed or not expected  # a stream that sent nothing has not begun
 
 
 async def test_delay_fault_delays_the_response():

@@ -54,7 +54,7 @@ async def echo(opened: WebSocket) -> None:
 
 
 class Client:
-    """HTTP client that sends the literal bytes of a test."""
+    """HTTP client that sends exactly the bytes of a test."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -82,7 +82,7 @@ class Client:
 
 
 class Served:
-    """A server with a stream whose chunks the test sends."""
+    """HTTP server with a stream whose chunks come from the test."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()

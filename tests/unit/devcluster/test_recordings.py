@@ -1,4 +1,4 @@
-"""Recorded answers of a real server, compared by name with the case files of their requests."""
+"""Recorded answers of a real server: each has a recorded request of the same name."""
 
 from __future__ import annotations
 

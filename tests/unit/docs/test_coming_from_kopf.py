@@ -78,12 +78,9 @@ async def test_operator_stores_status_changes_when_reconcile_raises_blocked_but_
     errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
 
     class Failing(page.Operator[page.Device]):
-        """Changes the status and fails."""
-
         kind = page.Device
 
         async def reconcile(self, obj: Any, ctx: Any) -> None:
-            """Count, and raise."""
             obj.status.attempts += 1
             if obj.metadata.name == "c":
                 await ctx.write_status()
@@ -104,7 +101,7 @@ async def test_measuring_operator_increases_the_level_and_periodically_resets_it
             await asyncio.sleep(1)
             levels.append((await world.get(page.Device, "a")).status.level)
         assert max(levels) in {7, 8, 9}
-        assert levels.count(0) > 10, "it is calibrated again and again"
+        assert levels.count(0) > 10, "calibrate() resets the level every minute"
         await world.delete(obj)
         await world.until_gone(obj)
 

@@ -18,14 +18,12 @@ pytestmark = pytest.mark.virtual_time
 
 
 class SizedStatus(ApiModel):
-    """Resources in use."""
-
     memory: str = ""
 
 
 @crd()
 class Sized(Resource, group="test.example.com", version="v1", plural="sizeds"):
-    """An object with a pod of its name."""
+    """An object whose pod has the same name."""
 
     status: SizedStatus = Field(default_factory=SizedStatus)
 

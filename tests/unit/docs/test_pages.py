@@ -52,9 +52,9 @@ def test_readme_links_lead_to_every_documentation_page():
 PRESENT = [page for page in PAGES if page.path.name != "CHANGELOG.md"]
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir() and not path.name.startswith(".")}
 MADE = {"bundle", "dist", "build"}
-"""Folders that are made, and not kept in the repository."""
+"""Folders that builds create; the repository does not contain them."""
 EXAMPLE = {"--greeting-separator"}
-"""Flags of the example in writing-an-operator.md."""
+"""Flags that the example in writing-an-operator.md defines."""
 PROGRAMS_WITH_FLAGS = (
     *(
         (PROGRAMS / "operator-manager", command)
@@ -71,7 +71,7 @@ every_page = pytest.mark.parametrize("page", PRESENT, ids=lambda page: str(page.
 
 @pytest.fixture(scope="module")
 def flags() -> set[str]:
-    """Return the flags of all our programs."""
+    """Return the flags in the help of all programs of this repository."""
     helps = [help_of(*map(str, program)) for program in PROGRAMS_WITH_FLAGS]
     return {flag for text in helps for flag in re.findall(r"--[a-z][a-z-]+", text)} | {"--help"} | EXAMPLE
 
@@ -79,7 +79,7 @@ def flags() -> set[str]:
 @every_page
 def test_page_names_only_existing_flags_make_targets_modules_paths_and_tests(page: Page, flags: set[str]):
     words = list(page.words())
-    # Targets of this repository's Makefile, or of a project's.
+    # Targets of the Makefile of this repository or of a generated project.
     makefiles = (Path("Makefile"), Path("manager_tools/scaffold/project/Makefile"))
     targets = {
         each for file in makefiles for each in re.findall(r"^([a-z0-9-]+):", file.read_text(), re.MULTILINE)
@@ -94,7 +94,7 @@ def test_page_names_only_existing_flags_make_targets_modules_paths_and_tests(pag
     assert [each[1] for each in modules if each and importlib.util.find_spec(each[1]) is None] == []
     paths = {word for word in words if re.fullmatch(r"[\w.-]+/[\w./-]*", word)}
     ours = {path for path in paths if path.partition("/")[0] in FOLDERS - MADE}
-    # A module may be named without its ending.
+    # A page may name a module without `.py`.
     assert [path for path in ours if not Path(path).exists() and not Path(f"{path}.py").exists()] == []
     tests = {word for word in words if re.match(r"(tests/\S+\.py)?::", word)}
     assert [word for word in tests if not is_test(*word.split("::"))] == []
@@ -131,7 +131,7 @@ def test_code_blocks_of_pages_name_a_known_language():
 
 def test_pages_with_console_blocks_are_run_by_a_test():
     pages = {str(block.page) for block in blocks("console")}
-    assert pages <= FOLLOWED, "tests/support/terminal.py has to say who follows these"
+    assert pages <= FOLLOWED, "tests/support/terminal.py must name a test that runs each of these pages"
     assert [runner for runner in ELSEWHERE.values() if not is_test(*runner.split("::"))] == []
 
 
@@ -174,14 +174,14 @@ def example(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     return ExampleOperator(tmp_path_factory.mktemp("example"), more)
 
 
-@pytest.mark.parametrize("example", ["alone", "with webhooks"], indirect=True)
+@pytest.mark.parametrize("example", ["without webhooks", "with webhooks"], indirect=True)
 @pytest.mark.parametrize("check", [("check",), ("format", "--check")], ids=" ".join)
 def test_ruff_finds_no_problems_in_the_documented_operator(example: ExampleOperator, check: tuple[str, ...]):
     flags = ("--no-cache", f"--config={ROOT / 'pyproject.toml'}")
     output_of(sys.executable, "-m", "ruff", *check, *flags, *NEW, cwd=example.folder)
 
 
-# tests/integration/test_library.py runs the tests of the first page alone.
+# tests/integration/test_library.py runs the tests of the page without webhooks.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
 def test_documented_operator_passes_its_own_tests(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they need only one of our plugins

@@ -29,7 +29,7 @@ def app(page: Any, recipe: str, **spec: Any) -> Any:
 
 
 def ready(obj: Any) -> tuple[str, str]:
-    """Return status and reason of the condition Ready."""
+    """Return status and reason of the condition Ready; two empty texts if there is none."""
     found = [(each.status, each.reason) for each in obj.status.conditions if each.type == "Ready"]
     return found[0] if found else ("", "")
 

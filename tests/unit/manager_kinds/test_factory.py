@@ -1,7 +1,7 @@
-"""Built-in kinds and types, and the types inside of one's own kind.
+"""Built-in kinds and types, also as the types of fields of a custom kind.
 
-`controller_gen.json` has a digest of what controller-gen v0.23.0 makes of the same types of k8s.io/api
-v0.36.0 (`crd:generateEmbeddedObjectMeta=true,maxDescLen=0`), and the number of places in it.
+`controller_gen.json` has the number of objects in, and a digest of, the schema that controller-gen v0.23.0
+generates from each type of k8s.io/api v0.36.0 (`crd:generateEmbeddedObjectMeta=true,maxDescLen=0`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.support.kinds import Tick
 DIGESTS: dict[str, list[Any]] = json.loads(Path(__file__).with_name("controller_gen.json").read_text())
 
 NOT_READ_BY_CONTROLLER_GEN = ("cachingMode", "kind")
-"""Fields of a volume's `azureDisk` whose default is the name of a constant: only the API server knows it."""
+"""Fields of a volume's `azureDisk` whose default is a Go constant that controller-gen does not read."""
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "tick"}, "annotations": {"a": "b"}, "name": "x", "finalizers": ["a/b"]},
@@ -70,7 +70,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 def places(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield each nested schema of a schema."""
+    """Yield the schema and each JSON object inside of it."""
     if isinstance(node, dict):
         yield node
         for each in node.values():
@@ -78,7 +78,7 @@ def places(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def digest(schema: dict[str, Any]) -> list[Any]:
-    """Return the number of nested schemas and a digest of the schema."""
+    """Return the number of JSON objects in the schema, and a digest of the schema."""
     schema = copy.deepcopy(schema)
     for place in places(schema):
         if isinstance(place.get("required"), list):
@@ -112,7 +112,7 @@ MODULES = sorted(path.stem for path in (ROOT / "manager_kinds").glob("*_v[0-9]*.
 
 
 def kinds() -> Iterator[type[Resource]]:
-    """Every built-in kind."""
+    """Yield every built-in kind."""
     for module in map(importlib.import_module, (f"manager_kinds.{name}" for name in MODULES)):
         for each in (getattr(module, name) for name in dir(module)):
             if isinstance(each, type) and issubclass(each, Resource):

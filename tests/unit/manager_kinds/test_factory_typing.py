@@ -126,7 +126,7 @@ class Sites(Operator[Site]): conditions = ("Redy",)  # Incompatible types in ass
 Deployment().status["readyReplica"]  # has no key "readyReplica"
 Pod(spec=DeploymentSpec.of({}).to_wire())  # incompatible type "DeploymentSpecDict"
 """
-"""Lines with one error each; the comment is a part of its message."""
+"""Lines with one error each; the comment quotes a part of mypy's message."""
 
 
 @pytest.mark.timeout(240)

@@ -1,4 +1,4 @@
-"""Problems found in pod statuses that a kubelet 1.33 with containerd writes."""
+"""Health of pods, read from statuses as a kubelet 1.33 with containerd writes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BACK_OFF = {
 
 
 def at(seconds: float) -> str:
-    """Return a time relative to now, in the API's format."""
+    """Return the time `seconds` after NOW in the API's text format."""
     return at_second(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -39,7 +39,7 @@ def at_second(seconds: float) -> datetime:
 
 
 def judged(found: dict[str, Any], now: datetime = NOW) -> PodHealth:
-    """Judge the complete pod and the cached projection of the pod; assert equal results."""
+    """Return the health of the pod; assert that the cached projection of the pod has the same health."""
     health = PodHealth.of(found, now)
     assert PodHealth.of(cached(Parts(PARTS_OF_HEALTH), found), now) == health
     return health
@@ -91,7 +91,7 @@ def test_crash_is_no_problem_when_the_container_restarted_long_ago():
         state = {"running": {"startedAt": at(since)}}
         return pod(container(state, ready=False, lastState=ENDED, restartCount=9))
 
-    assert problem(running(-604800)) is None  # the crash was last week, and a probe fails today
+    assert problem(running(-604800)) is None  # it crashed before its restart a week ago; today a probe fails
     assert judged(running(3600)).look_again_at == at_second(60)  # the node's clock is ahead
 
 

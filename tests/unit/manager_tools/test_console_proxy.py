@@ -1,4 +1,4 @@
-"""Proxy of a cluster's console for a browser without a token."""
+"""Local proxy that adds a token to the requests of a browser to the console of a manager."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def always(token: str) -> Callable[[str | None], object]:
 
 @asynccontextmanager
 async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[Site, dict[str, str]]]:
-    """Serve the proxy; yield it with the headers of a browser that has opened the address with the key."""
+    """Serve the proxy; yield it with the headers of a browser that opened the URL with the one-time key."""
     site = await serve_pages(proxy.pages(), proxy.pages())
     async with opened(site, proxy) as mine:
         yield site, mine
@@ -44,7 +44,7 @@ async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[
 
 @asynccontextmanager
 async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
-    """Open the address with the key; yield the browser's headers."""
+    """Open the URL with the one-time key; yield the headers that a browser sends afterwards."""
     address = URL(proxy.address(f"{site.address}"))
     host = f"{address.host}:{site.address.port}"
     assert host.endswith(f".localhost:{site.address.port}")
@@ -66,7 +66,7 @@ async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
 async def proxied(
     serve_pages: ServePages, asks: Callable[..., object]
 ) -> AsyncIterator[tuple[World, Site, dict[str, str]]]:
-    """Run a manager with a console behind the proxy."""
+    """Run a manager with a console behind the proxy; yield the world, the proxy and the browser's headers."""
     async with lonely() as world:
         manager = await serve_pages(console_of(world, access_by(api_server())).routes())
         async with visited(serve_pages, Proxy(URL(f"http://{manager.address}"), asks)) as (site, mine):

@@ -1,4 +1,4 @@
-"""The pod, the certificate and the token of the command `console`."""
+"""How the command `console` chooses the pod, the trusted certificate and the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan shows each write, and stores nothing."""
+"""Dry runs of reconciles: a plan shows each write, and stores nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Do = Callable[[Any, Context], Any]
 
 
 class Cluster:
-    """A control plane with a Greeting, and a manager that plans."""
+    """Control plane with a Greeting, and a manager whose writes are dry runs."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.client = cluster.client
@@ -48,18 +48,18 @@ class Cluster:
         self.manager.leadership.ended(OUTSIDE)
 
     def client_named(self, field_manager: str) -> Client:
-        """Return a client whose writes are stored."""
+        """Return a client of this field manager whose writes are stored."""
         made = connected(self.wire)
         return Client(made.transport, RestMapper(made.transport), made.cache, field_manager=field_manager)
 
     async def plan(self, do: Do, **members: Any) -> Planned:
-        """Plan the reconcile of an operator."""
+        """Plan the reconcile of an operator that calls `do`; `members` are attributes of its class."""
         async with self.controller(do, **members) as controller:
             return await plan_object(controller, KEY, self.transport)
 
     @asynccontextmanager
     async def controller(self, do: Do, **members: Any) -> AsyncIterator[Controller]:
-        """Make a controller with this reconcile, and check that the cluster stays as before."""
+        """Yield a controller that calls `do`; check at the end that no stored object has changed."""
 
         class Planner(Operator[Greeting]):
             owns = (ConfigMap,)
@@ -87,9 +87,9 @@ class Cluster:
             f"{resource}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
             for resource in watched
             for each in self.client.list(resource, "default")
-            if each["metadata"]["name"] != "kube-root-ca.crt"  # which the cluster makes in its own time
+            if each["metadata"]["name"] != "kube-root-ca.crt"  # a controller creates it at any time
         }
-        for each in self.client.list("deployments.apps", "default"):  # which has a controller of its own
+        for each in self.client.list("deployments.apps", "default"):  # a controller changes their status
             found[each["metadata"]["name"]] = str(each["metadata"]["generation"])
         return found
 
@@ -125,7 +125,7 @@ LABELS = {"app": "web"}
 
 
 def deployment(container: dict[str, Any], **annotations: str) -> Deployment:
-    """Return a Deployment named `web` without replicas."""
+    """Return a paused Deployment `web` with zero replicas."""
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": [container]}}
     spec = {"replicas": 0, "paused": True, "selector": {"matchLabels": LABELS}, "template": template}
     metadata = ObjectMeta(name="web", namespace="default", labels=LABELS, annotations=annotations)
@@ -133,7 +133,7 @@ def deployment(container: dict[str, Any], **annotations: str) -> Deployment:
 
 
 def changed(planned: Planned) -> list[str]:
-    """Return the changed lines of the first change in alphabetical order."""
+    """Return the changed lines in the diff of the first changed object, sorted."""
     assert planned.ends == ""
     return sorted(line.strip("+- ") for line in list(unified(planned.changes[0]))[2:] if line[0] in "+-")
 

@@ -1,4 +1,4 @@
-"""Test helpers of `manager_tools.testing`."""
+"""Helpers for tests of operators in `manager_tools.testing`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_world_until_checks_the_object_after_each_write_and_as_time_passes
 
 
 class CopyOperator(Operator[Greeting]):
-    """Keeps a ConfigMap for each greeting."""
+    """Operator that owns a ConfigMap for each greeting."""
 
     name = "copy"
     owns = (ConfigMap,)
@@ -124,7 +124,7 @@ def test_operated_with_a_virtual_clock_refuses_a_uvloop_event_loop():
 
 async def test_virtual_clock_refuses_past_times_missing_time_zones_and_use_outside_operated():
     with pytest.raises(ValueError, match="VirtualClock needs a start with a time zone"):
-        VirtualClock(datetime(2026, 3, 1))  # noqa: DTZ001 -- that is the question
+        VirtualClock(datetime(2026, 3, 1))  # noqa: DTZ001 -- tested here
     with pytest.raises(RuntimeError, match="within `async with operated"):
         await VirtualClock().advance(hours=1)
     virtual = VirtualClock(START)
@@ -134,4 +134,4 @@ async def test_virtual_clock_refuses_past_times_missing_time_zones_and_use_outsi
         with pytest.raises(ValueError, match="does not go back, by 3600 s"):
             await virtual.advance(hours=-1)
         with pytest.raises(ValueError, match="needs a moment with a time zone"):
-            await virtual.advance_to(datetime(2027, 3, 1))  # noqa: DTZ001 -- that is the question
+            await virtual.advance_to(datetime(2027, 3, 1))  # noqa: DTZ001 -- tested here

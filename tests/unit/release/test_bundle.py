@@ -1,4 +1,4 @@
-"""The bundle has what config/ has; tests/integration/test_foreign_kinds.py checks it by OLM's own rules."""
+"""OLM bundle compared with config/; tests/integration/test_foreign_kinds.py checks it by OLM's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated files of devcluster are those of the real server, and its code agrees with them."""
+"""Generated files of devcluster, compared with a real API server and with the code of devcluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutation tests: the tests decide whether a mutant survives."""
+"""`python -m tests.mutants` on a small package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page under docs/benchmarks/, and the quotes of other documents, follow from results alone."""
+"""The page docs/benchmarks/README.md and the quotes in other documents, generated from results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUN = made_run(*PEERS, left_out={"kube-rs": "cargo is not on the PATH"})
 
 
 def whole() -> Results:
-    """Return results with every figure of every part."""
+    """Return results that contain every figure of every part of the suite."""
     parts = []
     for part in PARTS.values():
         figures = [group.of(figure) for group in part.groups for figure in part.figures]

@@ -24,7 +24,7 @@ BOUND = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}, "ex
 
 
 class World:
-    """A service account with a pod, and their tokens."""
+    """Store with a service account and its pod, and an authenticator for their tokens."""
 
     def __init__(self) -> None:
         self.time = 1_800_000_000.0

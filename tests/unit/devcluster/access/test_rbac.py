@@ -9,7 +9,6 @@ BOB = User("bob", ("system:authenticated", "team"))
 
 
 def test_rbac_authorizer_applies_role_and_binding_changes_without_delay():
-    """The conversations with the real server wait for it, and so would not see a delay here."""
     store = Store()
     authorizer = RbacAuthorizer(store)
     wanted = Attributes(verb="get", resource="pods", namespace="a")

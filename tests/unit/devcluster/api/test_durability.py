@@ -16,7 +16,7 @@ from tests.unit.devcluster.api.conftest import CONFIG_MAPS, Api, config_map
 
 
 class SlowDisk:
-    """Journal whose writes become durable only when the test allows it."""
+    """Journal whose writes become durable only when the test sets `written`."""
 
     version = 0
 
@@ -28,7 +28,7 @@ class SlowDisk:
         return iter(())
 
     def write(self, change: Change) -> None:
-        """Accept the change; it becomes durable later."""
+        """Accept the change, which becomes durable later."""
 
     async def durable(self, version: int) -> None:
         if self.failure is not None:

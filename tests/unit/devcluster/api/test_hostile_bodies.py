@@ -1,4 +1,4 @@
-"""Hostile values in any field: each kind of write answers a Status, without an internal error."""
+"""Writes with an odd value in any field: the server answers with a Status, not an internal error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ODD: list[Any] = [
     [[1]], ["x"], {"": {"": {}}},
 ]  # fmt: skip
 SAMPLE = 40
-"""Fields of each object; all of them take minutes."""
+"""Number of tested fields per object; all fields would take minutes."""
 
 
 def objects() -> dict[str, Any]:
@@ -43,7 +43,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def replaced(obj: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """Return a copy with this value at the path, or with no value there."""
+    """Return a copy with this value at the path; the value REMOVED deletes the field."""
     copied = copy.deepcopy(obj)
     at = copied
     for step in path[:-1]:

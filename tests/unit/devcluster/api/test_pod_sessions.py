@@ -46,7 +46,7 @@ class Person:
 
 
 async def everything(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
-    """Read the bytes of each channel, up to the end."""
+    """Return all bytes by channel number, when the server has closed the socket."""
     found: dict[int, bytes] = {}
     async with asyncio.timeout(10):
         async for message in socket:
@@ -149,7 +149,7 @@ async def test_pod_attach_forwards_stdin_and_reports_success_for_any_exit_code(p
         await socket.send_bytes(b"\x00hello")
         found = await everything(socket)
     assert found[1] == b"hello"
-    assert orjson.loads(found[3])["status"] == "Success"  # a kubelet does not say how it ended
+    assert orjson.loads(found[3])["status"] == "Success"  # a kubelet does not report the exit code of attach
     assert seen[0].command == ()
 
 

@@ -1,4 +1,4 @@
-"""Requests that the recorded conversations do not contain."""
+"""API requests that the recorded conversations with a real server do not contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON and YAML beyond the real server's recorded answers."""
+"""Parsing of JSON and YAML that no recording of a real server contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery beyond recorded answers; the expected documents are parts of what a real 1.36 server answers."""
+"""Discovery without recordings; the expected values are parts of the documents of a real 1.36 server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peculiarities of single kinds beyond the real server's recorded answers."""
+"""Rules of single built-in kinds that no recording of a real server shows."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_age_formats_times_and_returns_unknown_for_missing_or_invalid_text():
 
 
 class Services:
-    """A store with services in it, and their strategy."""
+    """Store with the Service `kubernetes`, and the strategy of Services."""
 
     def __init__(self) -> None:
         self.store = Store()
@@ -156,7 +156,7 @@ class Services:
         self.store.create(Key("", "services", "default", "kubernetes"), service)
 
     def create(self, name: str, spec: Json) -> Json:
-        """Allocate what the spec needs, and return it; the service is not stored."""
+        """Return the spec of a new Service with its addresses and ports, without storing the Service."""
         new: Json = {"metadata": {"name": name, "namespace": "n"}, "spec": copy.deepcopy(spec)}
         context = Context(store=self.store, now=NOW, user=User("u"))
         self.strategy.default(new)

@@ -39,7 +39,7 @@ async def start(cluster: Cluster, replicas: int, *metrics: dict, **spec: Any) ->
 
 
 async def use(cluster: Cluster, seconds: float = 20.0, **amounts: str) -> None:
-    """Set the usage of each pod, and wait until the autoscaler has read it."""
+    """Set the usage annotations of all pods, and give the autoscaler this many seconds."""
     annotations = {f"devcluster.local/{name}": amount for name, amount in amounts.items()}
     for pod in cluster.list("pods"):
         await cluster.client.patch(
@@ -81,7 +81,7 @@ async def test_autoscaler_condition_gives_the_reason_of_a_stabilized_or_limited_
     await start(cluster, before, **spec)
     await use(cluster, cpu=cpu)
     assert (replicas(cluster), cluster.condition(kind, *HPA)[:2]) == (after, condition)
-    await cluster.settle(310)  # five minutes, after which it removes replicas
+    await cluster.settle(310)  # the stabilization window of five minutes ends
     assert replicas(cluster) == (1 if before == 4 else after)
 
 

@@ -20,7 +20,7 @@ def condition(cluster: Cluster, kind: str) -> tuple[str, str, str]:
 
 
 def steps(cluster: Cluster) -> list[tuple]:
-    """Return the statuses of the Deployment that a watcher sees."""
+    """Return the statuses of the Deployment that a watch would deliver, in order."""
     found = []
     for plural, _, obj in cluster.seen:
         if plural == "deployments" and obj is not None:

@@ -1,4 +1,4 @@
-"""Programs of known images, and the names of images."""
+"""Simulated programs of known images, and the parsing of image names."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def test_pod_shows_the_failure_that_its_image_tag_or_annotation_requests(
 
 
 def stopping(seconds: str, grace: int = 30) -> dict:
-    """Return a pod whose containers take so many seconds to stop."""
+    """Return a pod whose containers take this many seconds to stop."""
     annotations = {"devcluster.local/stop-time": seconds}
     return pod(annotations=annotations, terminationGracePeriodSeconds=grace)
 
@@ -167,7 +167,7 @@ async def test_controllers_assign_no_used_pod_address_after_a_restart(cluster: C
 
 @pytest.fixture
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a machine so slow that each key pauses for half a second after its work."""
+    """Make the controllers pause for half a second after each key, as on a slow machine."""
     monkeypatch.setattr(controller, "LONG", 0.0)
     monkeypatch.setattr(controller, "PAUSE_FACTOR", 1e9)
 
@@ -243,7 +243,7 @@ async def test_lost_node_is_unreachable_and_its_pods_are_unready_until_it_return
     assert cluster.condition("Ready")[0] == "False"
     assert ("NodeNotReady", "Node is not ready") in cluster.events("Pod")
     await cluster.delete("pods", "p")
-    assert cluster.get("pods", "p")["metadata"]["deletionTimestamp"]  # no kubelet ends it
+    assert cluster.get("pods", "p")["metadata"]["deletionTimestamp"]  # no kubelet can stop it
     await lose(None)
     assert "taints" not in cluster.get("nodes", "node-1", "")["spec"]
     assert cluster.condition("Ready", "nodes", "node-1", "")[0] == "True"

@@ -25,7 +25,7 @@ def one(image: str = "memcached:1.6", *, restart: str = "Always", **container: A
 
 
 def waiting_of(cluster: Cluster) -> tuple[str, str]:
-    """Return why the container waits."""
+    """Return the reason and the message of the waiting container."""
     waiting = cluster.container()["state"]["waiting"]
     return waiting["reason"], waiting["message"]
 
@@ -71,7 +71,7 @@ async def test_crash_loop_backoff_is_at_most_five_minutes(cluster: Cluster):
     # Attempts at 0, 1 and 12 s, then after 20, 40, 80 and 160 s, then every 301 s.
     assert container["restartCount"] == 6 + (3600 - 318) // 301
     assert "back-off 5m0s restarting" in container["state"]["waiting"]["message"]
-    assert "message" not in container["lastState"]["terminated"]  # the policy is File
+    assert "message" not in container["lastState"]["terminated"]  # with terminationMessagePolicy File
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def job(image: str = "nginx:1", **spec: Any) -> dict:
 
 
 def changes(cluster: Cluster) -> list[str]:
-    """Return the created and deleted pods, in order."""
+    """Return the names of created (`+`) and deleted (`-`) pods, in order."""
     order, alive = [], set()
     for kind, name, obj in cluster.seen:
         if kind != "pods":

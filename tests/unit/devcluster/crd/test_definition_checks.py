@@ -5,7 +5,7 @@ from typing import Any
 from devcluster.crd.definition_checks import check_spec
 
 EXPENSIVE = {"rule": "self.matches('^[a-z]+(-[a-z0-9]+)*(-[a-z0-9]+)*(-[a-z0-9]+)*(-[a-z0-9]+)*$')"}
-"""Costs half of the limit of a rule."""
+"""A rule whose estimated cost is half of the limit."""
 TOO_EXPENSIVE = {"rule": " && ".join([EXPENSIVE["rule"]] * 3)}
 
 

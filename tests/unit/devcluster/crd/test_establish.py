@@ -18,7 +18,7 @@ STRATEGY = DefinitionStrategy()
 
 
 class Cluster:
-    """A store with established CRDs, without an API server."""
+    """Store and registry of CRDs, without an API server."""
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store or Store()

@@ -1,4 +1,4 @@
-"""Field sets of managedFields."""
+"""Operations on the field sets of managedFields."""
 
 from __future__ import annotations
 

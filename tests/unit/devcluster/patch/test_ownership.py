@@ -1,4 +1,4 @@
-"""Field managers in cases that a sequence of recorded writes does not show."""
+"""Field managers after writes that no recording of a real server contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT = {"type": "string"}
 
 
 def schema(*, granular: bool) -> Schema:
-    """Return the schema of a kind with granular or atomic lists and maps."""
+    """Return a schema whose list and map are granular, or else atomic."""
     item = {"type": "object", "properties": {"name": TEXT, "v": TEXT}}
     keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     fields = {

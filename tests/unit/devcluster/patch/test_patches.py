@@ -1,4 +1,4 @@
-"""JSON patches and merge patches beyond the real server's recorded answers."""
+"""JSON patches that no recording of a real server contains."""
 
 from __future__ import annotations
 

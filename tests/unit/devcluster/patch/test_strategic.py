@@ -1,4 +1,4 @@
-"""Strategic merge patches beyond the real server's recorded answers."""
+"""Strategic merge patches that no recording of a real server contains."""
 
 from __future__ import annotations
 

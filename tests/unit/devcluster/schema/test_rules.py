@@ -1,4 +1,4 @@
-"""CEL rules beyond the real server's recorded answers."""
+"""CEL rules that no recording of a real server contains."""
 
 from __future__ import annotations
 

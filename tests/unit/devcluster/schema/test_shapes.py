@@ -1,4 +1,4 @@
-"""Schemas beyond the real server's recorded answers."""
+"""Defaults, patterns and value comparison of schemas that no recording contains."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def thing(name: str, **fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[Store]:
-    """Open a store with this file as its journal; close it at the end."""
+    """Open a store with this journal file, and close the journal at the end."""
     journal = Journal(path)
     yield Store(journal)
     await journal.aclose()

@@ -1,4 +1,4 @@
-"""JSON bodies beyond the real server's recorded answers."""
+"""JSON bodies that no recording of a real server contains."""
 
 from __future__ import annotations
 

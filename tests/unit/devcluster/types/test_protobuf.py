@@ -1,4 +1,4 @@
-"""Protobuf bodies: objects that a real server returned in both encodings, and damaged ones."""
+"""Protobuf bodies: objects that a real server returned as protobuf and JSON, and damaged bodies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_protobuf_delete_options_decode_in_every_group():
 
 
 def nested_schemas(levels: int) -> bytes:
-    """Return a CRD whose schemas are nested in the field `not`."""
+    """Return a CRD as protobuf whose schema has this many nested fields `not`."""
 
     def message(tag: bytes, data: bytes) -> bytes:
         length, size = len(data), b""

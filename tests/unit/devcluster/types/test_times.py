@@ -1,4 +1,4 @@
-"""Quantities and times beyond the real server's recorded answers."""
+"""Quantities and times that no recording of a real server contains."""
 
 from __future__ import annotations
 

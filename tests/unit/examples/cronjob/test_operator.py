@@ -1,4 +1,4 @@
-"""examples/cronjob: schedules of several hours on a virtual clock."""
+"""examples/cronjob: schedules of several hours on a virtual clock, webhooks and API versions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cronjob(schedule: str = "*/10 * * * *", *, seconds: int = 1, image: str = "j
 
 
 def with_spec(**fields: Any) -> Callable[[CronJob], None]:
-    """Return what sets these fields of a spec."""
+    """Return a function that sets these fields of a CronJob's spec."""
     return lambda it: vars(it.spec).update(fields)
 
 

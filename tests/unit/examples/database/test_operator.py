@@ -46,7 +46,7 @@ async def images(world: World) -> list[str]:
 
 
 async def upgrading(world: World, version: str) -> Database:
-    """Create a database, and begin an upgrade to this version."""
+    """Create a database of version 15, wait until it is ready, and begin an upgrade to `version`."""
     mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
     return await world.update(mine, set_version(version))
 

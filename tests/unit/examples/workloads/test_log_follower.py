@@ -26,13 +26,13 @@ class Followed:
         self.follower = LogFollower(client, pod, "web", show=self._lines.put)
 
     async def lines(self, count: int) -> list[str]:
-        """Wait for the next lines, and return them."""
+        """Wait for the next `count` lines of the log, and return them."""
         async with asyncio.timeout(1000):
             return [await self._lines.get() for _ in range(count)]
 
     @property
     def done(self) -> bool:
-        """Return whether every line was asked for."""
+        """Return whether `lines` has returned every line that the follower showed."""
         return self._lines.empty()
 
     @asynccontextmanager

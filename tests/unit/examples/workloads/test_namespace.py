@@ -28,7 +28,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[ClusterServer]:
 
 
 async def made(server: ClusterServer, **labels: str) -> Namespace:
-    """Create a namespace as an earlier run, or another client, has made it."""
+    """Create the namespace `n` with these labels; the default is the label of this program."""
     metadata = {"name": "n", "labels": labels or dict([OURS])}
     return Namespace.model_validate(await server.api.create("namespaces", "", {"metadata": metadata}))
 
@@ -59,7 +59,7 @@ async def test_remove_namespace_retries_until_the_server_deletes_the_namespace(
     await remove_namespace(client, await made(server), timeout=60)
     assert not await is_there(client)
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2  # each problem once
+    assert len(said) == 2  # each error is printed once
     assert said[1] == "deleting namespace n: boom; trying again"
 
 

@@ -1,4 +1,4 @@
-"""The chart renders the objects of config/default, changed by its values."""
+"""Helm chart: it renders the objects of config/, changed by its values."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_chart_without_webhooks_keeps_the_conversion_setting_of_the_crds(chart: 
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert {each["name"] for each in container["ports"]} == {"health", "metrics"}
     assert not [each for each in made.values() if "cert-manager.io" in str(each["metadata"])]
-    # Without conversion, a read in another version would lose fields.
+    # Without the conversion webhook, a read in another API version would lose fields.
     wanted = {each["metadata"]["name"] for each in manifests() if "conversion" in each.get("spec", {})}
     assert {name for (_, name), each in made.items() if "conversion" in each.get("spec", {})} == wanted
 
@@ -141,7 +141,7 @@ def test_chart_values_set_images_flags_environment_variables_and_resources(chart
     assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
 
 
-# Many in one call, because helm is slow; of the values that are refused at one place, one in each call.
+# Many wrong values in one call, because helm is slow; values for the same key need separate calls.
 WRONG = (
     (
         ("manager.replicas=two", "/manager/replicas"),
@@ -239,7 +239,7 @@ IMAGES = ("--image=local.test/om:v1", "--petstore-image=local.test/ps")
 
 
 def release(folder: Path) -> dict[str, bytes]:
-    """Make all files of a release."""
+    """Create all files of a release in a new folder; return their contents by name."""
     folder.mkdir()
     (folder / "sbom.cdx.json").write_text("{}")
     assert main(["everything", str(folder), *IMAGES]) == 0

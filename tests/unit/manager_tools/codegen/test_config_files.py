@@ -1,4 +1,4 @@
-"""Files of config/; test_generating.py of the commands compares those of this repository."""
+"""Writing of generated files; commands/test_generating.py checks the files of this repository."""
 
 from __future__ import annotations
 

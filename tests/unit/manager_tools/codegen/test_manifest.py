@@ -33,7 +33,7 @@ class OldGadget(Resource, group="test.example.com", version="v1beta1", kind="Gad
 
 
 async def convert(gadget: JsonObject) -> None:
-    """Leave the object unchanged: the versions are equal."""
+    """Leave the object unchanged, because both versions have the same fields."""
 
 
 def conversion(hub: type[Resource], spoke: type[Resource]) -> Conversion:
@@ -101,7 +101,7 @@ def test_versions_of_a_kind_share_one_crd_and_a_subclass_inherits_no_options():
 
 
 def gadget(version: str, *, storage: bool = True, **names: Any) -> Any:
-    """Return a version of Gadget."""
+    """Return a model of the kind Gadget in this API version."""
     given = {"group": "test.example.com", "kind": "Gadget", "plural": "gadgets", "version": version, **names}
     made = create_model("Gadget", __base__=Resource, __cls_kwargs__=given, spec=(Spec, ...))
     return crd(storage=storage)(made)

@@ -1,4 +1,4 @@
-"""Models generated from CRDs: the CRDs of the models equal the originals."""
+"""Models generated from CRDs, and the CRDs generated again from these models."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def definition(path: Path) -> Manifest:
 
 
 def imported(text: str, kind: str, folder: Path) -> type[Resource]:
-    """Import the model from a file, because the generator reads descriptions from source files."""
+    """Write the source to a file, and import its model; the generator reads docstrings from the file."""
     name = f"written_{next(_numbers)}"
     path = folder / f"{name}.py"
     path.write_text(text)
@@ -72,7 +72,7 @@ def made(served: Served, folder: Path) -> type[Resource]:
 
 
 def plain(schema: Any) -> Any:
-    """Return the schema without insignificant differences: line breaks, order, implied keywords."""
+    """Return the schema without line breaks, the order of `required`, and keywords that others imply."""
     if isinstance(schema, list):
         return [plain(each) for each in schema]
     if not isinstance(schema, dict):
@@ -107,7 +107,7 @@ def _says_nothing(word: str, value: Any) -> bool:
 
 
 def schema_of(manifest: Manifest, version: str) -> Any:
-    """Return the definition's schema of its objects, without the fields that the server defines itself."""
+    """Return the CRD's schema of a version, without `apiVersion`, `kind` and `metadata`."""
     [found] = [each for each in manifest["spec"]["versions"] if each["name"] == version]
     schema = copy.deepcopy(found["schema"]["openAPIV3Schema"])
     properties = schema.get("properties") or {}
@@ -116,7 +116,7 @@ def schema_of(manifest: Manifest, version: str) -> Any:
     }
     if "status" in schema["properties"]:
         conditions = schema["properties"]["status"]["properties"]["conditions"]
-        conditions["items"] = without_words(conditions["items"])  # ours has its own
+        conditions["items"] = without_words(conditions["items"])  # Condition has its own descriptions
     return plain(schema)
 
 
@@ -202,7 +202,7 @@ MUCH = {
 }
 
 
-@pytest.mark.parametrize("spec", [LEAST, MUCH], ids=["least", "much"])
+@pytest.mark.parametrize("spec", [LEAST, MUCH], ids=["required fields", "many fields"])
 def test_model_of_a_vendor_crd_reads_and_writes_objects_unchanged(spec: Any, tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     model = made(found.served(None), tmp_path)
@@ -225,7 +225,7 @@ DEPLOYMENT = {
 
 
 async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the server's OpenAPI document of apps/v1, and a Deployment as stored."""
+    """Return a server's OpenAPI document of apps/v1, and a Deployment as the server stores it."""
     async with DevCluster(port=None) as cluster:
         transport = Transport(LocalWire(cluster), metrics=Metrics(), rng=random.Random(), user_agent="test")
         published = orjson.loads(await transport.request("GET", "/openapi/v3/apis/apps/v1"))
@@ -233,7 +233,7 @@ async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def builtin(published: dict[str, Any], kind: str) -> ModelSource:
-    """Return the source of a kind of apps/v1."""
+    """Return the model source of a kind of apps/v1, generated from the OpenAPI document."""
     gvk = GroupVersionKind("apps", "v1", kind)
     return model_source(served_by_openapi(published, gvk, f"{kind.lower()}s", namespaced=True), "a test")
 
@@ -250,7 +250,7 @@ def test_model_of_a_builtin_kind_reads_server_objects_and_defines_no_crd(tmp_pat
     assert read.spec.strategy.rolling_update.max_surge == "25%"
     assert read.to_wire() == {**created, "metadata": read.metadata.to_wire()}
     assert model(metadata=ObjectMeta(name="new")).status.ready_replicas is None
-    # Types that the library has are not written again.
+    # The source imports types that the library has.
     source = builtin(published, "StatefulSet")
     assert "from manager_kinds.apps_v1 import StatefulSetCondition, StatefulSetSpec" in source.text
     assert "class StatefulSetSpec" not in source.text
@@ -295,7 +295,7 @@ def test_model_source_passes_ruff_format_and_ruff_check(tmp_path: Path):
 
 
 def model_of(value: Any, **version: Any) -> ModelSource:
-    """Return the source of a kind whose spec has one field, `value`."""
+    """Return the model source of a CRD whose spec has one field `value` with this schema."""
     spec = {"type": "object", "properties": {"value": value}}
     [found] = definitions_in(crd({"type": "object", "properties": {"spec": spec}}, version=version))
     return model_source(found.served(None), "a test")

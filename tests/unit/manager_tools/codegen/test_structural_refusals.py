@@ -294,7 +294,7 @@ def test_model_error_names_a_nested_field_by_its_path_of_json_names(model: type[
 
 
 def value_column(**changes: Any) -> dict[str, Any]:
-    """Return options with one column of the field `value`."""
+    """Return CRD options with one printer column, of the field `value` unless `changes` say otherwise."""
     words = {"name": "Value", "type": "string", "json_path": ".spec.value", **changes}
     return {"columns": (Column(**words),)}
 

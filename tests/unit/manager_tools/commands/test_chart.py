@@ -1,4 +1,4 @@
-"""`chart` in a project that `init` has written: the same objects as its overlays."""
+"""`chart` in a project that `init` created: the chart renders the objects of the project's overlays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 
 
 def keyed(text: str) -> Objects:
-    """Return the rendered objects by key, without the Namespace and objects that only a chart has."""
+    """Return the objects by kind and name, without the Namespace and fields that only a chart sets."""
     found = {(each["kind"], each["metadata"]["name"]): each for each in yaml_documents(text)}
     for (kind, _), each in found.items():
         if kind == "CustomResourceDefinition":
@@ -30,7 +30,7 @@ def keyed(text: str) -> Objects:
 
 
 def write_chart(*flags: str) -> int:
-    """Run `chart` as the project's program does."""
+    """Run `chart` as the program of the project does; return its exit code."""
     return main(("chart", "dist/chart", *flags), (), name="shop", version="0.1.0")
 
 
@@ -54,7 +54,7 @@ def test_project_chart_renders_the_objects_of_its_overlays(command: Command, pro
         ("shards", "manager.replicas=3", "manager.shards=16"),
     ):
         wanted = keyed(output_of(kubectl, "kustomize", project / "config" / overlay))
-        if not webhooks:  # no port to open
+        if not webhooks:  # the chart opens no webhook port
             del wanted["NetworkPolicy", "shop-allow-webhook-traffic"]
         assert rendered(*values) == wanted
 

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Command
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
-    """Let `console` return at once; return the list that receives its arguments."""
+    """Replace the work of `console`; return the list to which each call appends its arguments."""
     seen: list[ConsoleArguments] = []
 
     async def open_console(_: object, arguments: ConsoleArguments, __: object) -> None:

@@ -1,4 +1,4 @@
-"""`init` and `create`: the generated files work, and errors have one line."""
+"""`init` and `create`: the generated files work, and each error is one line."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_new_project_with_added_kinds_passes_lint_and_tests_and_runs_its_demo(
     tenant = ("--group=store", "--version=v1", "--kind=Tenant", "--owns=Namespace", "--cluster-scoped")
     assert command("create", "api", *tenant).code == 0
     assert command(*WEBHOOK, *EVERY).code == 0
-    # Both kinds in turn; each storage version is added after the other version.
+    # Company gets two more versions, one at a time.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
         assert command("create", "webhook", "--kind=Company", more).code == 0
     [path] = (project / "config/crd/bases").glob("*_companies.yaml")
@@ -63,7 +63,7 @@ def test_new_project_with_added_kinds_passes_lint_and_tests_and_runs_its_demo(
     schemas = [each["schema"]["openAPIV3Schema"] for each in definition["spec"]["versions"]]
     rules = [schema["x-kubernetes-validations"] for schema in schemas]
     assert len(rules) == 3
-    assert all(each == rules[0] for each in rules), "the limit of the names"
+    assert all(each == rules[0] for each in rules), "the rule that limits the length of names"
     vendor = str(ROOT / "tests/unit/manager_tools/codegen/installation.yaml")
     assert command("model", "--from", vendor, "--output=apis/hello/v2/installation.py").code == 0
     python(project, "ruff", "check", ".")
@@ -124,7 +124,7 @@ def test_create_adds_an_api_and_webhooks_to_this_repository(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("apis", "controllers", "config", "petstore"):
-        shutil.copytree(ROOT / name, tmp_path / name)  # with its compiled files
+        shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     monkeypatch.chdir(tmp_path)
     outcome = command(*CREATE, "--owns=Deployment")

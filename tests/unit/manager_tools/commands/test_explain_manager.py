@@ -40,7 +40,7 @@ OWNER = {"controller": "pet", "shard": 0, "shards": 4, "holder": "pod_1", "here"
 
 
 async def asked(manager: str, **flags: str) -> tuple[ManagerReport, str]:
-    """Return the manager's report, or why there is none."""
+    """Ask the manager; return its report, and the reason if there is none, else an empty text."""
     arguments = replace(ExplainArguments("pet", "rex", "zoo"), manager=manager, **flags)
     return await explain._ask(PROGRAM, arguments, Pet, REX, "a-uid")
 
@@ -49,7 +49,7 @@ async def asked(manager: str, **flags: str) -> tuple[ManagerReport, str]:
 async def answering(
     *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """Serve these chunks to each client; then end the response, or send single bytes without end."""
+    """Serve the chunks to each client, then spaces without end if `ends` is false; yield the URL."""
 
     serving = set[asyncio.Task[None]]()
 
@@ -176,6 +176,6 @@ async def test_explain_finds_the_owning_replica_by_shard_leases_without_a_manage
     assert owner == ShardOwner("pet", 0, COUNT, "a", owner.renewed)
     [owner] = await explain._owners(leases, [MemcachedOperator], "a-uid")
     assert owner.shard == ShardSet.of(COUNT, ()).number_of("a-uid")
-    # A user without the right to read Leases gets all other information.
+    # Without the right to read Leases, a user gets all other information.
     wire.on("GET", LEASES, Reply.status(403, "Forbidden", "no right to leases"))
     assert await explain._owners(leases, [PetOperator], "a-uid") == []

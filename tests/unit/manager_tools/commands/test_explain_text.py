@@ -1,4 +1,4 @@
-"""An explanation as text."""
+"""Text output of `explain`, and the decoding of a manager's report."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CONTROLLER: dict[str, Any] = {
 
 
 def texts_in(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
-    """Yield the paths of texts."""
+    """Yield the path of each text in a JSON value."""
     if isinstance(value, str):
         yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

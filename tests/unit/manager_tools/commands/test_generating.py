@@ -29,8 +29,6 @@ class Ahead(Resource, group="test.example.com", version="v1", plural="aheads"):
 
 
 class AheadOperator(Operator[Ahead]):
-    """Reconciles nothing."""
-
     async def reconcile(self, obj: Ahead, ctx: Context) -> None:
         """Do nothing."""
 
@@ -41,15 +39,13 @@ class Unbounded(Resource, group="test.example.com", version="v1", plural="unboun
 
 
 class UnboundedOperator(Operator[Unbounded]):
-    """Reconciles nothing."""
-
     async def reconcile(self, obj: Unbounded, ctx: Context) -> None:
         """Do nothing."""
 
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty `config/` in the current folder."""
+    """Create config/ with one sample in a new current folder; return the path of config/."""
     folder = tmp_path / "config"
     samples = folder / "samples"
     samples.mkdir(parents=True)

@@ -15,7 +15,7 @@ KINDS = [Memcached, Pet, Widget]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
-    """Let `migrate-storage` return at once; return the list that receives its options."""
+    """Replace the work of `migrate-storage`; return the list to which each call appends its arguments."""
     seen: list[MigrateArguments] = []
 
     async def migrate(_: object, arguments: MigrateArguments, *__: object) -> int:
@@ -75,7 +75,7 @@ def test_named_definitions_accepts_names_of_known_kinds_and_full_names_of_other_
 
 def test_named_definitions_refuses_an_unknown_or_ambiguous_name():
     class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
-        """Another widget."""
+        """Kind of the same name in another group."""
 
     known = "unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full"
     with pytest.raises(click.UsageError, match=known):

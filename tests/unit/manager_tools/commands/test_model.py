@@ -65,7 +65,7 @@ def test_model_needs_the_kind_flag_when_the_file_defines_several_kinds(command: 
 
 
 async def modelled(command: Command, folder: Path, answer: Handler) -> Outcome:
-    """Run `model --from=A` against a server with this answer."""
+    """Run `model --from=A` against a server that answers every request with `answer`."""
     async with serve("answers", BindAddress("127.0.0.1", 0), [web.get("/{path:.*}", answer)]) as server:
         config = folder / "config"
         content = {

@@ -1,4 +1,4 @@
-"""The arguments and the output of `plan`; tests/integration/test_plan.py tests its work."""
+"""Arguments and output of `plan`; tests/integration/test_plan.py runs the whole command."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_plan_diff_ignores_server_metadata_and_skips_overlong_objects():
 
 
 async def printed(names: tuple[str, ...], do: Any, *missing: str) -> int:
-    """Plan Greetings of these names, and print the result."""
+    """Print the plans of `do` for these Greetings and for `missing` ones; return the exit code."""
     async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(do) as controller:
         targets = [
             command_module._Target("Greeting", ObjectKey("default", each), known)
@@ -168,7 +168,7 @@ async def test_plan_reconciles_eight_objects_at_a_time_and_prints_them_in_order(
         under_way += 1
         most = max(most, under_way)
         await ctx.apply(config(greeting.metadata.name))
-        for _ in range(len(greeting.metadata.name)):  # they end in another order
+        for _ in range(len(greeting.metadata.name)):  # so that they end in another order
             await asyncio.sleep(0)
         under_way -= 1
 

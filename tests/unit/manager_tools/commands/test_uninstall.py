@@ -1,4 +1,4 @@
-"""Output of `make uninstall` about objects that wait; tests/integration/test_library.py tests the rest."""
+"""Output of `make uninstall` about objects with finalizers; test_library.py tests the rest."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ get) echo '{"items": [{"metadata": {"name": "rex", "namespace": "ns", "deletionT
 delete) cat > deleted; until [ -e asked ]; do sleep 0.05; done; exit 3 ;;
 esac
 """
-"""It deletes until it was asked for the objects that are left."""
+"""A kubectl whose `delete` ends only after a `get`."""
 
 
 def test_uninstall_names_objects_with_finalizers_and_returns_the_exit_code_of_kubectl(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    # Without a manager no webhook converts, so kubectl can list only the stored version.
+    # Without a manager no webhook converts objects, so kubectl can list only the stored version.
     versions = [{"name": "v2", "storage": False}, {"name": "v1", "storage": True}]
     spec = {"group": "example.com", "names": {"plural": "pets"}, "versions": versions}
     kubectl = tmp_path / "kubectl"

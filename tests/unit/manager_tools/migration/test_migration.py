@@ -33,7 +33,7 @@ G9 = gadget_path("g0009")
 
 
 def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step | None]:
-    """Answer the first requests of that path with these steps, all others with the server's own answers."""
+    """Return a function for `before` that answers the first requests of the path with these steps."""
     left = list(steps)
 
     def answer(sent: Sent) -> Step | None:
@@ -79,7 +79,7 @@ def is_written_by_others(server: GadgetServer) -> Step:
         (lambda _: Reply.status(404, "NotFound", "could not find the requested resource"), (9, 0, 1)),
         (lambda _: Reply.status(409, "Conflict", "admission webhook says no"), (9, 0, 1)),
     ],
-    ids=["gone", "rewritten", "plain", "path", "webhook"],
+    ids=["object deleted", "object rewritten", "plain 404", "path not found", "webhook refuses"],
 )
 async def test_migration_checks_the_current_state_of_an_object_when_its_patch_fails(
     server: GadgetServer,
@@ -143,7 +143,7 @@ async def test_migration_reports_a_refused_object_and_the_next_run_resumes_at_it
     assert server.in_version("v1beta1") == 9  # all others
     before = len(server.patches())
     assert await Run(server)() is Outcome.DONE
-    assert server.patches()[before] == "g0003"  # where the page of the refused object begins
+    assert server.patches()[before] == "g0003"  # the first object of the page of g0004
     assert server.stored_versions == ["v1beta1"]
 
 
@@ -262,7 +262,7 @@ async def test_migration_dry_run_reports_refusals_and_writes_nothing(server: Gad
 
 
 async def interrupted_at(server: GadgetServer, name: str) -> None:
-    """Cancel a run while it writes `name`."""
+    """Start a migration, and cancel it while it patches the gadget `name`."""
     reached = asyncio.Event()
 
     def look(sent: Sent) -> Step | None:
@@ -297,7 +297,7 @@ async def test_migration_resumes_at_the_page_of_the_last_interruption(server: Ga
     assert await again() is Outcome.DONE
     assert sorted(server.patches()[before:]) == ["g0006", "g0007", "g0008", "g0009"]
     assert again.heard.of("advanced")[-1] == (10, 10)
-    # An earlier run has waited already.
+    # The earlier run has already waited until all API servers know the CRD.
     assert again.heard.of("settling") == []
     assert server.annotations == {}
 
@@ -395,7 +395,7 @@ async def test_migration_with_a_refused_object_saves_the_position_before_that_ob
 async def test_migration_restarts_when_the_crd_changes_during_the_run(server: GadgetServer):
     def change(sent: Sent) -> None:
         if sent.path == G9 and server.generation == 2:
-            # Switch to the old version and back; objects written in between are stored in the old one.
+            # As after a switch to the old storage version and back, with a write in between.
             server.store("g0000")
             server.edit_definition(spec={})
 
@@ -427,7 +427,7 @@ async def test_migration_fails_when_the_crd_changes_in_every_pass(server: Gadget
         await Run(server)()
 
 
-@pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["gone", "another"])
+@pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["deleted", "recreated"])
 async def test_migration_fails_if_the_crd_is_deleted_or_recreated(server: GadgetServer, answer: Reply | None):
     deleted = False
 

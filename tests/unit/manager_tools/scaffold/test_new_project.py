@@ -28,7 +28,7 @@ LINE = f"file:{WHEEL}#sha256={hashlib.sha256(CONTENT).hexdigest()}"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Make a project with the wheel of an older version."""
+    """Return the folder of a project with a library wheel of an older version."""
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels/operator_manager-0.0.1-py3-none-any.whl").write_text("old")
     (tmp_path / "wheels/other-1-py3-none-any.whl").write_text("other")
@@ -94,7 +94,7 @@ def test_new_project_pins_every_package_with_the_hashes_of_this_repository():
 
 
 def uses(*workflows: str) -> set[str]:
-    """Return the actions of workflows, with their hashes."""
+    """Return the actions that the workflows use, with their commit hashes."""
     jobs = [job for text in workflows for job in yaml.safe_load(text)["jobs"].values()]
     return {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
 

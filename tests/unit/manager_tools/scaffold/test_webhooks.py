@@ -1,4 +1,4 @@
-"""`create webhook` in files that a user has edited."""
+"""`create webhook` in a project whose files a user has edited."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ NAMESPACED = [kind for kind in CHILD_KINDS if kind != "Namespace"]
 
 @pytest.fixture(params=[*([kind] for kind in NAMESPACED), NAMESPACED], ids=lambda kinds: kinds[-1])
 def operator_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the module of an operator with children of these kinds."""
+    """Return the module of a generated operator that owns the kinds of the parameter."""
     module = ModuleType("operator_with_children")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(operator_text(request.param), vars(module))

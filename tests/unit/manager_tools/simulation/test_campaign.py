@@ -1,4 +1,4 @@
-"""Progress output of `simulate`, and interrupted runs."""
+"""Output, exit codes and interruption of the command `simulate`."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run in an empty folder."""
+    """Run each test in an empty current folder; return the folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 class InterruptingOperator(GreetingOperator):
-    """Operator that interrupts the program while it works."""
+    """Operator that sends SIGINT to the program in each reconcile."""
 
     kind = Greeting
     name = "greeting"
@@ -76,7 +76,7 @@ class EndingOperator(ForgetfulOperator):
 
 
 class ClockReadingOperator(GreetingOperator):
-    """Operator whose runs differ from each other."""
+    """Operator that reads the real clock, so that two runs differ."""
 
     kind = Greeting
     name = "greeting"

@@ -18,7 +18,7 @@ from manager_tools.simulation.seeds import Outcome, run, story_of
 NAMES = {each.name: each for each in OPERATORS}
 MEMCACHED = (NAMES["memcached"],)
 STUCK = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
-"""The draw of a power failure that comes seconds after the disk got stuck."""
+"""Value of `draw` for which the disk hangs for more than a second before the power fails."""
 
 SEEN = {
     "power": r"cluster killed: \d+ writes are lost",
@@ -39,11 +39,11 @@ SEEN = {
     "slow": r"no answer within [123]\d",
     "skips": r"a watch skips to the last of [2-9]\d* states",
 }
-"""What the time line has if, and only if, a fault has happened."""
+"""Text of the timeline that appears only if the fault has happened."""
 
 
 def with_fault(what: str, *, seed: int) -> Plan:
-    """Plan a seed in which this fault alone happens again and again during users' actions."""
+    """Return the plan of a seed whose only fault is this one, at every third user action."""
     keeps = what in OF_CERTIFICATES
     plan = replace(plan_of(seed, MEMCACHED, minutes=3), replicas=2, keeps_certificates=keeps)
     wrong = tuple(
@@ -57,7 +57,7 @@ def lines(outcome: Outcome) -> list[str]:
     return [f"{who} {what}" for _, who, what in outcome.timeline]
 
 
-# One fault each of disk, requests, rights and clocks; the operators' seeds have all faults.
+# One fault each of disk, requests, rights and clocks; test_seeds_operators.py has all faults.
 QUICK = {"power", "twice", "some_rights", "drift"}
 
 
@@ -65,7 +65,7 @@ QUICK = {"power", "twice", "some_rights", "drift"}
     "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
 def test_simulated_fault_appears_in_the_timeline_and_the_operator_recovers(what: str):
-    for seed in (2, 5, 1, 3, 0, 4):  # the seed with the fewest steps first
+    for seed in (2, 5, 1, 3, 0, 4):  # the seed with the fewest steps comes first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
         assert not outcome.violations, story_of(outcome)

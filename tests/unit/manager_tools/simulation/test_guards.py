@@ -1,5 +1,5 @@
-# ruff: noqa: PLW0108, DTZ011 - looked up when it is called, and not when it is listed
-"""Guards against nondeterminism: a call that would make runs differ raises an error with its name."""
+# ruff: noqa: PLW0108, DTZ011 - the guards replace functions later than this module is imported
+"""Guards against nondeterminism: each call that could make two runs differ raises an error."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_simulation_allows_clock_reads_of_the_manager_shards_package():
 
 
 class CarefulOperator(GreetingOperator):
-    """Operator that uses the clock, random numbers and threads through their simulated versions."""
+    """Operator that uses only the simulated clock, random numbers and threads."""
 
     kind = Greeting
     name = "greeting"

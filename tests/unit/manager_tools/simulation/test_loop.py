@@ -1,4 +1,4 @@
-"""Virtual time, the order of tasks, and the clocks of processes."""
+"""Event loop of the simulation: virtual time, the order of tasks, and the clocks of processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def test_virtual_time_advances_exactly_by_the_sleeps_of_tasks():
     assert clock.monotonic() == 0.3
     assert clock.now().timestamp() == EPOCH + 0.3
     until = clock.monotonic() + 1e-10
-    while clock.monotonic() < until:  # noqa: ASYNC110 -- that is the question
+    while clock.monotonic() < until:  # noqa: ASYNC110 -- the test needs the loop
         await asyncio.sleep(until - clock.monotonic())
     assert 0.3 < clock.monotonic() <= 0.3 + 2e-6
 

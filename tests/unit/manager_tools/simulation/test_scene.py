@@ -40,7 +40,7 @@ class TimerOperator(Operator[Greeting]):
 
 
 class ExpiryOperator(Operator[Greeting]):
-    """Operator that deletes objects after their time to live."""
+    """Operator that deletes each object ten minutes after its creation."""
 
     rights = (rbac(groups="test.example.com", resources="greetings", verbs="delete"),)
 
@@ -55,7 +55,7 @@ class ExpiryOperator(Operator[Greeting]):
 
 
 class PodOperator(Operator[Greeting]):
-    """Owns pods, a Secret and a ConfigMap, in which is what the control plane has chosen."""
+    """Operator that owns a Pod, a Secret, and a ConfigMap with the UID of its owner."""
 
     owns = (Pod, Secret, ConfigMap)
 
@@ -110,7 +110,7 @@ SERVICES = {"http://registry.default.svc:5000": tag, "https://api.example.com": 
 
 
 class CallingOperator(Operator[Greeting]):
-    """Operator that calls HTTP services, also from its own tasks."""
+    """Operator that calls HTTP services, also in parallel tasks."""
 
     async def get(self, url: str, **options: Any) -> dict[str, Any]:
         async with aiohttp.ClientSession() as session, session.request(url=url, **options) as answer:

@@ -1,4 +1,4 @@
-"""Simulated worlds: they are deterministic, find faults, and report them."""
+"""Simulation runs: they are deterministic, find faults of operators, and report them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,10 @@ from tests.support import ROOT
 
 
 class GreetingSpec(ApiModel):
-    """Spec of a greeting."""
-
     name: Annotated[str, Field(max_length=40)] = "you"
 
 
 class GreetingStatus(ApiModel):
-    """Status of a greeting."""
-
     text: str = ""
     beats: int = 0
     seconds: int = 0
@@ -47,14 +43,14 @@ class GreetingStatus(ApiModel):
 
 @crd()
 class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
-    """A greeting."""
+    """Kind of the operators in this file."""
 
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Keeps a ConfigMap with the greeting."""
+    """Operator that owns a ConfigMap with the text of the greeting."""
 
     owns = (ConfigMap,)
 
@@ -71,7 +67,7 @@ class GreetingOperator(Operator[Greeting]):
 
 
 def operator_of_the_page() -> type[Operator[Any]]:
-    """Return the operator with a planted fault from docs/simulation.md."""
+    """Return the class `ForgetfulOperator` of docs/simulation.md, which has a fault."""
     page = ROOT / "docs" / "simulation.md"
     [code] = re.findall(r"```python\n(class .*?)```", page.read_text(), re.DOTALL)
     found = dict(globals())
@@ -84,7 +80,7 @@ ForgetfulOperator = operator_of_the_page()
 
 
 class RestlessOperator(GreetingOperator):
-    """Operator that never stops writing new values."""
+    """Operator that writes a new status every `pause` seconds without end."""
 
     kind = Greeting
     name = "greeting"
@@ -97,7 +93,7 @@ class RestlessOperator(GreetingOperator):
 
 
 class SluggishOperator(RestlessOperator):
-    """Operator that writes again only after the simulation has become calm."""
+    """Operator that writes again after 1,000 s, when the simulation already seems calm."""
 
     kind = Greeting
     name = "greeting"
@@ -105,7 +101,7 @@ class SluggishOperator(RestlessOperator):
 
 
 class CountingOperator(GreetingOperator):
-    """Operator that counts its reconciles forever."""
+    """Operator that counts its reconciles in the status every 30 s."""
 
     kind = Greeting
     name = "greeting"
@@ -117,7 +113,7 @@ class CountingOperator(GreetingOperator):
 
 
 class RecordOperator(Operator[Greeting]):
-    """Operator that keeps a ConfigMap without an owner for each greeting."""
+    """Operator with a ConfigMap for each greeting, which has no owner reference."""
 
     rights = (rbac(groups="", resources="configmaps", verbs="get;create;update;delete"),)
 
@@ -139,7 +135,7 @@ class RecordOperator(Operator[Greeting]):
 
 
 class LeavingOperator(RecordOperator):
-    """Operator that never deletes its records."""
+    """Operator that does not delete the ConfigMap in its cleanup."""
 
     kind = Greeting
     name = "record"
@@ -159,7 +155,7 @@ class MistakenOperator(GreetingOperator):
 
 
 class CuriousOperator(GreetingOperator):
-    """Operator that requeues without end and reads from the server each time."""
+    """Operator that reads from the server every 20 ms without end."""
 
     kind = Greeting
     name = "greeting"
@@ -241,11 +237,11 @@ def test_assert_holds_refuses_an_outside_class_that_does_not_derive_from_outside
 
 
 SHORT = (35, 13, 19)
-"""Seeds with few steps that find the fault of the operator of the page."""
+"""Seeds with few steps that find the fault of `ForgetfulOperator`."""
 
 
 def failed_run(operator: type[Operator[Any]] = ForgetfulOperator, numbers: Iterable[int] = SHORT) -> Outcome:
-    """Return the first run that finds a fault of the operator."""
+    """Return the outcome of the first seed whose run finds a fault of the operator."""
     outcomes = (run(plan_of(number, (operator,), minutes=2), (operator,)) for number in numbers)
     return next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
 

@@ -38,7 +38,7 @@ def test_simulation_waits_for_a_manager_that_restarts_after_the_last_fault():
 
 
 RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True)
-"""A plan without users: only the certificates of a Pet's webhooks and their CA are made and renewed."""
+"""Plan without user actions: only the CA and the certificates of webhooks are created and renewed."""
 
 
 @pytest.mark.parametrize(

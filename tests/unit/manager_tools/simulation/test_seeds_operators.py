@@ -1,4 +1,4 @@
-"""Operators recover from all simulated faults, with a few seeds or with the seeds in SEEDS."""
+"""Operators recover from all simulated faults; the variable SEEDS limits the seeds of a quick run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated user actions: valid specs, values just beyond the schema, and changes of children."""
+"""Simulated user actions: valid specs, values just outside of the schema, and changes of children."""
 
 from __future__ import annotations
 
