@@ -201,7 +201,7 @@ def test_terminating_or_completed_pod_is_inactive_and_no_problem():
     ],
     ids=["last line", "escapes", "control characters", "long", "blank", "empty"],
 )
-def test_one_line_returns_the_last_log_line_shortened_without_control_characters(said: str, line: str):
+def test_quoted_log_line_is_the_last_line_shortened_without_control_characters(said: str, line: str):
     assert one_line(said) == line
 
 

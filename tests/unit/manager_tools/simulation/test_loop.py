@@ -40,7 +40,7 @@ async def test_simulated_processes_have_separate_clocks():
     assert clock.monotonic() == pytest.approx(30.0, abs=1e-5)
 
 
-async def test_to_thread_call_takes_no_virtual_time():
+async def test_thread_call_takes_no_virtual_time():
     order: list[str] = []
     asyncio.get_running_loop().call_soon(order.append, "loop")
     await asyncio.to_thread(order.append, "thread")
