@@ -11,7 +11,7 @@ from tests.support import ROOT
 QUEUE = "class Queue:\n    def drop(self):\n        pass\n"
 
 
-def test_check_tests_script_reports_misnamed_tests_and_files_without_a_counterpart(tmp_path: Path):
+def test_check_tests_script_reports_misnamed_tests_and_modules_without_tests(tmp_path: Path):
     files = {
         "manager/__init__.py": "",
         "manager/cache/__init__.py": "",

@@ -51,7 +51,7 @@ def test_ci_workflow_runs_on_every_supported_python_version():
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_workflow_pins_actions_and_only_the_release_job_may_write(name: str):
+def test_workflow_pins_actions_and_only_its_release_job_has_write_permission(name: str):
     jobs = WORKFLOWS[name]["jobs"].values()
     assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
     allowed = [job["permissions"] for job in jobs if "permissions" in job]

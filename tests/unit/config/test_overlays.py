@@ -87,7 +87,7 @@ def test_manager_flags_match_the_ports_and_termination_grace_period_of_the_deplo
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
 
 
-def test_webhook_name_prefix_flag_matches_the_names_of_configurations_and_secret():
+def test_webhook_name_prefix_flag_matches_webhook_configuration_and_secret_names():
     prefix = settings_of(the("Deployment", MANAGER)).webhook_name_prefix
     configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
     assert configured
@@ -126,7 +126,7 @@ def test_leader_election_role_names_only_the_lease_of_its_manager(overlay: str):
     assert len(leases) == len(deployments)
 
 
-def test_per_operator_overlay_has_a_deployment_per_operator_and_one_serves_webhooks():
+def test_per_operator_overlay_has_one_deployment_per_operator_and_only_one_serves_webhooks():
     managers = {
         name.removeprefix(f"{MANAGER}-"): each
         for each in of_kind("Deployment", "per-operator")

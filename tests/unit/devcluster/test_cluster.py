@@ -46,7 +46,7 @@ async def test_user_kubeconfig_authenticates_a_user_without_rights(certificate: 
     assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
 
 
-async def test_temporary_cluster_accepts_its_administrator_and_leaves_no_files(tmp_path: Path):
+async def test_temporary_cluster_kubeconfig_works_and_its_files_are_deleted_at_the_end(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
         path = cluster.kubeconfig_path
@@ -69,7 +69,7 @@ async def test_cluster_with_a_data_file_keeps_objects_and_kubeconfig_after_a_res
     assert status == 200
 
 
-async def test_cluster_refuses_to_overwrite_a_foreign_kubeconfig(tmp_path: Path):
+async def test_cluster_refuses_to_overwrite_a_kubeconfig_of_another_program(tmp_path: Path):
     theirs = tmp_path / "config"
     theirs.write_text("apiVersion: v1\n")
     with pytest.raises(ForeignFile):

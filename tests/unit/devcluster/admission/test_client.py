@@ -41,7 +41,7 @@ async def test_webhook_client_refuses_a_response_above_its_size_limit(
         await client.call(served.client_config("x"), REVIEW, 5)
 
 
-async def test_webhook_client_reuses_connections(served: WebhookServer, client: WebhookClient):
+async def test_webhook_client_uses_one_connection_for_all_calls(served: WebhookServer, client: WebhookClient):
     for _ in range(5):
         await client.call(served.client_config("x"), REVIEW, 5)
     assert len(served.callers["x"]) == 1
@@ -53,7 +53,7 @@ def close_connections(served: WebhookServer) -> None:
         pass
 
 
-async def test_webhook_client_trusts_only_the_authorities_of_the_ca_bundle(
+async def test_webhook_client_trusts_only_certificate_authorities_in_the_ca_bundle(
     served: WebhookServer, client: WebhookClient
 ):
     now, following = served.authority, Authority("the next")

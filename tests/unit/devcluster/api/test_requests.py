@@ -40,13 +40,13 @@ async def test_list_with_an_expired_continue_token_returns_a_usable_new_token(fi
     assert await names(filled, f"continue={gone['metadata']['continue']}") == ["c", "e"]
 
 
-async def test_list_accepts_an_old_minimum_version_and_refuses_a_future_version(filled: Api):
+async def test_list_accepts_an_old_minimum_resource_version_and_refuses_a_future_version(filled: Api):
     assert await names(filled, "resourceVersion=3&resourceVersionMatch=NotOlderThan") == list("abcde")
     refused = await filled.expect(504, "GET", f"{CONFIG_MAPS}?resourceVersion=999")
     assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"
 
 
-async def test_watch_from_an_expired_version_sends_an_error_event_and_ends(api: Api):
+async def test_watch_from_an_expired_resource_version_sends_an_error_event_and_ends(api: Api):
     for name in "abc":
         await api.expect(201, "POST", CONFIG_MAPS, config_map(name))
     api.server.store.expire_history()
@@ -122,7 +122,7 @@ async def test_pod_log_request_passes_container_and_limits_to_the_log_handler(po
     assert logs.asked["since"] == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-async def test_local_client_writes_as_kube_controller_manager(api: Api):
+async def test_local_client_writes_as_field_manager_kube_controller_manager(api: Api):
     client = LocalClient(api.server)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}
     made = await client.create(
@@ -145,7 +145,7 @@ async def test_concurrent_updates_of_the_same_resource_version_succeed_only_once
     assert collections.Counter(answer.status for answer in answers) == {200: 1, 409: 49}
 
 
-async def test_concurrent_updates_without_a_resource_version_and_applies_all_succeed(api: Api):
+async def test_concurrent_applies_and_updates_without_a_resource_version_all_succeed(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**config_map("a"), "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))

@@ -38,7 +38,7 @@ def nested(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("levels", [250, 2000])
-async def test_deeply_nested_body_or_patch_is_a_bad_request(api: Api, levels: int):
+async def test_deeply_nested_body_or_patch_is_refused_with_status_400(api: Api, levels: int):
     refused = await api.expect(400, "POST", CONFIG_MAPS, nested(levels))
     assert "exceeded max depth" in refused["message"]
     await api.expect(201, "POST", CONFIG_MAPS, {"metadata": {"name": "a"}})

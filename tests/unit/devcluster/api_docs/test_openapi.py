@@ -72,7 +72,7 @@ TYPES = "/apis/types.example.com/v1"
         (f"{TYPES}/gadgets/{{name}}", "get", "readTypesExampleComV1Gadget"),
     ],
 )
-def test_openapi_operation_ids_equal_the_names_in_generated_clients(
+def test_openapi_operation_ids_equal_method_names_in_generated_clients(
     openapi: OpenApi, path: str, method: str, name: str
 ):
     document = read(openapi, f"/openapi/v3{APPS if path.startswith(APPS) else TYPES}")

@@ -42,7 +42,7 @@ def pod(**spec: Any) -> Json:
 
 
 @pytest.mark.parametrize("resource", resources(), ids=lambda each: each.name)
-def test_strategy_default_is_idempotent_for_every_resource(resource: Resource):
+def test_strategy_defaulting_is_idempotent_for_every_resource(resource: Resource):
     if resource.verbs == ("create",):
         return
     obj: Json = {"metadata": {"name": "a"}}

@@ -75,7 +75,7 @@ async def test_autoscaler_adds_replicas_when_pods_use_more_than_the_target(clust
     ],
     ids=["below the target", "near the target", "above its bounds"],
 )
-async def test_autoscaler_condition_gives_the_reason_of_a_stabilized_or_limited_scaling(
+async def test_autoscaler_condition_explains_why_scaling_is_delayed_or_limited(
     cluster: Cluster, before: int, spec: dict, cpu: str, after: int, kind: str, condition: tuple[str, str]
 ):
     await start(cluster, before, **spec)
@@ -85,7 +85,7 @@ async def test_autoscaler_condition_gives_the_reason_of_a_stabilized_or_limited_
     assert replicas(cluster) == (1 if before == 4 else after)
 
 
-async def test_autoscaler_behavior_limits_the_scaling_rate(cluster: Cluster):
+async def test_autoscaler_behavior_policy_limits_the_scale_up_rate(cluster: Cluster):
     one_a_minute = {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}
     await start(cluster, 2, behavior=one_a_minute)
     await use(cluster, 0.5, cpu="400m")

@@ -172,7 +172,7 @@ def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "PAUSE_FACTOR", 1e9)
 
 
-async def test_nodes_become_ready_when_the_machine_is_slow(slow_machine: None, cluster: Cluster):
+async def test_nodes_become_ready_even_when_controllers_are_slow(slow_machine: None, cluster: Cluster):
     await cluster.settle()
     nodes = {node["metadata"]["name"]: node["spec"].get("taints") for node in cluster.list("nodes", "")}
     assert nodes == dict.fromkeys(("node-0", "node-1", "node-2"))

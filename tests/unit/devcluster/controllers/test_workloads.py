@@ -88,7 +88,7 @@ async def test_stateful_set_scales_up_in_order_and_down_in_reverse(slow_cluster:
     ]
 
 
-async def test_daemon_set_runs_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster: Cluster):
+async def test_daemon_set_runs_a_pod_per_node_and_updates_pods_one_by_one(slow_cluster: Cluster):
     cluster = slow_cluster
     spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds")}
     daemon_set = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ds"}, "spec": spec}

@@ -82,7 +82,7 @@ CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
 OTHER = entry("other", {"f:spec": {"f:paused": {}}})
 
 
-def test_parent_entries_keep_the_replicas_of_an_applier_when_scale_is_unchanged():
+def test_managed_fields_of_the_object_are_unchanged_when_its_scale_is_unchanged():
     applier = entry("applier", {"f:spec": {"f:paused": {}, "f:replicas": {}}}, operation="Apply")
 
     entries = parent_entries(
@@ -92,7 +92,7 @@ def test_parent_entries_keep_the_replicas_of_an_applier_when_scale_is_unchanged(
     assert entries == [applier]
 
 
-def test_parent_entries_omit_entries_of_an_unserved_api_version():
+def test_scale_write_omits_managed_fields_of_an_unserved_api_version():
     old = {**OTHER, "apiVersion": "apps/v1beta1"}
 
     assert parent_entries([old], [], PATHS, api_version="apps/v1", custom=False) == []

@@ -84,7 +84,7 @@ async def test_journal_keeps_durable_writes_when_its_process_is_killed(tmp_path:
     assert [name for name in names if name != "late"] == [f"n{number:03d}" for number in range(300)]
 
 
-async def test_journal_refuses_a_file_in_use_or_of_another_format(tmp_path: Path):
+async def test_journal_refuses_a_file_that_is_in_use_or_has_another_format(tmp_path: Path):
     async with opened(tmp_path / "data"):
         with pytest.raises(JournalFailed, match=r"cannot use .*data as data file: database is locked"):
             Journal(tmp_path / "data")

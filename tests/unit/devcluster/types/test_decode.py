@@ -54,7 +54,7 @@ def test_decode_strict_refuses_documents_that_are_not_objects(document: Any):
         decode_strict(document, schema_for(*GVK), GVK)
 
 
-def test_duplicate_fields_names_each_field_once_in_order():
+def test_duplicate_fields_names_each_duplicate_field_once_in_order():
     text = '{"a":{"b":1,"b":2,"b":3},"c":[{"d":1},{"d":1,"d":2}],"a":{}}'
     assert duplicate_fields(text, orjson.loads(text)) == [
         'duplicate field "a.b"',

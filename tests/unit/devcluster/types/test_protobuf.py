@@ -46,11 +46,11 @@ def test_protobuf_body_without_kind_or_version_gets_them_from_the_request_path()
         assert decoded == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "foo"}}
 
 
-def test_protobuf_decoding_skips_fields_of_a_newer_version():
+def test_protobuf_decoding_skips_unknown_fields():
     assert decode_protobuf(envelope(NAMED_FOO + b"\xfa\x01\x01a"))["metadata"] == {"name": "foo"}
 
 
-def test_protobuf_delete_options_decode_in_every_group():
+def test_protobuf_delete_options_are_decoded_for_every_api_group():
     decoded = decode_protobuf(envelope(b"\x08\x05", b"DeleteOptions", b"apps/v1"))
     assert decoded == {"kind": "DeleteOptions", "apiVersion": "apps/v1", "gracePeriodSeconds": 5}
 

@@ -65,7 +65,7 @@ def test_chart_refuses_kubernetes_older_than_the_oldest_supported_version(chart:
         (("manager.replicas=3", "manager.shards=16"), "shards"),
     ],
 )
-def test_chart_with_matching_values_equals_each_overlay(chart: Path, values: tuple[str, ...], overlay: str):
+def test_chart_with_matching_values_renders_each_overlay(chart: Path, values: tuple[str, ...], overlay: str):
     wanted = keyed(each for each in manifests(overlay) if each["kind"] != "Namespace")
     made = rendered(chart, *values)
     for (kind, name), each in made.items():

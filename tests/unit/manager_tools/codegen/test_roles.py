@@ -20,7 +20,7 @@ def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
     return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
 
 
-def test_leader_election_role_may_create_leases_but_read_and_update_only_one():
+def test_leader_election_role_may_create_leases_but_update_only_its_own_lease():
     for lease in ("operator-manager", "another"):
         role = running(lease, RULES)["leader_election_role.yaml"]
         rules = {tuple(rule.get("resourceNames", ())): rule["verbs"] for rule in role["rules"]}

@@ -129,7 +129,7 @@ async def test_explain_stops_reading_an_endless_response_after_a_timeout(
     assert (report.controllers, why.startswith("No manager answers at")) == ([], True)
 
 
-async def test_explain_reports_a_long_response_no_server_and_http_errors(monkeypatch: pytest.MonkeyPatch):
+async def test_explain_gives_the_reason_when_the_manager_sends_no_report(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(explain, "_LONGEST", 1000)
     async with answering(page(b" " * 2000)) as manager:
         assert "longer than 1000 bytes" in (await asked(manager))[1]

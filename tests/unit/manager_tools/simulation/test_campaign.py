@@ -177,7 +177,7 @@ def test_simulate_refuses_an_unwritable_matrix_file_before_the_first_run(tmp_pat
         simulate([f"--matrix={page}"], [EndingOperator])
 
 
-def test_fault_page_row_shows_the_number_of_lost_children():
+def test_fault_page_row_shows_the_number_of_missing_child_objects():
     operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
     steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
     fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)

@@ -96,7 +96,7 @@ def test_simulation_finds_no_fault_when_a_frozen_process_stops_late():
     assert not outcome.violations, story_of(outcome)
 
 
-def test_power_fault_restores_a_crd_whose_deletion_was_lost():
+def test_operator_recovers_when_a_power_fault_undoes_the_deletion_of_its_crd():
     pet = (NAMES["pet"],)
     wrong = (
         Fault(50.0, "freeze", 0, 40.0),
@@ -110,7 +110,7 @@ def test_power_fault_restores_a_crd_whose_deletion_was_lost():
     assert not outcome.violations, story_of(outcome)
 
 
-def test_power_fault_restores_a_spoiled_ca_bundle_when_the_spoiling_write_is_lost():
+def test_operator_recovers_when_a_power_fault_undoes_a_spoiled_ca_bundle():
     wrong = (Fault(60.0, "power", 0, 1.0, draw=STUCK), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
     said = lines(outcome)
