@@ -1,4 +1,4 @@
-"""`.ci/run`, and the GitHub workflows."""
+"""Behaviour of `.ci/run`, and rules for the GitHub workflows."""
 
 from __future__ import annotations
 

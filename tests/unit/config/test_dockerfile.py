@@ -62,6 +62,6 @@ def test_dockerignore_allows_only_the_paths_that_images_copy():
     copied = {name for copy in copies if "from" not in copy.flags for name in copy.arguments[:-1]}
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert lines[1] == "*"
-    # The bundle's image is built here too.
+    # The image of the OLM bundle is built from the same folder.
     assert {line[1:] for line in lines if line.startswith("!")} == {*copied, "bundle"}
     assert all((ROOT / name).exists() for name in copied)

@@ -17,7 +17,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[int, Any]:
-    """Send a GET request with the kubeconfig's credentials; return status and decoded body."""
+    """Send a GET request with the kubeconfig's credentials; return the status and the decoded body."""
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
     context = ssl.create_default_context(cadata=authority)
@@ -110,5 +110,5 @@ async def test_cluster_stop_ends_watches_over_tls_with_a_complete_response():
     ):
         await response.content.readline()
         await cluster.stop()
-        # A connection that breaks off would raise here.
+        # A broken connection would raise an error here.
         await response.read()

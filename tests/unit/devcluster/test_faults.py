@@ -86,7 +86,7 @@ async def test_cut_fault_breaks_the_connection_before_or_after_the_request_is_ha
 @pytest.mark.parametrize(
     ("fault", "lines", "expected"),
     [
-        # In the middle of a line.
+        # cut-watch ends in the middle of the next line.
         ("cut-watch", 0, b"on"),
         ("cut-watch", 2, b"one\ntwo\nthr"),
         ("cut-watch", 3, b"one\ntwo\nthree\nfo"),

@@ -74,7 +74,7 @@ async def test_cluster_accepts_or_refuses_extreme_quantities_within_three_cpu_se
             await asyncio.sleep(0.01)
         status = {"status": {"allocatable": {"cpu": text, "pods": "110"}}}
         await attempt(cluster.client.patch("nodes", "", nodes[0].key.name, status, subresource="status"))
-        await asyncio.sleep(0.1)  # the scheduler looks at the pod
+        await asyncio.sleep(0.1)  # time for the scheduler to read the pod
     assert codes <= {400, 422}
     assert time.process_time() - began < 3
 

@@ -1,4 +1,4 @@
-"""Recorded answers of a real server: each has a recorded request of the same name."""
+"""Recorded answers of a real server: each belongs to a request of the same name."""
 
 from __future__ import annotations
 

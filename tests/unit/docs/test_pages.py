@@ -125,7 +125,7 @@ DOCUMENTED = [command for block in blocks("sh") for command in commands(block)]
 
 def test_code_blocks_of_pages_name_a_known_language():
     wrong = [block.where for page in PAGES for block in page.blocks() if block.language not in LANGUAGES]
-    # Commands are sh; console is what a terminal shows, with "$ " before each command; all else is text.
+    # sh has commands, console a terminal session with "$ " before each command, and text other output.
     assert wrong == [], f"after ``` one of these is expected: {', '.join(sorted(LANGUAGES))}"
 
 
@@ -184,7 +184,7 @@ def test_ruff_finds_no_problems_in_the_documented_operator(example: ExampleOpera
 # tests/integration/test_library.py runs the tests of the page without webhooks.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
 def test_documented_operator_passes_its_own_tests(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they need only one of our plugins
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they need only pytest_asyncio
     options = ("-c", "/dev/null", f"--rootdir={example.folder}", "-o", "asyncio_mode=auto")
     plugin = ("-p", "pytest_asyncio.plugin")
     example.run("pytest", "-q", "--import-mode=importlib", *options, *plugin, "tests")

@@ -1,7 +1,7 @@
 """Built-in kinds and types, also as the types of fields of a custom kind.
 
-`controller_gen.json` has the number of objects in, and a digest of, the schema that controller-gen v0.23.0
-generates from each type of k8s.io/api v0.36.0 (`crd:generateEmbeddedObjectMeta=true,maxDescLen=0`).
+`controller_gen.json` describes each schema that controller-gen v0.23.0 generates from k8s.io/api v0.36.0
+(`crd:generateEmbeddedObjectMeta=true,maxDescLen=0`) by its number of JSON objects and a digest.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def test_builtin_type_is_created_when_it_is_first_imported():
         "print(unused, before, made())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded, before = ["manager_kinds.core_v1"], ["Pod"]  # of `WatchPods`
+    loaded, before = ["manager_kinds.core_v1"], ["Pod"]  # `WatchPods` uses Pod
     assert done.stdout == f"{loaded} {before} {[*before, 'ResourceClaim', 'ResourceRequirements']}\n"
 
 

@@ -250,7 +250,7 @@ def test_problem_of_pods_message_is_limited_when_pod_messages_are_long():
         ([ready("a"), evicted("b", -300), ready("c", -200)], True, False),
         ([evicted("b", -300)], True, True),
     ],
-    ids=["missing", "enough", "replaced", "alone"],
+    ids=["replica missing", "enough replicas", "replaced", "only pod"],
 )
 def test_evicted_pod_is_a_problem_until_a_replacement_pod_is_ready(
     pods: list[PodHealth], missing: bool, told: bool

@@ -164,7 +164,7 @@ async def test_plan_lets_the_reconcile_read_a_child_that_it_has_created():
     text = "\n".join(unified(made))
     assert "+++ planned/v1.ConfigMap.default.one" in text
     assert "+  key: second" in text
-    assert "uid: " in text  # of its owner
+    assert "uid: " in text  # in the owner reference
     assert "\n+  uid: " not in text
     assert own.after is not None
     assert own.after["status"]["size"] == 7

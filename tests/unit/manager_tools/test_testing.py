@@ -95,7 +95,7 @@ async def test_operated_restores_the_real_clock_of_the_event_loop_at_its_end():
     await asyncio.to_thread(time.sleep, 0.01)
     assert time.monotonic() - began >= 0.02
     assert abs(clock.now().timestamp() - time.time()) < 5
-    async with operated(kinds=(Greeting,), clock=VirtualClock()) as world:  # and again
+    async with operated(kinds=(Greeting,), clock=VirtualClock()) as world:  # a second clock starts anew
         tick = await world.create(Greeting(metadata=ObjectMeta(name="a")))
         assert tick.metadata.creation_timestamp == datetime.fromtimestamp(EPOCH, UTC)
 

@@ -70,7 +70,7 @@ def test_authenticator_refuses_a_token_that_the_server_has_not_issued(world: Wor
         lambda world: world.store.delete(Key("", "serviceaccounts", "a", "robot")),
         lambda world: world.store.delete(Key("", "pods", "a", "p")),
     ],
-    ids=["time", "account", "pod"],
+    ids=["expired", "account deleted", "pod deleted"],
 )
 def test_authenticator_refuses_a_pod_token_after_expiry_or_deletion_of_account_or_pod(
     world: World, end: Callable[[World], object]

@@ -27,7 +27,7 @@ REVIEW = {"apiVersion": "v1", "kind": "Review", "request": {"uid": "u"}}
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[WebhookServer]:
-    """Run a webhook server; tests name this fixture before `client`, so that the client closes first."""
+    """Run a webhook server; tests must request it before `client`, so that the client closes first."""
     with WebhookServer(tmp_path) as running:
         yield running
 

@@ -43,7 +43,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def replaced(obj: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """Return a copy with this value at the path; the value REMOVED deletes the field."""
+    """Return a copy of the object with this value at the path; the value REMOVED deletes the field."""
     copied = copy.deepcopy(obj)
     at = copied
     for step in path[:-1]:

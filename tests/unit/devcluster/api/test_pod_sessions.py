@@ -1,4 +1,4 @@
-"""exec, attach and port-forward with aiohttp as the client: the data of each channel."""
+"""Sessions of exec, attach and port-forward with an aiohttp client: the data of each channel."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def test_pod_shows_the_failure_that_its_image_tag_or_annotation_requests(
 
 
 def stopping(seconds: str, grace: int = 30) -> dict:
-    """Return a pod whose containers take this many seconds to stop."""
+    """Return a pod with this grace period whose containers take this many seconds to stop."""
     annotations = {"devcluster.local/stop-time": seconds}
     return pod(annotations=annotations, terminationGracePeriodSeconds=grace)
 

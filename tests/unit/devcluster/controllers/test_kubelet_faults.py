@@ -71,7 +71,9 @@ async def test_crash_loop_backoff_is_at_most_five_minutes(cluster: Cluster):
     # Attempts at 0, 1 and 12 s, then after 20, 40, 80 and 160 s, then every 301 s.
     assert container["restartCount"] == 6 + (3600 - 318) // 301
     assert "back-off 5m0s restarting" in container["state"]["waiting"]["message"]
-    assert "message" not in container["lastState"]["terminated"]  # with terminationMessagePolicy File
+    assert (
+        "message" not in container["lastState"]["terminated"]
+    )  # the policy File ignores the log
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ async def test_failed_image_pull_is_repeated_with_growing_pauses(cluster: Cluste
     ]
     await cluster.settle(60)
     pulls = next(each["count"] for each in cluster.list("events") if each["reason"] == "Pulling")
-    assert pulls == 3  # after 11 s, and 21 s later
+    assert pulls == 3  # at 0, 11 and 32 s
     (container,) = cluster.get("pods", "p")["spec"]["containers"]
     await cluster.patch("pods", "p", {"spec": {"containers": [{**container, "image": "nginx:1"}]}})
     assert (cluster.container()["ready"], cluster.container()["restartCount"]) == (True, 0)

@@ -14,7 +14,7 @@ TEXT = {"type": "string"}
 
 
 def schema(*, granular: bool) -> Schema:
-    """Return a schema whose list and map are granular, or else atomic."""
+    """Return a schema with a list and a map, which are granular, or atomic if `granular` is false."""
     item = {"type": "object", "properties": {"name": TEXT, "v": TEXT}}
     keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     fields = {

@@ -22,9 +22,9 @@ def messages(schema: dict[str, Any], value: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("alternatives", "value", "field"),
     [
-        # The number of checks is equal: the first, although the second has fewer errors.
+        # The number of checks is equal, so the first is reported, although it has more errors.
         ([FILE, INLINE], {"type": "Inline"}, "file"),
-        # The second has more checks.
+        # The second has more checks, so it is reported.
         (
             [{"required": ["a"]}, {"required": ["b"], "properties": {"type": {"type": "string"}}}],
             {"type": "x"},

@@ -13,7 +13,7 @@ __all__ = ["field_schema", "kind_with", "spec_schema"]
 
 
 def kind_with(annotation: Any, default: Any = ...) -> type[Resource]:
-    """Return a kind `Widget` whose spec has one field, `value`."""
+    """Return a kind `Widget` whose spec has one field, `value`, with this annotation."""
     spec = create_model("WidgetSpec", __base__=ApiModel, value=(annotation, default))
     return create_model(
         "Widget",

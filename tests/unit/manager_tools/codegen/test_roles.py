@@ -50,7 +50,7 @@ def test_user_roles_cannot_write_status_and_include_scale_only_for_scalable_kind
 
 
 def rule(*parts: str) -> RbacRule:
-    """Return a rule of API groups, resources, verbs and names, each a text separated by semicolons."""
+    """Return a rule; its parts are groups, resources, verbs and names, each separated by semicolons."""
     return RbacRule(*(tuple(part.split(";")) for part in parts))
 
 

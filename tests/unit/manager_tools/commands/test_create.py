@@ -129,7 +129,7 @@ def test_create_adds_an_api_and_webhooks_to_this_repository(
     monkeypatch.chdir(tmp_path)
     outcome = command(*CREATE, "--owns=Deployment")
     assert outcome.code == 0, outcome.err
-    assert "changed pyproject.toml\n" in outcome.out  # the layers of import-linter
+    assert "changed pyproject.toml\n" in outcome.out  # it lists the layers for import-linter
     for kind, flags in {"Foo": EVERY, "Pet": ("--conversion=v2",)}.items():
         outcome = command("create", "webhook", f"--kind={kind}", *flags)
         assert outcome.code == 0, outcome.err

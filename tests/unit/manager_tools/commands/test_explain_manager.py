@@ -40,7 +40,7 @@ OWNER = {"controller": "pet", "shard": 0, "shards": 4, "holder": "pod_1", "here"
 
 
 async def asked(manager: str, **flags: str) -> tuple[ManagerReport, str]:
-    """Ask the manager; return its report, and the reason if there is none, else an empty text."""
+    """Return the report of the manager and an error text, which is empty on success."""
     arguments = replace(ExplainArguments("pet", "rex", "zoo"), manager=manager, **flags)
     return await explain._ask(PROGRAM, arguments, Pet, REX, "a-uid")
 

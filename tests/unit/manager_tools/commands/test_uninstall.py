@@ -1,4 +1,4 @@
-"""Output of `make uninstall` about objects with finalizers; test_library.py tests the rest."""
+"""Output of `make uninstall`; tests/integration/test_library.py tests its effects."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ G9 = gadget_path("g0009")
 
 
 def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step | None]:
-    """Return a function for `before` that answers the first requests of the path with these steps."""
+    """Return a `GadgetServer.before` that answers the first requests of the path with these steps."""
     left = list(steps)
 
     def answer(sent: Sent) -> Step | None:
@@ -140,7 +140,7 @@ async def test_migration_reports_a_refused_object_and_the_next_run_resumes_at_it
     assert await migration() is Outcome.REFUSED
     assert migration.heard.of("refused") == [(G4, reason.replace("\n", ""))]
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
-    assert server.in_version("v1beta1") == 9  # all others
+    assert server.in_version("v1beta1") == 9  # all other objects
     before = len(server.patches())
     assert await Run(server)() is Outcome.DONE
     assert server.patches()[before] == "g0003"  # the first object of the page of g0004

@@ -39,11 +39,11 @@ SEEN = {
     "slow": r"no answer within [123]\d",
     "skips": r"a watch skips to the last of [2-9]\d* states",
 }
-"""Text of the timeline that appears only if the fault has happened."""
+"""Pattern of a line in the timeline that appears only if the fault has happened, by the fault."""
 
 
 def with_fault(what: str, *, seed: int) -> Plan:
-    """Return the plan of a seed whose only fault is this one, at every third user action."""
+    """Return the plan of the seed with this fault alone, just before every third user action."""
     keeps = what in OF_CERTIFICATES
     plan = replace(plan_of(seed, MEMCACHED, minutes=3), replicas=2, keeps_certificates=keeps)
     wrong = tuple(

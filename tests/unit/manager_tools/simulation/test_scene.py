@@ -55,7 +55,7 @@ class ExpiryOperator(Operator[Greeting]):
 
 
 class PodOperator(Operator[Greeting]):
-    """Operator that owns a Pod, a Secret, and a ConfigMap with the UID of its owner."""
+    """Operator that owns a Pod, a Secret, and a ConfigMap with the UID of the Greeting."""
 
     owns = (Pod, Secret, ConfigMap)
 

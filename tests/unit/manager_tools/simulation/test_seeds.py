@@ -113,7 +113,7 @@ class CountingOperator(GreetingOperator):
 
 
 class RecordOperator(Operator[Greeting]):
-    """Operator with a ConfigMap for each greeting, which has no owner reference."""
+    """Operator that creates a ConfigMap without an owner reference for each greeting."""
 
     rights = (rbac(groups="", resources="configmaps", verbs="get;create;update;delete"),)
 
@@ -195,7 +195,7 @@ def test_simulation_run_leaves_no_world_object_in_memory():
 
 
 def test_assert_holds_passes_for_correct_operators_with_and_without_owned_children():
-    # Every fourth seed is observed for half an hour.
+    # Seed 0, as every fourth seed, continues for half an hour.
     assert_holds(GreetingOperator, seeds=range(2), minutes=1)
     assert_holds(RecordOperator, seeds=range(1, 4), minutes=1)
 
