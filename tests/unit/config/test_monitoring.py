@@ -33,8 +33,6 @@ METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")
 # Labels and metrics that Prometheus adds to every target, and metrics that exist only on Linux.
 TARGET = {"job", "namespace", "pod", "instance"}
 ELSEWHERE = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
-
-
 _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
 
@@ -62,7 +60,6 @@ def test_dashboard_and_alert_queries_use_only_existing_metrics_and_labels(query:
     named = set(METRIC.findall(query))
     assert named
     assert named - ELSEWHERE <= known.keys()
-
     allowed = TARGET | {label for name in named - ELSEWHERE for label in known[name]}
     grouped = grouped_by(query)
     selected = set(re.findall(r"([a-z_]+)\s*=~?\"", query))

@@ -80,7 +80,6 @@ def test_manager_flags_match_the_ports_and_termination_grace_period_of_the_deplo
     work = max(settings.graceful_shutdown_timeout, settings.shutdown_delay)
     assert work + after < pod_of(deployment)["terminationGracePeriodSeconds"]
     assert settings.shutdown_delay > 0
-
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
     assert settings.health_probe_bind_address == parse_bind_address(f":{ports['health']}")
     assert settings.metrics_bind_address == parse_bind_address(f":{ports['metrics']}")

@@ -71,9 +71,7 @@ async def test_crash_loop_backoff_is_at_most_five_minutes(cluster: Cluster):
     # Attempts at 0, 1 and 12 s, then after 20, 40, 80 and 160 s, then every 301 s.
     assert container["restartCount"] == 6 + (3600 - 318) // 301
     assert "back-off 5m0s restarting" in container["state"]["waiting"]["message"]
-    assert (
-        "message" not in container["lastState"]["terminated"]
-    )  # the policy File ignores the log
+    assert "message" not in container["lastState"]["terminated"]  # the policy File ignores the log
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,6 @@ def test_paths_formats_field_paths_like_conflict_messages():
             "f:set": {'v:"x"': {}, "v:3": {}, "v:true": {}},
         }
     }
-
     assert list(paths(fields)) == [
         '.spec.ports[port=80,protocol="TCP"]',
         '.spec.ports[port=443,protocol="TCP"].name',

@@ -15,9 +15,7 @@ def test_strategic_merge_patch_does_not_change_its_arguments():
     live = {"metadata": {"finalizers": ["a/a", "b/b"]}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
     patch = {"metadata": {"$setElementOrder/finalizers": ["b/b"]}, "spec": {"containers": [{"name": "a"}]}}
     before = copy.deepcopy((live, patch))
-
     strategic_merge_patch(live, patch, POD)
-
     assert (live, patch) == before
 
 

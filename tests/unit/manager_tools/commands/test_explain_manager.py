@@ -50,7 +50,6 @@ async def answering(
     *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
     """Serve the chunks to each client, then spaces without end if `ends` is false; yield the URL."""
-
     serving = set[asyncio.Task[None]]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
