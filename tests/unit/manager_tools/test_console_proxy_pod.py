@@ -1,4 +1,4 @@
-"""How the command `console` chooses the pod, the trusted certificate and the token."""
+"""Choice of the pod, the trusted certificate and the token by the command `console`."""
 
 from __future__ import annotations
 

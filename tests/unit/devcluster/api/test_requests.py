@@ -68,7 +68,7 @@ async def test_watch_sends_a_bookmark_and_ends_after_its_timeout(api: Api):
     assert await lines.ended()
 
 
-async def test_watch_that_is_closed_unread_leaves_no_watch_in_the_store(api: Api):
+async def test_watch_closed_before_its_first_event_leaves_no_watch_in_the_store(api: Api):
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     await lines.aclose()
     assert not api.server.store._watches["", "configmaps"]

@@ -41,7 +41,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
 
 
 class Run:
-    """A storage migration of the gadgets; a call of the object runs it."""
+    """Storage migration of the gadgets, which starts when the object is called."""
 
     def __init__(self, server: GadgetServer, **options: Any) -> None:
         rng = random.Random(1)

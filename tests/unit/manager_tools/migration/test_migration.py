@@ -33,7 +33,7 @@ G9 = gadget_path("g0009")
 
 
 def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step | None]:
-    """Return a `GadgetServer.before` that answers the first requests of the path with these steps."""
+    """Return a function for `GadgetServer.before`: `steps` answer the first requests of the path."""
     left = list(steps)
 
     def answer(sent: Sent) -> Step | None:

@@ -47,7 +47,7 @@ def test_renew_library_replaces_the_wheel_and_its_line_in_the_requirements(folde
 
 
 @pytest.mark.parametrize("line", ["operator-manager==0.1.0", f"{LINE}\n{LINE}"])
-def test_renew_library_refuses_requirements_that_do_not_name_the_wheel_once(folder: Path, line: str):
+def test_renew_library_refuses_requirements_without_exactly_one_wheel_line(folder: Path, line: str):
     (folder / "requirements.txt").write_text(f"{line}\n")
     with pytest.raises(ScaffoldError, match=r"requirements\.txt has \d lines for operator-manager"):
         renew_library(folder)

@@ -1,4 +1,4 @@
-"""Operators recover from all simulated faults; the variable SEEDS limits the seeds of a quick run."""
+"""Operators recover from all simulated faults; the variable SEEDS sets the number of quick seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sensitivity of simulations: they find faults that a test plants into the library or an operator."""
+"""Simulations find faults that a test plants into the library or into an operator."""
 
 from __future__ import annotations
 
