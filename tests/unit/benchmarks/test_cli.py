@@ -1,4 +1,4 @@
-"""The suite's command line: wrong arguments get one clear line, and nothing is measured."""
+"""Command line of the benchmark suite: wrong arguments, and `--render`, which measures nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.benchmark_results import made_results, made_run
         (["--only=cold"], "KUBEBUILDER_ASSETS is not set"),
     ],
 )
-def test_benchmark_cli_error_names_the_wrong_argument_or_the_missing_control_plane(
+def test_benchmark_cli_error_names_the_wrong_argument_or_missing_variable(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], said: str
 ):
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
@@ -34,8 +34,8 @@ def test_benchmark_cli_error_names_the_wrong_argument_or_the_missing_control_pla
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Create a folder for the page, and a document that quotes it."""
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a new folder for the benchmark page, with a document that quotes a figure of the page."""
     monkeypatch.setattr(cli, "PAGE", tmp_path)
     monkeypatch.setattr(cli, "QUOTING", (tmp_path / "quoting.md",))
     quoting = "It takes <!-- benchmarks:own-idle-memory -->42 MB<!-- /benchmarks -->.\n"
@@ -49,21 +49,21 @@ def rendered(*flags: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_benchmark_render_updates_page_and_quotes_that_check_reports_as_stale(
-    capsys: pytest.CaptureFixture[str], house: Path
+def test_benchmark_render_writes_the_files_that_render_check_reports_as_stale(
+    capsys: pytest.CaptureFixture[str], folder: Path
 ):
     run = made_run("operator-manager", "kopf")
     results = made_results(run, "memory", operator_manager={"idle.mb": [50.5]}, kopf={"idle.mb": [70, 80.5]})
-    results.write(house / "results.json")
+    results.write(folder / "results.json")
     assert rendered("--check") == 1
     said = capsys.readouterr().err
     for name in ("README.md", "quoting.md"):
-        assert f"{house / name} is not current" in said
-    assert not (house / "README.md").exists()
+        assert f"{folder / name} is not current" in said
+    assert not (folder / "README.md").exists()
     assert rendered() == 0
-    page = (house / "README.md").read_text()
+    page = (folder / "README.md").read_text()
     assert "| operator-manager | 50.5 |" in page
     assert 'x-axis ["operator-manager","kopf"]\n    y-axis 0 --> 75.2\n    bar [50.5, 75.2]' in page
     quoting = "It takes <!-- benchmarks:own-idle-memory -->50.5 MB<!-- /benchmarks -->.\n"
-    assert (house / "quoting.md").read_text() == quoting
+    assert (folder / "quoting.md").read_text() == quoting
     assert rendered("--check") == 0

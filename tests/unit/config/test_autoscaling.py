@@ -1,4 +1,4 @@
-"""Autoscaling of managers by queue length: its parts match each other and the program."""
+"""The overlay config/autoscaling: its autoscaler, metric rule and Deployment match the program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def autoscaler() -> dict[str, Any]:
     return the("HorizontalPodAutoscaler", MANAGER, OVERLAY)
 
 
-def test_autoscaling_overlay_equals_the_shards_overlay_without_replicas():
+def test_autoscaling_overlay_adds_an_autoscaler_to_the_shards_overlay_and_omits_replicas():
     scaled = manifests(OVERLAY)
     scaled.remove(autoscaler())
     fixed = manifests("shards")
@@ -30,7 +30,7 @@ def test_autoscaling_overlay_equals_the_shards_overlay_without_replicas():
     assert scaled == fixed
 
 
-def test_autoscaler_limits_manager_replicas_to_a_third_of_the_shards():
+def test_autoscaler_limits_manager_replicas_to_a_third_of_the_shard_count():
     target = autoscaler()["spec"]["scaleTargetRef"]
     deployment = the(target["kind"], target["name"], OVERLAY)
     assert deployment["apiVersion"] == target["apiVersion"]
@@ -40,13 +40,13 @@ def test_autoscaler_limits_manager_replicas_to_a_third_of_the_shards():
     assert autoscaler()["spec"]["maxReplicas"] * 3 <= settings.shards
 
 
-def test_autoscaler_metric_rule_selects_a_metric_that_the_manager_exports():
+def test_prometheus_adapter_rule_selects_a_metric_that_the_manager_exports():
     (rule,) = RULES["external"]
     (metric,) = autoscaler()["spec"]["metrics"]
     assert metric["external"]["metric"] == {"name": rule["name"]["as"]}
     series, _, selector = rule["seriesQuery"].partition("{")
     assert series in Metrics().registry._names_to_collectors
-    # The monitors define the job's name, and the label has the pod's namespace.
+    # config/prometheus defines the job's name, and the label `namespace` names the pod's namespace.
     assert selector == 'job="operator-manager",namespace!=""}'
     assert rule["resources"] == {"overrides": {"namespace": {"resource": "namespace"}}}
     matchers = "<<.Series>>{" + selector.partition(",")[0] + ",<<.LabelMatchers>>}"

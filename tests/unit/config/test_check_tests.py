@@ -1,4 +1,4 @@
-"""`scripts/check-tests`: names of tests, and the map of modules and their test files."""
+"""`scripts/check-tests`: it checks the names of tests, and the exceptions in tests/map.toml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support import ROOT
 QUEUE = "class Queue:\n    def drop(self):\n        pass\n"
 
 
-def test_check_tests_refuses_test_names_and_files_without_a_unit(tmp_path: Path):
+def test_check_tests_script_reports_misnamed_tests_and_modules_without_tests(tmp_path: Path):
     files = {
         "manager/__init__.py": "",
         "manager/cache/__init__.py": "",

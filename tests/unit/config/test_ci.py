@@ -1,4 +1,4 @@
-"""`.ci/run`, and the workflows that a fork runs."""
+"""Behaviour of `.ci/run`, and rules for the GitHub workflows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 from tests.support import ROOT
 
 
-def test_ci_run_ends_all_and_names_the_target_when_one_target_fails(tmp_path: Path):
+def test_ci_run_stops_the_test_target_and_names_lint_when_lint_fails(tmp_path: Path):
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     lint, test = "sleep 0.2; echo lint found a fault; false", "while :; do sleep 0.1; done"
     (tmp_path / "Makefile").write_text(f"tools:\nlint:\n\t@{lint}\ntest:\n\t@{test}\n")
@@ -40,7 +40,7 @@ WORKFLOWS = {
 JOBS = WORKFLOWS["ci"]["jobs"]
 
 
-def test_workflow_runs_ci_on_every_supported_version_of_python():
+def test_ci_workflow_runs_on_every_supported_python_version():
     versions = JOBS["ci"]["strategy"]["matrix"]["python"]
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     assert {each.rpartition(" ")[2] for each in classifiers if ":: Python :: 3." in each} <= set(versions)
@@ -51,7 +51,7 @@ def test_workflow_runs_ci_on_every_supported_version_of_python():
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_workflow_pins_actions_to_commits_and_has_read_only_permissions(name: str):
+def test_workflow_pins_actions_and_only_its_release_job_has_write_permission(name: str):
     jobs = WORKFLOWS[name]["jobs"].values()
     assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
     allowed = [job["permissions"] for job in jobs if "permissions" in job]

@@ -14,7 +14,7 @@ TARGETS = ("manager", "petstore", "dev")
 NOBODY = "65532:65532"
 
 
-def test_base_image_of_dockerfile_has_a_digest_or_a_comment_that_says_why_not():
+def test_dockerfile_base_image_has_a_digest_or_a_comment_that_explains_its_absence():
     bases = {stage.base for stage in DOCKERFILE.stages.values()} - DOCKERFILE.stages.keys() - {"scratch"}
     assert len(bases) == 1
     found = re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-slim-[a-z]+(@sha256:[0-9a-f]{64})?", *bases)
@@ -33,7 +33,7 @@ def test_image_runs_as_user_nobody_and_starts_its_program_without_a_shell(target
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_image_contains_only_the_slim_stage_without_build_tools(target: str):
+def test_image_copies_the_slim_stage_into_scratch_and_has_no_build_tools(target: str):
     base, *_ = DOCKERFILE.lineage(target)
     assert base.base == "scratch"
     (whole,) = base.of("COPY")
@@ -46,7 +46,7 @@ def test_image_contains_only_the_slim_stage_without_build_tools(target: str):
             assert not re.search(r"\b(apt-get|pip install|gcc|curl|wget)\b", run.text)
 
 
-def test_dockerfile_installs_only_wheels_with_known_hashes():
+def test_dockerfile_installs_requirements_only_from_wheels_with_checked_hashes():
     installs = [
         line
         for run in DOCKERFILE.stages["build"].of("RUN")
@@ -62,6 +62,6 @@ def test_dockerignore_allows_only_the_paths_that_images_copy():
     copied = {name for copy in copies if "from" not in copy.flags for name in copy.arguments[:-1]}
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert lines[1] == "*"
-    # The bundle's image is built here too.
+    # The image of the OLM bundle is built from the same folder.
     assert {line[1:] for line in lines if line.startswith("!")} == {*copied, "bundle"}
     assert all((ROOT / name).exists() for name in copied)

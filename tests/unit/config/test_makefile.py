@@ -1,4 +1,4 @@
-"""The targets that kubebuilder and operator-sdk projects have, and which tests they run."""
+"""Make targets that kubebuilder and operator-sdk projects have, and the tests of scripts/quick-tests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FIELD = (
 )
 
 
-def test_make_help_lists_the_usual_targets():
+def test_make_help_lists_the_usual_targets_of_operator_projects():
     listed = {line.split()[1] for line in make("help").stdout.splitlines() if line.startswith("  make ")}
     assert set(FIELD) <= listed
 
 
-def test_quick_tests_script_lists_fast_unit_tests_and_one_test_of_each_operator():
+def test_quick_tests_script_lists_fast_unit_tests_and_one_smoke_test_per_operator():
     # Without a git repository, no file counts as changed.
     files = output_of(sys.executable, QUICK_TESTS, environ={"GIT_DIR": "/nowhere"}).split()
     smoke = [(ROOT / file).read_text() for file in files if not file.startswith("tests/unit/")]

@@ -28,21 +28,19 @@ QUERIES = [
     *(rule["expr"] for rule in ALERTS),
     *(target["expr"] for panel in PANELS for target in panel.get("targets", ())),
 ]
-# A name before a selector, or before the bracket of a range, is a metric.
+# A name before the brace of a selector is a metric.
 METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")
-# Labels and metrics that Prometheus makes for every target, and metrics that only Linux has.
+# Labels and metrics that Prometheus adds to every target, and metrics that exist only on Linux.
 TARGET = {"job", "namespace", "pod", "instance"}
 ELSEWHERE = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
-
-
 _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
 
 @functools.cache
 def measured() -> dict[str, set[str]]:
-    """Return every series that the programs may have, with its labels."""
+    """Return the labels of every metric series that the programs can export, by the name of the series."""
     found: dict[str, set[str]] = {}
-    # Families without samples are not collected, but they are registered.
+    # `collect` omits families without samples, so this reads the registered collectors.
     for registry in (Metrics().registry, ServerMetrics().registry):
         for collector in set(registry._names_to_collectors.values()):
             for family in collector.describe() if isinstance(collector, MetricWrapperBase) else ():
@@ -62,7 +60,6 @@ def test_dashboard_and_alert_queries_use_only_existing_metrics_and_labels(query:
     named = set(METRIC.findall(query))
     assert named
     assert named - ELSEWHERE <= known.keys()
-
     allowed = TARGET | {label for name in named - ELSEWHERE for label in known[name]}
     grouped = grouped_by(query)
     selected = set(re.findall(r"([a-z_]+)\s*=~?\"", query))
@@ -70,7 +67,7 @@ def test_dashboard_and_alert_queries_use_only_existing_metrics_and_labels(query:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_alerts_all_have_severity_description_and_runbook(rule: dict[str, Any]):
+def test_alert_has_a_severity_a_description_and_a_runbook_section(rule: dict[str, Any]):
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert {"summary", "description", "runbook"} <= rule["annotations"].keys()
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -79,13 +76,13 @@ def test_alerts_all_have_severity_description_and_runbook(rule: dict[str, Any]):
     assert rule["alert"] in headings
 
 
-def test_alert_rules_pass_their_promtool_cases(tmp_path: Path):
+def test_alert_rules_pass_the_promtool_unit_tests(tmp_path: Path):
     write_rules(tmp_path / "rules.yml")
     shutil.copy(CASES, tmp_path)
     output_of(tool("promtool"), "test", "rules", tmp_path / CASES.name)
 
 
-def test_alerts_all_have_a_promtool_case_that_goes_from_silent_to_firing():
+def test_promtool_unit_tests_show_every_alert_first_silent_and_later_firing():
     fired = set[str]()
     for case in yaml.safe_load(CASES.read_text())["tests"]:
         samples = [str(each.get("exp_samples", [])) for each in case["promql_expr_test"]]

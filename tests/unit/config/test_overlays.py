@@ -38,7 +38,7 @@ WEBHOOK_SERVICE = "operator-manager-webhook-service"
 
 
 def settings_of(deployment: Manifest) -> Settings:
-    """Return the settings that a manager's flags select."""
+    """Return the settings that the flags in a manager's Deployment select."""
     return load_settings(parse_flags(flags_of(deployment)))
 
 
@@ -52,14 +52,14 @@ def labels_of(deployment: Manifest) -> dict[str, str]:
     return labels
 
 
-def test_namespace_requires_the_restricted_pod_security_level():
+def test_namespace_enforces_the_restricted_pod_security_standard():
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     for mode in ("enforce", "warn"):
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
 
 
 @pytest.mark.parametrize("name", [MANAGER, PETSTORE])
-def test_pods_run_as_user_nobody_with_a_read_only_file_system(name: str):
+def test_deployment_runs_as_non_root_with_a_read_only_root_filesystem(name: str):
     deployment = the("Deployment", name)
     assert pod_of(deployment)["securityContext"]["runAsNonRoot"] is True
     assert pod_of(deployment)["securityContext"]["runAsUser"] == 65532
@@ -71,7 +71,7 @@ def test_pods_run_as_user_nobody_with_a_read_only_file_system(name: str):
     }
 
 
-def test_manager_manifests_have_only_valid_flags():
+def test_manager_flags_match_the_ports_and_termination_grace_period_of_the_deployment():
     deployment = the("Deployment", MANAGER)
     settings = settings_of(deployment)
     assert settings.leader_elect
@@ -80,14 +80,13 @@ def test_manager_manifests_have_only_valid_flags():
     work = max(settings.graceful_shutdown_timeout, settings.shutdown_delay)
     assert work + after < pod_of(deployment)["terminationGracePeriodSeconds"]
     assert settings.shutdown_delay > 0
-
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
     assert settings.health_probe_bind_address == parse_bind_address(f":{ports['health']}")
     assert settings.metrics_bind_address == parse_bind_address(f":{ports['metrics']}")
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
 
 
-def test_manager_flags_agree_with_the_names_of_webhook_configurations_and_secret():
+def test_webhook_name_prefix_flag_matches_webhook_configuration_and_secret_names():
     prefix = settings_of(the("Deployment", MANAGER)).webhook_name_prefix
     configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
     assert configured
@@ -96,7 +95,7 @@ def test_manager_flags_agree_with_the_names_of_webhook_configurations_and_secret
     assert secrets == {f"{prefix}{SECRET}"}
 
 
-def test_role_bindings_give_existing_roles_only_to_the_account_of_the_manager():
+def test_role_bindings_bind_existing_roles_to_the_service_account_of_the_manager():
     account = the("ServiceAccount", pod_of(the("Deployment", MANAGER))["serviceAccountName"])
     subject = {"kind": "ServiceAccount", "name": account["metadata"]["name"], "namespace": SYSTEM}
     roles = {(each["kind"], each["metadata"]["name"]) for each in manifests()}
@@ -108,7 +107,7 @@ def test_role_bindings_give_existing_roles_only_to_the_account_of_the_manager():
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_manager_account_has_rights_only_on_the_lease_of_that_manager(overlay: str):
+def test_leader_election_role_names_only_the_lease_of_its_manager(overlay: str):
     deployments = [each for each in of_kind("Deployment", overlay) if MANAGER in each["metadata"]["name"]]
     leases = set()
     for deployment in deployments:
@@ -126,7 +125,7 @@ def test_manager_account_has_rights_only_on_the_lease_of_that_manager(overlay: s
     assert len(leases) == len(deployments)
 
 
-def test_per_operator_overlay_has_one_deployment_per_operator_and_one_for_webhooks():
+def test_per_operator_overlay_has_one_deployment_per_operator_and_only_one_serves_webhooks():
     managers = {
         name.removeprefix(f"{MANAGER}-"): each
         for each in of_kind("Deployment", "per-operator")
@@ -153,7 +152,7 @@ def test_per_operator_overlay_has_one_deployment_per_operator_and_one_for_webhoo
         assert matching == [name]
 
 
-def test_per_operator_roles_grant_no_more_than_the_shared_role():
+def test_per_operator_roles_together_grant_the_rights_of_the_default_role():
     def rights(role: dict[str, Any]) -> set[tuple[str, str, str]]:
         return {
             (group, resource, verb)
@@ -176,12 +175,12 @@ def test_per_operator_roles_grant_no_more_than_the_shared_role():
 
 
 def named_in(role: dict[str, Any], resource: str) -> set[str]:
-    """Return the object names in a role's rules for a resource."""
+    """Return the `resourceNames` of all rules of a role for a resource."""
     rules = [each for each in role["rules"] if resource in each["resources"]]
     return {name for each in rules for name in each.get("resourceNames", ())}
 
 
-def test_webhook_injection_role_covers_only_the_webhooks_and_crds_of_the_manager():
+def test_webhook_injection_role_names_only_the_webhook_configurations_and_converted_crds():
     role = the("ClusterRole", "operator-manager-webhook-injection-role")
     assert all(each["resourceNames"] for each in role["rules"])
     for resource, kind in (
@@ -195,7 +194,7 @@ def test_webhook_injection_role_covers_only_the_webhooks_and_crds_of_the_manager
 
 
 @pytest.mark.parametrize("overlay", ["default", "cert-manager", "high-availability", "namespaced"])
-def test_webhook_configurations_name_the_service_of_the_manager(overlay: str):
+def test_webhooks_call_the_webhook_service_of_the_manager_on_its_port(overlay: str):
     made = manifests(overlay)
     called = [webhook["clientConfig"] for each in made for webhook in each.get("webhooks", ())]
     conversions = [each["spec"]["conversion"] for each in made if "conversion" in each.get("spec", {})]
@@ -213,7 +212,7 @@ def test_overlays_contain_no_tls_secret():
     assert not [each for each in secrets if each.get("type") == "kubernetes.io/tls"]
 
 
-def test_cert_manager_overlay_mounts_a_trusted_certificate_where_the_manager_reads_it():
+def test_cert_manager_overlay_mounts_the_certificate_secret_at_the_webhook_cert_path():
     deployment = the("Deployment", MANAGER, "cert-manager")
     settings = settings_of(deployment)
     mounts = container_of(deployment)["volumeMounts"]
@@ -239,7 +238,7 @@ def test_cert_manager_overlay_mounts_a_trusted_certificate_where_the_manager_rea
     }
 
 
-def test_network_policy_lets_api_servers_reach_only_the_webhook_port():
+def test_webhook_network_policy_opens_only_the_webhook_port_to_ip_blocks():
     (policy,) = [
         each for each in manifests("network-policy") if each["metadata"]["name"] == "allow-webhook-traffic"
     ]
@@ -251,7 +250,7 @@ def test_network_policy_lets_api_servers_reach_only_the_webhook_port():
     assert all("ipBlock" in each for each in rule["from"])
 
 
-def test_petstore_manifests_have_only_valid_flags():
+def test_petstore_flags_match_the_ports_grace_period_and_data_mount_of_the_deployment():
     deployment = the("Deployment", PETSTORE)
     command, *flags = container_of(deployment)["args"]
     given = params_of(commands, command, flags)
@@ -268,7 +267,7 @@ def selected(selector: dict[str, str], labels: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_network_policies_restrict_the_ingress_of_every_pod(overlay: str):
+def test_network_policies_restrict_every_pod_and_open_the_petstore_only_to_managers(overlay: str):
     policies = {each["metadata"]["name"]: each["spec"] for each in of_kind("NetworkPolicy", overlay)}
     (to_store,) = [spec for name, spec in policies.items() if name.endswith("petstore-traffic")]
     ((source,),) = [
@@ -284,13 +283,13 @@ def test_network_policies_restrict_the_ingress_of_every_pod(overlay: str):
         assert selected(source["podSelector"]["matchLabels"], labels) is is_manager
 
 
-def test_high_availability_overlay_has_two_managers_and_a_disruption_budget():
+def test_high_availability_overlay_has_two_manager_replicas_and_a_pod_disruption_budget():
     assert the("Deployment", MANAGER, "high-availability")["spec"]["replicas"] == 2
     (budget,) = of_kind("PodDisruptionBudget", "high-availability")
     assert selected(budget["spec"]["selector"]["matchLabels"], labels_of(the("Deployment", MANAGER)))
 
 
-def test_namespaced_overlay_equals_the_default_overlay_limited_to_its_namespaces():
+def test_namespaced_overlay_equals_the_default_overlay_limited_to_two_namespaces():
     made = manifests("namespaced")
     wanted = list(limited_to(("team-a", "team-b"), manifests()))
     assert sorted(made, key=identity) == sorted(wanted, key=identity)
@@ -308,7 +307,7 @@ CLUSTER_SCOPED = {
 
 
 @pytest.mark.parametrize("overlay", [each for each in OVERLAYS if each not in {"namespaced", "samples"}])
-def test_namespaced_manager_has_cluster_rights_only_to_cluster_scoped_resources(overlay: str):
+def test_namespaced_manager_has_cluster_roles_only_for_cluster_scoped_resources(overlay: str):
     limited = list(limited_to(("a", "b"), manifests(overlay)))
     roles = {each["metadata"]["name"]: each for each in limited if each["kind"] == "ClusterRole"}
     for binding in (each for each in limited if each["kind"] == "ClusterRoleBinding"):
@@ -318,7 +317,7 @@ def test_namespaced_manager_has_cluster_rights_only_to_cluster_scoped_resources(
             assert resources <= CLUSTER_SCOPED, binding["metadata"]["name"]
 
 
-def test_admission_policy_names_the_account_when_namespace_and_prefix_change(tmp_path: Path):
+def test_admission_policy_names_the_service_account_when_namespace_and_prefix_change(tmp_path: Path):
     tool("kubectl")
     edited = shutil.copytree(ROOT / "config", tmp_path / "config") / "default"
     file = edited / "kustomization.yaml"

@@ -23,7 +23,7 @@ INSTALLED = {
 @pytest.mark.parametrize(
     "package", [pattern.removesuffix("*") for patterns in INSTALLED.values() for pattern in patterns]
 )
-def test_installed_folders_with_modules_are_packages(package: str):
+def test_installed_folders_with_python_modules_have_an_init_file(package: str):
     folders = {module.parent for module in (ROOT / package).rglob("*.py")}
     assert folders
     # Without this file the folder is not installed, and import-linter ignores it.
@@ -36,7 +36,7 @@ def test_application_and_library_have_the_same_version():
     assert f"{LIBRARY}=={VERSION}" in application["dependencies"]
 
 
-def test_pinned_requirements_have_version_and_hashes_and_no_url():
+def test_pinned_requirements_have_a_version_and_hashes_and_no_url():
     for part in pinned():
         for name, entry in part.items():
             assert re.fullmatch(
@@ -56,7 +56,7 @@ def test_first_section_of_pinned_requirements_matches_the_runtime_dependencies()
 @pytest.mark.parametrize(
     "licence", ["GPL-3.0-only", "GPL-3.0-only AND MIT", "Of limited use", "Miscellaneous", None]
 )
-def test_licence_check_fails_for_an_unlisted_licence(tmp_path: Path, licence: str | None):
+def test_licence_check_fails_for_a_package_with_an_unlisted_licence(tmp_path: Path, licence: str | None):
     information = tmp_path / "other-1.dist-info" / "METADATA"
     information.parent.mkdir()
     said = "" if licence is None else f"License-Expression: {licence}\n"

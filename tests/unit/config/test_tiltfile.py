@@ -1,4 +1,4 @@
-"""Actions of `tilt up`."""
+"""Actions of the Tiltfile in `tilt up`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.settings import params_of, parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 
 
-def test_tiltfile_builds_the_images_of_the_manifests_on_a_local_cluster():
+def test_tiltfile_builds_the_manifest_images_only_when_the_cluster_is_local():
     tilt = Tilt().evaluate()
     containers = [container_of(the("Deployment", name, "development")) for name in (MANAGER, PETSTORE)]
     assert tilt.called("docker_build").keys() == {each["image"].partition(":")[0] for each in containers}
@@ -27,7 +27,7 @@ def test_tiltfile_builds_the_images_of_the_manifests_on_a_local_cluster():
         Tilt(context="production").evaluate()
 
 
-def test_tiltfile_runs_three_local_programs_without_a_cluster():
+def test_tiltfile_runs_devcluster_petstore_and_manager_locally_when_devcluster_is_requested():
     tilt = Tilt(context="production", arguments={"devcluster": True}).evaluate()
     assert not tilt.called("docker_build")
     local = tilt.called("local_resource")

@@ -17,7 +17,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[int, Any]:
-    """Send a GET request with the kubeconfig's credentials."""
+    """Send a GET request with the kubeconfig's credentials; return the status and the decoded body."""
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
     context = ssl.create_default_context(cadata=authority)
@@ -46,7 +46,7 @@ async def test_user_kubeconfig_authenticates_a_user_without_rights(certificate: 
     assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
 
 
-async def test_temporary_cluster_accepts_its_administrator_and_leaves_no_files(tmp_path: Path):
+async def test_temporary_cluster_kubeconfig_works_and_its_files_are_deleted_at_the_end(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
         path = cluster.kubeconfig_path
@@ -69,7 +69,7 @@ async def test_cluster_with_a_data_file_keeps_objects_and_kubeconfig_after_a_res
     assert status == 200
 
 
-async def test_cluster_refuses_to_overwrite_a_foreign_kubeconfig(tmp_path: Path):
+async def test_cluster_refuses_to_overwrite_a_kubeconfig_of_another_program(tmp_path: Path):
     theirs = tmp_path / "config"
     theirs.write_text("apiVersion: v1\n")
     with pytest.raises(ForeignFile):
@@ -110,5 +110,5 @@ async def test_cluster_stop_ends_watches_over_tls_with_a_complete_response():
     ):
         await response.content.readline()
         await cluster.stop()
-        # A connection that breaks off would raise here.
+        # A broken connection would raise an error here.
         await response.read()

@@ -18,7 +18,7 @@ ADMIN = User("admin", ("system:masters",))
 
 
 class Server:
-    """A handler that counts what reaches it, and streams five lines to watches."""
+    """Handler that records the requests that reach it, and streams five lines to a watch."""
 
     def __init__(self, user: User | None = ADMIN) -> None:
         self.store = Store()
@@ -56,7 +56,7 @@ async def read(response: ApiResponse, received: bytearray) -> None:
         received += chunk
 
 
-async def test_fault_fails_the_given_number_of_requests_before_their_effect():
+async def test_fail_fault_refuses_the_given_number_of_matching_requests():
     server = Server()
     number = server.control.add("fail", Match(path="pods$"), code=429, retry_after=3, times=2)
     assert (await server.handle(get("/api/v1/nodes"))).status == 200
@@ -71,7 +71,7 @@ async def test_fault_fails_the_given_number_of_requests_before_their_effect():
     assert removed.hits == 2
 
 
-async def test_fault_breaks_the_connection_before_or_after_the_effect():
+async def test_cut_fault_breaks_the_connection_before_or_after_the_request_is_handled():
     server = Server()
     server.control.add("cut-request", times=1)
     with pytest.raises(ConnectionCut):
@@ -86,7 +86,7 @@ async def test_fault_breaks_the_connection_before_or_after_the_effect():
 @pytest.mark.parametrize(
     ("fault", "lines", "expected"),
     [
-        # In the middle of a line.
+        # cut-watch ends in the middle of the next line.
         ("cut-watch", 0, b"on"),
         ("cut-watch", 2, b"one\ntwo\nthr"),
         ("cut-watch", 3, b"one\ntwo\nthree\nfo"),
@@ -95,7 +95,7 @@ async def test_fault_breaks_the_connection_before_or_after_the_effect():
         ("stall-watch", 4, b"one\ntwo\nthree\nfour\n"),
     ],
 )
-async def test_fault_cuts_or_stalls_a_watch_after_the_given_lines(fault: Any, lines: int, expected: bytes):
+async def test_watch_fault_cuts_or_stalls_a_watch_after_n_lines(fault: Any, lines: int, expected: bytes):
     server = Server()
     server.control.add(fault, lines=lines)
     assert (await server.handle(get())).body == b'{"ok":true}\n'
@@ -104,10 +104,10 @@ async def test_fault_cuts_or_stalls_a_watch_after_the_given_lines(fault: Any, li
     with pytest.raises(ConnectionCut if fault == "cut-watch" else TimeoutError):
         await asyncio.wait_for(read(response, received), 60 if fault == "cut-watch" else 0.05)
     assert received == expected
-    assert server.closed or not expected  # a stream that did not begin needs no end
+    assert server.closed or not expected  # a stream that sent nothing has not begun
 
 
-async def test_fault_delays_the_response():
+async def test_delay_fault_delays_the_response():
     server = Server()
     server.control.add("delay", seconds=0.02)
     loop = asyncio.get_running_loop()
@@ -143,7 +143,7 @@ async def test_fault_endpoint_adds_lists_and_removes_faults():
         (b'{"do": "fail", "tims": 1}', "unknown field `tims`"),
     ],
 )
-async def test_fault_endpoint_names_the_error_in_a_wrong_fault(body: bytes, message: str):
+async def test_fault_endpoint_names_the_error_in_an_invalid_fault(body: bytes, message: str):
     handle = Server().handle
     answer = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))
     assert answer.status == 400
@@ -157,7 +157,7 @@ async def test_fault_endpoint_refuses_users_who_are_not_administrators(user: Use
     assert (await handle(get())).status == 200
 
 
-async def test_fault_endpoint_expires_the_history():
+async def test_history_endpoint_expires_earlier_resource_versions():
     server = Server()
     handle = server.handle
     server.store.create(Key("", "pods", "ns", "a"), {"metadata": {"name": "a"}})

@@ -54,7 +54,7 @@ async def echo(opened: WebSocket) -> None:
 
 
 class Client:
-    """HTTP client that sends the literal bytes of a test."""
+    """HTTP client that sends exactly the bytes of a test."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -82,7 +82,7 @@ class Client:
 
 
 class Served:
-    """A server with a stream whose chunks the test sends."""
+    """HTTP server with a stream whose chunks come from the test."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -159,7 +159,7 @@ async def client(served: Served):
     return await served.connect()
 
 
-async def test_server_decodes_method_path_query_headers_and_body(client: Client):
+async def test_server_decodes_the_path_query_and_headers_of_a_request(client: Client):
     status, headers, body = await client.ask(
         "GET /a%20b?x=1&x=%202&y HTTP/1.1\nHost: h\nAccept: a\nAccept: b\n"
         f"Impersonate-Group: a,b\nImpersonate-Group: c\nX-Long: {'a' * 100_000}"
@@ -190,7 +190,7 @@ async def test_server_sends_100_continue_when_the_client_expects_it(client: Clie
     ],
     ids=["not HTTP", "bad escape", "body without end", "large body", "long header"],
 )
-async def test_server_answers_the_status_of_a_malformed_or_excessive_request(
+async def test_server_answers_4xx_to_a_malformed_incomplete_or_oversized_request(
     client: Client, sent: bytes, code: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("devcluster.http_server._BODY_TIMEOUT", 0.1)
@@ -203,7 +203,7 @@ async def test_server_answers_the_status_of_a_malformed_or_excessive_request(
 @pytest.mark.parametrize(
     ("path", "code", "reason"), [("/missing", 404, "NotFound"), ("/broken", 500, "InternalError")]
 )
-async def test_server_answers_an_error_status_and_keeps_the_connection_when_a_handler_raises(
+async def test_server_answers_an_error_and_keeps_the_connection_when_a_handler_raises(
     client: Client, path: str, code: int, reason: str
 ):
     status, _, body = await client.ask(f"GET {path} HTTP/1.1\nHost: h")
@@ -211,7 +211,7 @@ async def test_server_answers_an_error_status_and_keeps_the_connection_when_a_ha
     assert (await client.ask("GET / HTTP/1.1\nHost: h"))[0] == 200
 
 
-async def test_warning_header_quotes_its_text(client: Client):
+async def test_warning_header_contains_the_quoted_warning_text(client: Client):
     _, headers, _ = await client.ask("GET /warned HTTP/1.1\nHost: h")
     assert headers["warning"] == '299 - "say \\"hi\\""|299 - "second line"'
 

@@ -37,12 +37,12 @@ HOSTILE = [
         ("9" * 5000, None),
     ],
 )
-def test_parse_quantity_returns_the_amount_or_none(text: str, amount: Any):
+def test_parse_quantity_returns_a_capped_amount_or_none_for_invalid_text(text: str, amount: Any):
     assert parse_quantity(text) == amount
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-async def test_cluster_accepts_or_refuses_quickly_when_a_quantity_is_hostile(text: str):
+async def test_cluster_accepts_or_refuses_extreme_quantities_within_three_cpu_seconds(text: str):
     pod = {
         "containers": [
             {"name": "a", "image": "a", "resources": {"requests": {"cpu": text}, "limits": {"cpu": text}}}
@@ -74,13 +74,13 @@ async def test_cluster_accepts_or_refuses_quickly_when_a_quantity_is_hostile(tex
             await asyncio.sleep(0.01)
         status = {"status": {"allocatable": {"cpu": text, "pods": "110"}}}
         await attempt(cluster.client.patch("nodes", "", nodes[0].key.name, status, subresource="status"))
-        await asyncio.sleep(0.1)  # the scheduler looks at the pod
+        await asyncio.sleep(0.1)  # time for the scheduler to read the pod
     assert codes <= {400, 422}
     assert time.process_time() - began < 3
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_cel_expression_returns_a_boolean_or_fails_when_the_quantity_is_hostile(text: str):
+def test_cel_expression_returns_a_boolean_or_raises_for_an_extreme_quantity(text: str):
     program = compile_expression(
         "isQuantity(self) && quantity(self).isGreaterThan(quantity('1'))", {"self": STRING}
     )

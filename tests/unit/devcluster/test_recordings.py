@@ -1,4 +1,4 @@
-"""Recorded answers of a real server, compared by name with the case files of their requests."""
+"""Recorded answers of a real server: each belongs to a request of the same name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AGAIN = "make record"
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_recorded_answers_match_the_cases_one_to_one(part: Part):
+def test_recorded_answers_match_the_request_cases_one_to_one(part: Part):
     answers = load_answers(part.name)
     assert list(answers) == list(part.cases), AGAIN
     for name, labels in part.cases.items():

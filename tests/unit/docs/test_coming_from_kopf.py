@@ -35,11 +35,11 @@ def device(page: Any, name: str = "a", address: str = "here", volume: int = 1, *
     return page.Device(metadata=ObjectMeta(name=name, namespace="default", **metadata), spec=spec)
 
 
-async def test_registered_example_test_on_the_page_passes(page: Any):
+async def test_registered_operator_passes_the_test_that_the_page_shows(page: Any):
     await page.tests.test_registered_keeps_configmap_and_entry()
 
 
-async def test_louder_example_raises_the_sound_volume_in_steps(page: Any):
+async def test_louder_operator_changes_the_status_volume_to_the_spec_volume(page: Any):
     async with operated(page.Louder) as world:
         obj = await world.create(device(page, volume=3))
         await world.until(obj, lambda it: it.status.volume == 3, timeout=10)
@@ -47,7 +47,7 @@ async def test_louder_example_raises_the_sound_volume_in_steps(page: Any):
         await world.until(obj, lambda it: it.status.volume == 1, timeout=10)
 
 
-async def test_careful_example_waits_for_the_registry_and_fails_for_a_bad_address(page: Any):
+async def test_careful_operator_waits_for_registration_and_fails_for_an_invalid_address(page: Any):
     async with operated(page.Careful) as world:
         good = await world.create(device(page, "good"))
         bad = await world.create(device(page, "bad", address="over there"))
@@ -58,7 +58,7 @@ async def test_careful_example_waits_for_the_registry_and_fails_for_a_bad_addres
         page.REGISTRY.clear()
 
 
-async def test_patient_example_stops_after_three_attempts_and_retries_when_the_spec_changes(page: Any):
+async def test_patient_operator_gives_up_after_three_attempts_until_the_spec_changes(page: Any):
     async with operated(page.Patient) as world:
         obj = await world.create(device(page))
         await world.until(obj, lambda it: (it.status.attempts, *ready(it)) == (1, "False", "NotRegistered"))
@@ -74,16 +74,13 @@ async def test_patient_example_stops_after_three_attempts_and_retries_when_the_s
         page.REGISTRY.clear()
 
 
-async def test_kopf_page_operator_writes_the_status_after_blocked_but_not_after_other_errors(page: Any):
+async def test_operator_stores_status_changes_when_reconcile_raises_blocked_but_not_terminal_error(page: Any):
     errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
 
     class Failing(page.Operator[page.Device]):
-        """Changes the status and fails."""
-
         kind = page.Device
 
         async def reconcile(self, obj: Any, ctx: Any) -> None:
-            """Count, and raise."""
             obj.status.attempts += 1
             if obj.metadata.name == "c":
                 await ctx.write_status()
@@ -96,7 +93,7 @@ async def test_kopf_page_operator_writes_the_status_after_blocked_but_not_after_
             assert obj.status.attempts == written, name
 
 
-async def test_measuring_example_reports_the_level_and_calibrates_it(page: Any):
+async def test_measuring_operator_increases_the_level_and_periodically_resets_it_to_zero(page: Any):
     async with operated(page.Measuring) as world:
         obj = await world.create(device(page))
         levels = []
@@ -104,12 +101,12 @@ async def test_measuring_example_reports_the_level_and_calibrates_it(page: Any):
             await asyncio.sleep(1)
             levels.append((await world.get(page.Device, "a")).status.level)
         assert max(levels) in {7, 8, 9}
-        assert levels.count(0) > 10, "it is calibrated again and again"
+        assert levels.count(0) > 10, "calibrate() resets the level every minute"
         await world.delete(obj)
         await world.until_gone(obj)
 
 
-async def test_exclusive_example_reports_devices_with_the_same_address(page: Any):
+async def test_exclusive_operator_reports_a_device_whose_address_is_already_taken(page: Any):
     async with operated(page.Exclusive) as world:
         first = await world.create(device(page, "first"))
         await world.until(first, lambda it: ready(it) == ("True", "AddressFree"))
@@ -119,7 +116,7 @@ async def test_exclusive_example_reports_devices_with_the_same_address(page: Any
         await world.until(second, lambda it: ready(it) == ("True", "AddressFree"))
 
 
-async def test_loud_example_reconciles_only_selected_objects(page: Any):
+async def test_loud_operator_ignores_devices_that_are_paused_quiet_or_without_the_label(page: Any):
     async with operated(page.Loud) as world:
         loud = await world.create(device(page, "loud", volume=9, labels={"floor": "2"}))
         paused = device(page, "paused", volume=9, labels={"floor": "2"}, annotations={"pause": ""})
@@ -134,7 +131,7 @@ async def test_loud_example_reconciles_only_selected_objects(page: Any):
         await world.until(quiet, lambda it: ready(it) == ("True", "Loud"))
 
 
-async def test_counted_example_counts_pods_as_they_are_created_and_deleted(page: Any):
+async def test_counted_operator_updates_the_count_when_a_pod_is_created_or_deleted(page: Any):
     async with operated(page.Counted) as world:
         obj = await world.create(device(page))
         spec = {"containers": [{"name": "web", "image": "web"}]}
@@ -145,7 +142,7 @@ async def test_counted_example_counts_pods_as_they_are_created_and_deleted(page:
         await world.until(obj, lambda it: it.status.level == 0)
 
 
-async def test_configured_example_follows_the_configmap_named_in_its_spec(page: Any):
+async def test_configured_operator_follows_changes_of_the_configmap_named_in_the_spec(page: Any):
     async with operated(page.Configured) as world:
         obj = device(page)
         obj.spec.settings = "common"
@@ -157,7 +154,7 @@ async def test_configured_example_follows_the_configmap_named_in_its_spec(page: 
         await world.until(obj, lambda it: (it.status.level, *ready(it)) == (4, "True", "Configured"))
 
 
-async def test_connected_example_queries_each_device_in_one_session(page: Any):
+async def test_connected_operator_polls_the_http_service_of_the_device(page: Any):
     levels = iter("567")
 
     async def level(_: web.BaseRequest) -> web.Response:
@@ -170,12 +167,12 @@ async def test_connected_example_queries_each_device_in_one_session(page: Any):
         await world.until(obj, lambda it: it.status.level == 6, timeout=90)
 
 
-def test_kopf_page_program_prints_its_crd(tmp_path: Path):
+def test_kopf_page_program_prints_the_device_crd(tmp_path: Path):
     (tmp_path / "devices.py").write_text(code_of(PAGE, "devices.py"))
     assert "name: devices.example.com" in output_of(sys.executable, tmp_path / "devices.py", "crds")
 
 
-async def test_checked_example_trims_refuses_and_warns(page: Any):
+async def test_checked_operator_trims_the_address_and_refuses_an_empty_address(page: Any):
     async with operated(page.Checked) as world:
         with pytest.raises(Exception, match=r'spec\.address: Invalid value: "": must not be empty'):
             await world.create(device(page, "empty", address=" "))

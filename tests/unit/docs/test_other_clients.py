@@ -18,19 +18,17 @@ pytestmark = pytest.mark.virtual_time
 
 
 class SizedStatus(ApiModel):
-    """Resources in use."""
-
     memory: str = ""
 
 
 @crd()
 class Sized(Resource, group="test.example.com", version="v1", plural="sizeds"):
-    """An object with a pod of its name."""
+    """An object whose pod has the same name."""
 
     status: SizedStatus = Field(default_factory=SizedStatus)
 
 
-async def test_metrics_api_example_shows_the_memory_of_a_pod():
+async def test_sized_operator_copies_the_memory_of_the_pod_metrics_into_the_status():
     [code] = [each.text for each in Page(Path("docs/other-clients.md")).blocks() if "PodMetrics" in each.text]
     names = {name: getattr(manager, name) for name in ("Operator", "Context", "Result", "rbac")}
     names |= {"Sized": Sized, "Unstructured": Unstructured}

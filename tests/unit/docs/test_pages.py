@@ -25,7 +25,7 @@ OUTSIDE = re.compile(r"https?://|mailto:")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.path))
-def test_links_of_the_page_point_to_existing_files_and_headings(page: Page):
+def test_page_links_point_to_existing_files_and_headings(page: Page):
     for link in page.links():
         if OUTSIDE.match(link):
             continue
@@ -36,7 +36,7 @@ def test_links_of_the_page_point_to_existing_files_and_headings(page: Page):
             assert anchor in Page(target).anchors(), f"{page.path}: {link}"
 
 
-def test_documentation_pages_are_all_reachable_from_the_readme():
+def test_readme_links_lead_to_every_documentation_page():
     found, left = set[Path](), [Path("README.md")]
     while left:
         path = left.pop()
@@ -52,9 +52,9 @@ def test_documentation_pages_are_all_reachable_from_the_readme():
 PRESENT = [page for page in PAGES if page.path.name != "CHANGELOG.md"]
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir() and not path.name.startswith(".")}
 MADE = {"bundle", "dist", "build"}
-"""Folders that are made, and not kept in the repository."""
+"""Folders that builds create; the repository does not contain them."""
 EXAMPLE = {"--greeting-separator"}
-"""Flags of the example in writing-an-operator.md."""
+"""Flags that the example in writing-an-operator.md defines."""
 PROGRAMS_WITH_FLAGS = (
     *(
         (PROGRAMS / "operator-manager", command)
@@ -71,15 +71,15 @@ every_page = pytest.mark.parametrize("page", PRESENT, ids=lambda page: str(page.
 
 @pytest.fixture(scope="module")
 def flags() -> set[str]:
-    """Return the flags of all our programs."""
+    """Return the flags in the help of all programs of this repository."""
     helps = [help_of(*map(str, program)) for program in PROGRAMS_WITH_FLAGS]
     return {flag for text in helps for flag in re.findall(r"--[a-z][a-z-]+", text)} | {"--help"} | EXAMPLE
 
 
 @every_page
-def test_flags_targets_and_names_on_the_page_exist(page: Page, flags: set[str]):
+def test_page_names_only_existing_flags_make_targets_modules_paths_and_tests(page: Page, flags: set[str]):
     words = list(page.words())
-    # Targets of this repository's Makefile, or of a project's.
+    # Targets of the Makefile of this repository or of a generated project.
     makefiles = (Path("Makefile"), Path("manager_tools/scaffold/project/Makefile"))
     targets = {
         each for file in makefiles for each in re.findall(r"^([a-z0-9-]+):", file.read_text(), re.MULTILINE)
@@ -94,7 +94,7 @@ def test_flags_targets_and_names_on_the_page_exist(page: Page, flags: set[str]):
     assert [each[1] for each in modules if each and importlib.util.find_spec(each[1]) is None] == []
     paths = {word for word in words if re.fullmatch(r"[\w.-]+/[\w./-]*", word)}
     ours = {path for path in paths if path.partition("/")[0] in FOLDERS - MADE}
-    # A module may be named without its ending.
+    # A page may name a module without `.py`.
     assert [path for path in ours if not Path(path).exists() and not Path(f"{path}.py").exists()] == []
     tests = {word for word in words if re.match(r"(tests/\S+\.py)?::", word)}
     assert [word for word in tests if not is_test(*word.split("::"))] == []
@@ -123,15 +123,15 @@ def blocks(language: str) -> list[Block]:
 DOCUMENTED = [command for block in blocks("sh") for command in commands(block)]
 
 
-def test_code_blocks_all_have_a_known_language():
+def test_code_blocks_of_pages_name_a_known_language():
     wrong = [block.where for page in PAGES for block in page.blocks() if block.language not in LANGUAGES]
-    # Commands are sh; console is what a terminal shows, with "$ " before each command; all else is text.
+    # sh has commands, console a terminal session with "$ " before each command, and text other output.
     assert wrong == [], f"after ``` one of these is expected: {', '.join(sorted(LANGUAGES))}"
 
 
-def test_pages_with_console_blocks_all_have_a_test_that_runs_them():
+def test_pages_with_console_blocks_are_run_by_a_test():
     pages = {str(block.page) for block in blocks("console")}
-    assert pages <= FOLLOWED, "tests/support/terminal.py has to say who follows these"
+    assert pages <= FOLLOWED, "tests/support/terminal.py must name a test that runs each of these pages"
     assert [runner for runner in ELSEWHERE.values() if not is_test(*runner.split("::"))] == []
 
 
@@ -143,7 +143,7 @@ def help_of(*program: str) -> str:
 
 
 @pytest.mark.parametrize("text", sorted({each.text for each in DOCUMENTED if each.text.startswith(OURS)}))
-def test_programs_accept_the_documented_flags(text: str):
+def test_program_help_contains_the_documented_flags(text: str):
     program, *words = shlex.split(text.partition("|")[0])
     command = words[: 2 if words[0] == "create" else 1]
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
@@ -160,7 +160,7 @@ def test_makefile_has_the_documented_targets_and_variables(text: str):
         assert re.search(rf"^{variable} \?=", makefile, re.MULTILINE), variable
 
 
-def test_documented_images_have_the_version_of_this_repository():
+def test_documented_image_tags_equal_the_version_of_this_repository():
     text = " ".join(command.text for command in DOCUMENTED)
     assert set(re.findall(r"(?:operator-manager|petstore):(\d[\w.]*)", text)) == {VERSION}
 
@@ -174,17 +174,17 @@ def example(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     return ExampleOperator(tmp_path_factory.mktemp("example"), more)
 
 
-@pytest.mark.parametrize("example", ["alone", "with webhooks"], indirect=True)
+@pytest.mark.parametrize("example", ["without webhooks", "with webhooks"], indirect=True)
 @pytest.mark.parametrize("check", [("check",), ("format", "--check")], ids=" ".join)
-def test_linter_finds_no_problems_in_example_code(example: ExampleOperator, check: tuple[str, ...]):
+def test_ruff_finds_no_problems_in_the_documented_operator(example: ExampleOperator, check: tuple[str, ...]):
     flags = ("--no-cache", f"--config={ROOT / 'pyproject.toml'}")
     output_of(sys.executable, "-m", "ruff", *check, *flags, *NEW, cwd=example.folder)
 
 
-# tests/integration/test_library.py runs the tests of the first page alone.
+# tests/integration/test_library.py runs the tests of the page without webhooks.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
-def test_example_tests_on_the_pages_pass(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they need only one of our plugins
+def test_documented_operator_passes_its_own_tests(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they need only pytest_asyncio
     options = ("-c", "/dev/null", f"--rootdir={example.folder}", "-o", "asyncio_mode=auto")
     plugin = ("-p", "pytest_asyncio.plugin")
     example.run("pytest", "-q", "--import-mode=importlib", *options, *plugin, "tests")

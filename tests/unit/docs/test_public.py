@@ -1,4 +1,4 @@
-"""Public names in docs/architecture.md: they exist, and suffice for the code on top of the library."""
+"""Public names of the library in docs/architecture.md: they exist, and example code uses no others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def names_of(module: str) -> set[str]:
 
 
 def public_names(module: str) -> set[str]:
-    """Return a module's public names: its own, or those that its package lists."""
+    """Return the public names of the module, or of its nearest listed package; empty if there is none."""
     while module not in PUBLIC:
         module = module.rpartition(".")[0]
         if not module:
@@ -39,7 +39,7 @@ def public_names(module: str) -> set[str]:
 
 
 def private_imports(code: str) -> set[str]:
-    """Return the code's imports of non-public names of the library."""
+    """Return the non-public names of the library that the code imports."""
     imported = set[str]()
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
     for node in ast.walk(compile(code, "", "exec", flags=flags)):
@@ -55,19 +55,19 @@ def is_public(name: str) -> bool:
 
 
 @pytest.mark.parametrize("module", PUBLIC)
-def test_public_modules_contain_every_listed_name(module: str):
+def test_public_module_defines_every_name_in_its_all_list(module: str):
     found = importlib.import_module(module)
     assert [name for name in names_of(module) if not hasattr(found, name)] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_operators_kinds_and_examples_import_only_public_names(path: Path):
-    # Generated projects do not have the template's prefix.
+def test_operator_and_example_sources_import_only_public_names_of_the_library(path: Path):
+    # A generated project imports its modules without the prefix of the template's folder.
     written = path.read_text().replace(f"{TEMPLATE.replace('/', '.')}.", "")
     assert private_imports(written) == set()
 
 
-def test_code_on_the_pages_imports_only_public_names():
+def test_python_blocks_of_the_pages_import_only_public_names_of_the_library():
     private = {
         f"{block.where}: {name}"
         for page in PAGES

@@ -31,7 +31,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 @pytest.mark.parametrize(
     "name", ["test_cronjob_operator_keeps_the_last_three_jobs", "test_cronjob_operator_holds"]
 )
-def test_example_tests_on_the_time_page_pass(code: dict[str, object], name: str):
+def test_cronjob_example_test_of_the_time_page_passes(code: dict[str, object], name: str):
     test, before = code[name], time.process_time()
     assert callable(test)
     if inspect.iscoroutinefunction(test):

@@ -13,7 +13,7 @@ from manager.cache.record import Parts
 def pod(
     *containers: Mapping[str, Any], name: str = "web-1", phase: str = "Running", **status: Any
 ) -> dict[str, Any]:
-    """Return a pod; `metadata` goes into its metadata."""
+    """Return a pod with these container statuses and status fields; `metadata` extends its metadata."""
     metadata = {"name": name, "namespace": "default", "uid": f"{name}-uid", **status.pop("metadata", {})}
     ready = bool(containers) and all(each["ready"] for each in containers)
     status.setdefault("conditions", [{"type": "Ready", "status": "True" if ready else "False"}])
@@ -36,7 +36,7 @@ def container(
 def terminated(
     code: int, reason: str, message: str = "", *, since: str = "2026-05-01T11:00:00Z", until: str = ""
 ) -> dict[str, Any]:
-    """Return the state of a terminated container."""
+    """Return the state of a container that ran from `since` to `until`; an empty `until` means `since`."""
     ended = {"exitCode": code, "reason": reason, "startedAt": since, "finishedAt": until or since}
     return {
         "terminated": {**ended, "containerID": "containerd://1", **({"message": message} if message else {})}
@@ -44,6 +44,6 @@ def terminated(
 
 
 def cached(parts: Parts, found: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod as a cache with the given projection keeps it."""
+    """Return the parts of the pod that a cache with this projection stores."""
     kept: dict[str, Any] = orjson.loads(parts.of(orjson.dumps(found)))
     return kept

@@ -1,7 +1,7 @@
-"""Built-in kinds and types, and the types inside of one's own kind.
+"""Built-in kinds and types, also as the types of fields of a custom kind.
 
-`controller_gen.json` has a digest of what controller-gen v0.23.0 makes of the same types of k8s.io/api
-v0.36.0 (`crd:generateEmbeddedObjectMeta=true,maxDescLen=0`), and the number of places in it.
+`controller_gen.json` describes each schema that controller-gen v0.23.0 generates from k8s.io/api v0.36.0
+(`crd:generateEmbeddedObjectMeta=true,maxDescLen=0`) by its number of JSON objects and a digest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.support.kinds import Tick
 DIGESTS: dict[str, list[Any]] = json.loads(Path(__file__).with_name("controller_gen.json").read_text())
 
 NOT_READ_BY_CONTROLLER_GEN = ("cachingMode", "kind")
-"""Fields of a volume's `azureDisk` whose default is the name of a constant: only the API server knows it."""
+"""Fields of a volume's `azureDisk` whose default is a Go constant that controller-gen does not read."""
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "tick"}, "annotations": {"a": "b"}, "name": "x", "finalizers": ["a/b"]},
@@ -70,7 +70,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 def places(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield each nested schema of a schema."""
+    """Yield the schema and each JSON object inside of it."""
     if isinstance(node, dict):
         yield node
         for each in node.values():
@@ -78,7 +78,7 @@ def places(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def digest(schema: dict[str, Any]) -> list[Any]:
-    """Return the number of nested schemas and a digest of the schema."""
+    """Return the number of JSON objects in the schema, and a digest of the schema."""
     schema = copy.deepcopy(schema)
     for place in places(schema):
         if isinstance(place.get("required"), list):
@@ -112,7 +112,7 @@ MODULES = sorted(path.stem for path in (ROOT / "manager_kinds").glob("*_v[0-9]*.
 
 
 def kinds() -> Iterator[type[Resource]]:
-    """Every built-in kind."""
+    """Yield every built-in kind."""
     for module in map(importlib.import_module, (f"manager_kinds.{name}" for name in MODULES)):
         for each in (getattr(module, name) for name in dir(module)):
             if isinstance(each, type) and issubclass(each, Resource):
@@ -127,14 +127,14 @@ def test_reference_page_lists_every_builtin_kind():
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_builtin_type_has_a_valid_model(module: str):
+def test_builtin_types_of_a_module_are_all_valid_pydantic_models(module: str):
     found = importlib.import_module(f"manager_kinds.{module}")
     for name in dir(found):
         each = getattr(found, name)
         assert each == dict[str, Any] if name.endswith("Dict") else each.model_rebuild() is not False
 
 
-def test_builtin_type_is_created_at_its_first_use():
+def test_builtin_type_is_created_when_it_is_first_imported():
     code = (
         "import sys, manager.cli.run\n"
         "from manager_kinds import core_v1\n"
@@ -145,7 +145,7 @@ def test_builtin_type_is_created_at_its_first_use():
         "print(unused, before, made())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded, before = ["manager_kinds.core_v1"], ["Pod"]  # of `WatchPods`
+    loaded, before = ["manager_kinds.core_v1"], ["Pod"]  # `WatchPods` uses Pod
     assert done.stdout == f"{loaded} {before} {[*before, 'ResourceClaim', 'ResourceRequirements']}\n"
 
 
@@ -160,7 +160,7 @@ def test_builtin_types_can_be_pickled():
     assert pickle.loads(pickle.dumps(objects)) == objects
 
 
-def test_builtin_kind_keeps_its_spec_and_status_as_json():
+def test_builtin_kind_keeps_spec_and_status_as_plain_dictionaries():
     wire = {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
@@ -174,14 +174,14 @@ def test_builtin_kind_keeps_its_spec_and_status_as_json():
     assert JobTemplateSpec.of(job.spec["jobTemplate"]).to_wire() == TEMPLATE
 
 
-def test_builtin_kind_sends_no_unset_field():
+def test_builtin_kind_serializes_only_fields_that_are_set():
     group = "rbac.authorization.k8s.io/v1"
     assert ClusterRole().to_wire() == {"apiVersion": group, "kind": "ClusterRole", "metadata": {}}
     assert not ClusterRole.namespaced
     assert not Namespace.namespaced
 
 
-def test_secret_accepts_missing_values_and_hides_values_in_its_repr_and_in_errors():
+def test_secret_accepts_null_values_and_hides_values_in_repr_and_errors():
     data = {"empty": None, "word": "c2VjcmV0"}
     secret = Secret.model_validate({"data": data, "stringData": {"a": "open"}})
     values = [secret.value(name) for name in ("empty", "word", "missing")]

@@ -126,11 +126,11 @@ class Sites(Operator[Site]): conditions = ("Redy",)  # Incompatible types in ass
 Deployment().status["readyReplica"]  # has no key "readyReplica"
 Pod(spec=DeploymentSpec.of({}).to_wire())  # incompatible type "DeploymentSpecDict"
 """
-"""Lines with one error each; the comment is a part of its message."""
+"""Lines with one error each; the comment quotes a part of mypy's message."""
 
 
 @pytest.mark.timeout(240)
-def test_mypy_reports_each_misspelt_field_and_accepts_correct_code(tmp_path: Path):
+def test_mypy_reports_each_wrong_field_or_type_and_accepts_correct_code(tmp_path: Path):
     (tmp_path / "pyproject.toml").write_text(SETTINGS.read_text())
     wrong, right = tmp_path / "wrong.py", tmp_path / "right.py"
     wrong.write_text(PROGRAM + WRONG)

@@ -24,14 +24,14 @@ def deployment(*conditions: tuple[str, str], reason: str = "Why", **status: Any)
     [{"observedGeneration": 1}, {"replicas": 4}, {"updatedReplicas": 2}, {"readyReplicas": 2}],
     ids=lambda status: next(iter(status)),
 )
-def test_deployment_is_rolled_out_when_every_replica_is_updated_and_ready(behind: dict[str, int]):
+def test_deployment_is_rolled_out_only_when_every_replica_is_updated_and_ready(behind: dict[str, int]):
     assert deployment().is_rolled_out(3)
     assert not deployment().is_rolled_out(2)
     assert not deployment(**behind).is_rolled_out(3)
     assert not Deployment(metadata=ObjectMeta(name="d", generation=1)).is_rolled_out(0)
 
 
-def test_deployment_failure_comes_from_replica_failure_or_missing_progress():
+def test_deployment_failure_comes_from_the_replica_failure_or_progressing_condition():
     assert deployment(("Available", "False"), ("Progressing", "True")).failure is None
     assert deployment(("ReplicaFailure", "False")).failure is None
     assert deployment(("Progressing", "False")).failure == ("Why", "so")
@@ -72,7 +72,7 @@ OLD = [health(f"old-{number}", running={"startedAt": "2026-05-01T10:00:00Z"}) fo
 NEW = health("new-1", waiting=PULL)
 
 
-def test_owner_conditions_name_the_pod_problem_when_an_update_is_stuck():
+def test_owner_conditions_name_the_pod_problem_when_a_rollout_is_stuck():
     stuck = deployment(("Available", "True"), ("Progressing", "True"), replicas=4, updatedReplicas=1)
     why = "1 of 4 pods: new-1: container memcached: not found"
     assert list(stuck.conditions_for(3, [*OLD, NEW])) == [
@@ -88,7 +88,7 @@ def test_owner_conditions_name_the_pod_problem_when_an_update_is_stuck():
     ]
 
 
-def test_pod_problem_takes_precedence_over_the_failure_condition_of_the_deployment():
+def test_pod_problem_replaces_a_progress_deadline_failure_and_extends_a_replica_failure():
     late = deployment(("Progressing", "False"), reason="ProgressDeadlineExceeded", readyReplicas=0)
     assert late.problem(3) == ("ProgressDeadlineExceeded", "so")
     assert late.problem(3, [NEW]) == ("ImagePullBackOff", "1 of 1 pod: new-1: container memcached: not found")

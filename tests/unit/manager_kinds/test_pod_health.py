@@ -1,4 +1,4 @@
-"""Problems found in pod statuses that a kubelet 1.33 with containerd writes."""
+"""Health of pods, read from statuses as a kubelet 1.33 with containerd writes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BACK_OFF = {
 
 
 def at(seconds: float) -> str:
-    """Return a time relative to now, in the API's format."""
+    """Return the time `seconds` after NOW in the API's text format."""
     return at_second(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -39,7 +39,7 @@ def at_second(seconds: float) -> datetime:
 
 
 def judged(found: dict[str, Any], now: datetime = NOW) -> PodHealth:
-    """Judge the complete pod and the cached projection of the pod; assert equal results."""
+    """Return the health of the pod; assert that the cached projection of the pod has the same health."""
     health = PodHealth.of(found, now)
     assert PodHealth.of(cached(Parts(PARTS_OF_HEALTH), found), now) == health
     return health
@@ -69,7 +69,7 @@ def test_crash_loop_has_the_same_message_in_each_container_state(state: dict[str
     assert problem(found) == ("CrashLoopBackOff", f"container memcached ended with exit code 71: {MEMORY}")
 
 
-def test_first_crash_of_a_container_is_a_problem_until_it_is_ready():
+def test_first_crash_of_a_container_is_a_problem_until_the_container_is_ready():
     crashed = pod(container(ENDED, restartCount=0))
     assert problem(crashed) == ("CrashLoopBackOff", f"container memcached ended with exit code 71: {MEMORY}")
     again = {"lastState": ENDED, "restartCount": 1}
@@ -77,7 +77,7 @@ def test_first_crash_of_a_container_is_a_problem_until_it_is_ready():
     assert problem(pod(container({"running": {"startedAt": at(-5)}}, ready=True, **again))) is None
 
 
-def test_container_ready_between_crashes_is_a_problem_for_a_minute():
+def test_ready_container_after_repeated_crashes_is_a_problem_for_a_minute():
     found = pod(container({"running": {"startedAt": at(-5)}}, ready=True, lastState=ENDED, restartCount=7))
     health = judged(found)
     assert health.is_ready
@@ -86,12 +86,12 @@ def test_container_ready_between_crashes_is_a_problem_for_a_minute():
     assert problem(found, at_second(55)) is None
 
 
-def test_old_crash_is_ignored_long_after_the_container_has_restarted():
+def test_crash_is_no_problem_when_the_container_restarted_long_ago():
     def running(since: float) -> dict[str, Any]:
         state = {"running": {"startedAt": at(since)}}
         return pod(container(state, ready=False, lastState=ENDED, restartCount=9))
 
-    assert problem(running(-604800)) is None  # the crash was last week, and a probe fails today
+    assert problem(running(-604800)) is None  # it crashed before its restart a week ago; today a probe fails
     assert judged(running(3600)).look_again_at == at_second(60)  # the node's clock is ahead
 
 
@@ -108,7 +108,7 @@ CRASH = "CrashLoopBackOff"
     ],
     ids=["out of memory", "just out of memory", "ends again and again", "ends once"],
 )
-def test_terminated_container_is_a_problem_with_the_reason_of_its_termination(
+def test_terminated_container_problem_depends_on_exit_reason_and_restarts(
     state: dict[str, Any], last: dict[str, Any], restarts: int, expected: tuple[str, str] | None
 ):
     assert problem(pod(container(state, lastState=last, restartCount=restarts))) == expected
@@ -123,7 +123,7 @@ def test_terminated_container_is_a_problem_with_the_reason_of_its_termination(
         ("ErrImageNeverPull", 'Container image "x" is not present with pull policy of Never', None),
     ],
 )
-def test_container_that_cannot_start_has_the_same_message_in_each_waiting_state(
+def test_waiting_container_problem_has_the_reason_and_message_of_the_start_error(
     reason: str, message: str, shown: tuple[str, str] | None
 ):
     found = pod(container({"waiting": {"reason": reason, "message": message}}), phase="Pending")
@@ -131,7 +131,7 @@ def test_container_that_cannot_start_has_the_same_message_in_each_waiting_state(
     assert problem(found) == (why, f"container memcached: {text}")
 
 
-def test_failed_init_container_is_named_but_not_a_completed_init_container():
+def test_failed_init_container_is_a_problem_but_a_completed_init_container_is_not():
     waits = container({"waiting": {"reason": "PodInitializing"}})
     failing = container(BACK_OFF, name="copy", lastState=terminated(2, "Error", "no such file"))
     found = pod(waits, phase="Pending", initContainerStatuses=[failing])
@@ -156,7 +156,7 @@ def test_unschedulable_pod_is_a_problem_after_ten_seconds():
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
-def test_ordinary_pod_start_is_stuck_but_no_problem_after_ten_seconds(reason: str):
+def test_starting_pod_is_stuck_but_no_problem_after_ten_seconds(reason: str):
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(-9)}
     found = pod(container({"waiting": {"reason": reason}}), phase="Pending", conditions=[scheduled])
     health = judged(found)
@@ -164,7 +164,7 @@ def test_ordinary_pod_start_is_stuck_but_no_problem_after_ten_seconds(reason: st
     assert judged(found, at_second(1)).is_stuck
 
 
-def test_pod_without_a_scheduling_condition_is_checked_again_later():
+def test_pod_without_a_scheduling_condition_is_checked_again_after_ten_seconds():
     health = judged(pod(phase="Pending", conditions=[]))
     assert (health.problem, health.is_stuck) == (None, False)
     assert health.look_again_at == at_second(10)
@@ -181,7 +181,7 @@ def test_failed_pod_problem_has_the_reason_of_the_pod_status_and_no_exit_code(re
     assert not health.is_active
 
 
-def test_terminating_or_completed_pod_is_neither_a_replica_nor_a_problem():
+def test_terminating_or_completed_pod_is_inactive_and_no_problem():
     going = pod(container(terminated(137, "Error")), metadata={"deletionTimestamp": at(0)})
     done = pod(container(terminated(0, "Completed")), phase="Succeeded")
     for found in (going, done):
@@ -201,7 +201,7 @@ def test_terminating_or_completed_pod_is_neither_a_replica_nor_a_problem():
     ],
     ids=["last line", "escapes", "control characters", "long", "blank", "empty"],
 )
-def test_quoted_log_line_is_one_short_printable_line(said: str, line: str):
+def test_quoted_log_line_is_the_last_line_shortened_without_control_characters(said: str, line: str):
     assert one_line(said) == line
 
 
@@ -220,7 +220,7 @@ def evicted(name: str, since: float) -> PodHealth:
     return judged(pod(name=name, phase="Failed", reason="Evicted", message="so", conditions=[condition]))
 
 
-def test_pod_problem_counts_the_pods_and_names_the_first_pod_of_the_worst_reason():
+def test_problem_of_pods_names_the_first_pod_with_the_worst_reason():
     pods = [crashing("web-c"), ready("web-a"), crashing("web-b")]
     why = f"2 of 3 pods: web-b: container memcached ended with exit code 71: {MEMORY}"
     wanted = ("CrashLoopBackOff", why)
@@ -234,7 +234,7 @@ def test_pod_problem_counts_the_pods_and_names_the_first_pod_of_the_worst_reason
     assert message.endswith("; 2 pods: Unschedulable")
 
 
-def test_pod_problem_length_is_limited_for_any_pod_messages():
+def test_problem_of_pods_message_is_limited_when_pod_messages_are_long():
     pods = [judged(pod(phase="Failed", reason=f"R{n}" + "r" * 500, message="x" * 9000)) for n in range(50)]
     found = problem_of_pods(pods, missing=True)
     assert found is not None
@@ -250,9 +250,9 @@ def test_pod_problem_length_is_limited_for_any_pod_messages():
         ([ready("a"), evicted("b", -300), ready("c", -200)], True, False),
         ([evicted("b", -300)], True, True),
     ],
-    ids=["missing", "enough", "replaced", "alone"],
+    ids=["replica missing", "enough replicas", "replaced", "only pod"],
 )
-def test_evicted_pod_is_a_problem_until_another_pod_is_ready(
+def test_evicted_pod_is_a_problem_until_a_replacement_pod_is_ready(
     pods: list[PodHealth], missing: bool, told: bool
 ):
     found = problem_of_pods(pods, missing=missing)
@@ -263,7 +263,7 @@ def event(reason: str, message: str, *, at: str, kind: str = "Warning") -> dict[
     return {"type": kind, "reason": reason, "message": message, "lastTimestamp": at}
 
 
-def test_pod_warning_is_the_last_mount_or_start_warning_event():
+def test_warning_of_returns_the_latest_warning_event_except_scheduling_failures():
     mount = 'MountVolume.SetUp failed for volume "data" : configmap "x" not found'
     events = [
         event("FailedMount", "an earlier one", at=at(-20)),
@@ -280,7 +280,7 @@ ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_malformed_pod_status_is_treated_as_absent(odd: Any):
+def test_pod_health_raises_no_error_for_a_malformed_pod_status(odd: Any):
     states = [
         {"state": odd},
         {"state": {"waiting": odd}},

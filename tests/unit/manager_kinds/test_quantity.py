@@ -45,6 +45,6 @@ def test_parse_quantity_refuses_text_that_is_not_a_quantity(text: str):
 
 
 @given(st.integers(0, 2**63))
-def test_parse_quantity_returns_equal_amounts_for_equal_values_in_other_units(amount: int):
+def test_parse_quantity_returns_equal_amounts_for_equal_values_in_different_units(amount: int):
     assert parse_quantity(f"{amount}Gi") == parse_quantity(f"{amount * 1024}Mi")
     assert parse_quantity(f"{amount}Gi") < parse_quantity(f"{amount}.000000001Gi")

@@ -1,4 +1,4 @@
-"""A command line, and a new project, as `init` writes it."""
+"""Fixtures: the command line, and a new project that `init` creates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["command", "garbage_collector_as_it_was", "no_settings_in_the_environ
 
 @pytest.fixture(scope="session")
 def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a project with `init`; tests must not change it."""
+    """Return the folder of a project that `init` created; tests must not change it."""
     folder = tmp_path_factory.mktemp("scaffold") / "shop"
     argv = ("init", str(folder), "--domain=acme.test")
     assert main(argv, (), name="operator-manager", version="1") == 0
@@ -24,7 +24,7 @@ def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Copy the project, and enter the copy."""
+    """Return a copy of the new project, which becomes the current folder."""
     folder = tmp_path / "shop"
     shutil.copytree(new_project, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(folder)

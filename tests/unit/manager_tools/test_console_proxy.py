@@ -1,4 +1,4 @@
-"""Proxy of a cluster's console for a browser without a token."""
+"""Local proxy that adds a token to the requests of a browser to the console of a manager."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def always(token: str) -> Callable[[str | None], object]:
 
 @asynccontextmanager
 async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[Site, dict[str, str]]]:
-    """Serve the proxy; yield it with the headers of a browser that has opened the address with the key."""
+    """Serve the proxy; yield it with the headers of a browser that opened the URL with the one-time key."""
     site = await serve_pages(proxy.pages(), proxy.pages())
     async with opened(site, proxy) as mine:
         yield site, mine
@@ -44,7 +44,7 @@ async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[
 
 @asynccontextmanager
 async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
-    """Open the address with the key; yield the browser's headers."""
+    """Open the URL with the one-time key; yield the headers that a browser sends afterwards."""
     address = URL(proxy.address(f"{site.address}"))
     host = f"{address.host}:{site.address.port}"
     assert host.endswith(f".localhost:{site.address.port}")
@@ -66,14 +66,14 @@ async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
 async def proxied(
     serve_pages: ServePages, asks: Callable[..., object]
 ) -> AsyncIterator[tuple[World, Site, dict[str, str]]]:
-    """Run a manager with a console behind the proxy."""
+    """Run a manager with a console behind the proxy; yield the world, the proxy and the browser's headers."""
     async with lonely() as world:
         manager = await serve_pages(console_of(world, access_by(api_server())).routes())
         async with visited(serve_pages, Proxy(URL(f"http://{manager.address}"), asks)) as (site, mine):
             yield world, site, mine
 
 
-async def test_console_proxy_gives_the_browser_the_rights_of_the_token(serve_pages: ServePages):
+async def test_console_proxy_pauses_and_resumes_an_object_with_an_authorized_token(serve_pages: ServePages):
     async with proxied(serve_pages, always("ann")) as (world, site, mine):
         status, text = await get(site, PATH, **mine)
         assert status == 200
@@ -105,7 +105,7 @@ async def test_console_proxy_answers_403_when_the_token_lacks_the_right(serve_pa
         ({"Cookie": "{Cookie}", "Host": "{Host}0"}, 421),
     ],
 )
-async def test_console_proxy_refuses_foreign_cookies_hosts_and_origins(
+async def test_console_proxy_refuses_unknown_cookies_hosts_and_origins(
     serve_pages: ServePages, headers: dict[str, str], expected: int
 ):
     async with proxied(serve_pages, always("ann")) as (world, site, mine):
@@ -121,7 +121,7 @@ async def test_console_proxy_refuses_foreign_cookies_hosts_and_origins(
         assert "Paused" not in await world.events(foo)
 
 
-async def test_console_proxy_replaces_an_expired_token(serve_pages: ServePages):
+async def test_console_proxy_requests_a_new_token_when_the_manager_rejects_a_token(serve_pages: ServePages):
     asked: list[str | None] = []
 
     async def ask(rejected: str | None) -> str:
@@ -137,7 +137,7 @@ NAME = "operator-manager-webhook-service.zoo.svc"
 
 
 @pytest.mark.parametrize("wrong", ["", "another's name", "another's authority"])
-async def test_console_proxy_sends_the_token_only_to_a_server_with_the_certificate_of_the_manager(wrong: str):
+async def test_console_proxy_sends_the_token_only_when_the_server_certificate_is_trusted(wrong: str):
     ours, others = (new_authority("test", now(), timedelta(days=1)) for _ in range(2))
     authority, name = others if wrong == "another's authority" else ours, "evil" if "name" in wrong else NAME
     pair = authority.issue((name,), now(), timedelta(days=1))
@@ -166,7 +166,7 @@ async def test_console_proxy_sends_the_token_only_to_a_server_with_the_certifica
         assert (status, text, asked) == (200, "hello", ["Bearer ann"])
 
 
-async def test_console_proxy_reports_a_manager_that_does_not_answer(serve_pages: ServePages):
+async def test_console_proxy_answers_502_when_the_manager_does_not_answer(serve_pages: ServePages):
     proxy = Proxy(URL("http://127.0.0.1:1"), always("ann"))
     async with visited(serve_pages, proxy) as (site, mine):
         status, text = await get(site, "/", **mine)

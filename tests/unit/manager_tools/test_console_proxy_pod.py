@@ -1,4 +1,4 @@
-"""The pod, the certificate and the token of the command `console`."""
+"""Choice of the pod, the trusted certificate and the token by the command `console`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def there(wire: ScriptedWire, holder: str | None, *pods: dict[str, Any]) -> None
         ("evil_1", "manager-a", "manager-a"),
     ],
 )
-async def test_installed_pod_is_the_leader_or_another_pod_of_the_manager(
+async def test_installed_pod_returns_the_requested_pod_the_leader_or_any_manager_pod(
     wire: ScriptedWire, transport: Transport, holder: str | None, wanted: str | None, expected: str
 ):
     there(wire, holder, *THERE)
@@ -73,7 +73,7 @@ async def test_installed_pod_is_the_leader_or_another_pod_of_the_manager(
 @pytest.mark.parametrize(
     "holder", ["evil_1", "evil-too_1", "ended_1", "going_1", "elsewhere_1", "../x_1", "\x1b[2J\nevil_1"]
 )
-async def test_installed_pod_rejects_a_lease_holder_that_is_no_pod_of_the_manager(
+async def test_installed_pod_refuses_a_lease_holder_that_is_no_manager_pod(
     wire: ScriptedWire, transport: Transport, holder: str
 ):
     there(wire, holder, *THERE)
@@ -84,7 +84,7 @@ async def test_installed_pod_rejects_a_lease_holder_that_is_no_pod_of_the_manage
         assert str(error.value).isprintable()
 
 
-async def test_installed_pod_raises_when_the_namespace_has_no_manager_or_is_forbidden(
+async def test_installed_pod_raises_when_no_manager_is_found_or_access_is_forbidden(
     wire: ScriptedWire, transport: Transport
 ):
     there(wire, "evil_1", THERE[0])
@@ -103,7 +103,7 @@ def configuration(namespace: str, bundle: bytes) -> Reply:
     return Reply.json({"webhooks": [{"clientConfig": each} for each in clients]})
 
 
-async def test_installed_trust_is_the_service_name_and_ca_bundle_of_the_webhooks(
+async def test_installed_trust_returns_the_webhook_service_name_and_its_ca_bundle(
     wire: ScriptedWire, transport: Transport
 ):
     wire.on("GET", VALIDATING, Reply.status(404, "NotFound"))
@@ -152,7 +152,7 @@ async def test_account_token_has_only_the_console_audience(wire: ScriptedWire, t
         ),
     ],
 )
-async def test_account_token_error_is_reported_when_the_token_request_fails(
+async def test_account_token_raises_when_the_token_request_fails_or_is_malformed(
     wire: ScriptedWire, transport: Transport, answer: Reply, error: type[Exception], told: str
 ):
     wire.on("POST", TOKEN, answer)

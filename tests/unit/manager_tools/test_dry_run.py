@@ -1,4 +1,4 @@
-"""A plan shows each write, and stores nothing."""
+"""Dry runs of reconciles: a plan shows each write, and stores nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Do = Callable[[Any, Context], Any]
 
 
 class Cluster:
-    """A control plane with a Greeting, and a manager that plans."""
+    """Control plane with a Greeting, and a manager whose writes are dry runs."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.client = cluster.client
@@ -48,18 +48,18 @@ class Cluster:
         self.manager.leadership.ended(OUTSIDE)
 
     def client_named(self, field_manager: str) -> Client:
-        """Return a client whose writes are stored."""
+        """Return a client of this field manager whose writes are stored."""
         made = connected(self.wire)
         return Client(made.transport, RestMapper(made.transport), made.cache, field_manager=field_manager)
 
     async def plan(self, do: Do, **members: Any) -> Planned:
-        """Plan the reconcile of an operator."""
+        """Plan the reconcile of an operator that calls `do`; `members` are attributes of its class."""
         async with self.controller(do, **members) as controller:
             return await plan_object(controller, KEY, self.transport)
 
     @asynccontextmanager
     async def controller(self, do: Do, **members: Any) -> AsyncIterator[Controller]:
-        """Make a controller with this reconcile, and check that the cluster stays as before."""
+        """Yield a controller that calls `do`; check at the end that no stored object has changed."""
 
         class Planner(Operator[Greeting]):
             owns = (ConfigMap,)
@@ -87,9 +87,9 @@ class Cluster:
             f"{resource}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
             for resource in watched
             for each in self.client.list(resource, "default")
-            if each["metadata"]["name"] != "kube-root-ca.crt"  # which the cluster makes in its own time
+            if each["metadata"]["name"] != "kube-root-ca.crt"  # a controller creates it at any time
         }
-        for each in self.client.list("deployments.apps", "default"):  # which has a controller of its own
+        for each in self.client.list("deployments.apps", "default"):  # a controller changes their status
             found[each["metadata"]["name"]] = str(each["metadata"]["generation"])
         return found
 
@@ -125,7 +125,7 @@ LABELS = {"app": "web"}
 
 
 def deployment(container: dict[str, Any], **annotations: str) -> Deployment:
-    """Return a Deployment named `web` without replicas."""
+    """Return a paused Deployment `web` with zero replicas."""
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": [container]}}
     spec = {"replicas": 0, "paused": True, "selector": {"matchLabels": LABELS}, "template": template}
     metadata = ObjectMeta(name="web", namespace="default", labels=LABELS, annotations=annotations)
@@ -133,7 +133,7 @@ def deployment(container: dict[str, Any], **annotations: str) -> Deployment:
 
 
 def changed(planned: Planned) -> list[str]:
-    """Return the changed lines of the first change in alphabetical order."""
+    """Return the changed lines in the diff of the first changed object, sorted."""
     assert planned.ends == ""
     return sorted(line.strip("+- ") for line in list(unified(planned.changes[0]))[2:] if line[0] in "+-")
 
@@ -142,7 +142,7 @@ def shown(planned: Planned) -> str:
     return "\n".join(line for each in planned.changes for line in unified(each))
 
 
-async def test_plan_makes_a_created_child_visible_to_the_rest_of_the_reconcile():
+async def test_plan_lets_the_reconcile_read_a_child_that_it_has_created():
     seen = []
 
     async def create(greeting: Greeting, ctx: Context) -> None:
@@ -164,14 +164,14 @@ async def test_plan_makes_a_created_child_visible_to_the_rest_of_the_reconcile()
     text = "\n".join(unified(made))
     assert "+++ planned/v1.ConfigMap.default.one" in text
     assert "+  key: second" in text
-    assert "uid: " in text  # of its owner
+    assert "uid: " in text  # in the owner reference
     assert "\n+  uid: " not in text
     assert own.after is not None
     assert own.after["status"]["size"] == 7
     assert "+    reason: Done" in "\n".join(unified(own))
 
 
-async def test_plan_accumulates_several_writes_to_one_object():
+async def test_plan_combines_several_writes_to_one_object():
     async def write(greeting: Greeting, ctx: Context) -> None:
         greeting.metadata.annotations["one"] = "1"
         await ctx.patch()
@@ -190,7 +190,7 @@ async def test_plan_accumulates_several_writes_to_one_object():
 
 
 @pytest.mark.parametrize("by", ["created", "applied", "a former manager"])
-async def test_plan_shows_removed_fields_but_not_fields_that_only_lose_their_manager(by: str):
+async def test_plan_shows_removed_fields_but_no_change_of_field_managers(by: str):
     before = {"name": "a", "image": "b", "env": [{"name": "X", "value": "1"}], "workingDir": "/"}
 
     async def apply(greeting: Greeting, ctx: Context) -> None:
@@ -209,7 +209,7 @@ async def test_plan_shows_removed_fields_but_not_fields_that_only_lose_their_man
     assert changed(planned) == sorted([*gone, *counted, "image: b", "image: c"])
 
 
-async def test_plan_shows_the_removal_of_conflicting_items_of_other_clients():
+async def test_plan_shows_that_apply_replaces_a_port_changed_by_another_client():
     container = {"name": "a", "image": "a", "ports": [{"name": "web", "containerPort": 80}]}
 
     async def apply(greeting: Greeting, ctx: Context) -> None:
@@ -228,7 +228,7 @@ async def test_plan_shows_the_removal_of_conflicting_items_of_other_clients():
     assert stored.metadata.generation == 2
 
 
-async def test_plan_hides_deleted_objects_from_the_rest_of_the_reconcile():
+async def test_plan_hides_an_object_from_the_reconcile_that_has_deleted_it():
     async def delete(greeting: Greeting, ctx: Context) -> None:
         found = await ctx.find(ConfigMap, "old")
         assert found is not None
@@ -246,7 +246,7 @@ async def test_plan_hides_deleted_objects_from_the_rest_of_the_reconcile():
     assert "-  a: b" in shown(planned)
 
 
-async def test_plan_masks_secret_values():
+async def test_plan_masks_the_values_of_secrets():
     async def write(greeting: Greeting, ctx: Context) -> None:
         secret = await ctx.client.uncached.get(Secret, ObjectKey("default", "known"))
         secret.data["changed"] = "bmV3"
@@ -263,7 +263,7 @@ async def test_plan_masks_secret_values():
     assert "+  password: '***'" in text
 
 
-async def test_plan_ends_before_the_external_call_when_the_reconcile_enters_ctx_permit():
+async def test_plan_ends_when_the_reconcile_enters_ctx_permit_for_an_external_call():
     called = []
 
     async def call(greeting: Greeting, ctx: Context) -> None:
@@ -290,7 +290,7 @@ async def test_plan_of_a_failed_reconcile_shows_the_changes_before_the_failure()
     assert len(planned.changes) == 1
 
 
-async def test_plan_ends_before_a_command_in_a_pod():
+async def test_plan_ends_when_the_reconcile_would_run_a_command_in_a_pod():
     called = []
 
     async def run(greeting: Greeting, ctx: Context) -> None:
@@ -303,7 +303,7 @@ async def test_plan_ends_before_a_command_in_a_pod():
     assert planned.other == ["CONNECT /api/v1/namespaces/default/pods/web/exec"]
 
 
-async def test_plan_makes_dry_runs_of_kubernetes_asyncio_writes():
+async def test_plan_sends_writes_of_the_kubernetes_asyncio_client_as_dry_runs():
     models = pytest.importorskip("kubernetes_asyncio").client
 
     async def write(greeting: Greeting, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""Test helpers of `manager_tools.testing`."""
+"""Helpers for tests of operators in `manager_tools.testing`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from manager_tools.simulation.loop import EPOCH, NotVirtual
 from manager_tools.testing import VirtualClock, operated
 
 
-async def test_world_until_error_shows_the_last_object_without_managed_fields():
+async def test_world_until_error_shows_the_object_without_its_managed_fields():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         with pytest.raises(AssertionError, match="not so after 0 s; at last:") as waited:
@@ -50,7 +50,7 @@ async def test_world_until_checks_the_object_after_each_write_and_as_time_passes
 
 
 class CopyOperator(Operator[Greeting]):
-    """Keeps a ConfigMap for each greeting."""
+    """Operator that owns a ConfigMap for each greeting."""
 
     name = "copy"
     owns = (ConfigMap,)
@@ -61,7 +61,7 @@ class CopyOperator(Operator[Greeting]):
 
 
 @pytest.mark.virtual_time
-async def test_operated_manager_watches_and_has_rights_only_in_the_given_namespaces():
+async def test_operated_manager_can_watch_and_read_only_the_given_namespaces():
     async with operated(CopyOperator, namespaces=["team-a", "default"]) as world:
         spec = GreetingSpec(size=7)
         for namespace in ("default", "other", ""):
@@ -80,7 +80,7 @@ async def test_operated_manager_watches_and_has_rights_only_in_the_given_namespa
 START = datetime(2026, 3, 1, 8, 55, tzinfo=UTC)
 
 
-async def test_operated_restores_the_clock_of_the_event_loop():
+async def test_operated_restores_the_real_clock_of_the_event_loop_at_its_end():
     loop = asyncio.get_running_loop()
     kind, before, real = type(loop), loop.time(), time.monotonic()
     timer = loop.call_later(7_200, print, "it is not due")
@@ -95,7 +95,7 @@ async def test_operated_restores_the_clock_of_the_event_loop():
     await asyncio.to_thread(time.sleep, 0.01)
     assert time.monotonic() - began >= 0.02
     assert abs(clock.now().timestamp() - time.time()) < 5
-    async with operated(kinds=(Greeting,), clock=VirtualClock()) as world:  # and again
+    async with operated(kinds=(Greeting,), clock=VirtualClock()) as world:  # a second clock starts anew
         tick = await world.create(Greeting(metadata=ObjectMeta(name="a")))
         assert tick.metadata.creation_timestamp == datetime.fromtimestamp(EPOCH, UTC)
 
@@ -113,7 +113,7 @@ async def test_operated_deletes_finished_jobs_after_their_ttl_on_a_virtual_clock
         assert virtual.now() - START < timedelta(minutes=40)
 
 
-def test_operated_with_a_clock_refuses_an_event_loop_of_another_library():
+def test_operated_with_a_virtual_clock_refuses_a_uvloop_event_loop():
     async def main() -> None:
         async with operated(clock=VirtualClock()):
             pass
@@ -122,9 +122,9 @@ def test_operated_with_a_clock_refuses_an_event_loop_of_another_library():
         uvloop.run(main())
 
 
-async def test_virtual_clock_refuses_earlier_times_times_without_a_zone_and_use_without_a_world():
+async def test_virtual_clock_refuses_past_times_missing_time_zones_and_use_outside_operated():
     with pytest.raises(ValueError, match="VirtualClock needs a start with a time zone"):
-        VirtualClock(datetime(2026, 3, 1))  # noqa: DTZ001 -- that is the question
+        VirtualClock(datetime(2026, 3, 1))  # noqa: DTZ001 -- tested here
     with pytest.raises(RuntimeError, match="within `async with operated"):
         await VirtualClock().advance(hours=1)
     virtual = VirtualClock(START)
@@ -134,4 +134,4 @@ async def test_virtual_clock_refuses_earlier_times_times_without_a_zone_and_use_
         with pytest.raises(ValueError, match="does not go back, by 3600 s"):
             await virtual.advance(hours=-1)
         with pytest.raises(ValueError, match="needs a moment with a time zone"):
-            await virtual.advance_to(datetime(2027, 3, 1))  # noqa: DTZ001 -- that is the question
+            await virtual.advance_to(datetime(2027, 3, 1))  # noqa: DTZ001 -- tested here

@@ -1,4 +1,4 @@
-"""The bundle has what config/ has; tests/integration/test_foreign_kinds.py checks it by OLM's own rules."""
+"""OLM bundle compared with config/; tests/integration/test_foreign_kinds.py checks it by OLM's rules."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ CSV = "operator-manager.clusterserviceversion.yaml"
 IMAGE = "local.test:5000/om:v2"
 
 
-def test_bundle_has_the_deployment_webhooks_crds_and_rights_of_the_manifests(tmp_path: Path):
+def test_olm_bundle_has_the_deployment_webhooks_crds_and_rights_of_the_manifests(tmp_path: Path):
     tool("kubectl")
     assert main(["bundle", f"--image={IMAGE}", str(tmp_path)]) == 0
     files = (tmp_path / "bundle" / "manifests").iterdir()
     found = {path.name: yaml.safe_load(path.read_text()) for path in files}
     spec = found.pop(CSV)["spec"]
-
     (deployment,) = spec["install"]["spec"]["deployments"]
     wanted = the("Deployment", MANAGER)
     assert (deployment["name"], container_of(deployment)["image"]) == (MANAGER, IMAGE)
     certificate = "--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs"
     assert flags_of(deployment) == [*flags_of(wanted), certificate]
     assert pod_of(deployment)["securityContext"] == pod_of(wanted)["securityContext"]
-
     webhooks = {webhook["name"]: webhook for each in manifests() for webhook in each.get("webhooks", ())}
     admission = {each["generateName"]: each for each in spec["webhookdefinitions"]}
     conversion = next(each for each in admission.values() if each["type"] == "ConversionWebhook")
@@ -35,7 +33,6 @@ def test_bundle_has_the_deployment_webhooks_crds_and_rights_of_the_manifests(tmp
     for name, webhook in webhooks.items():
         assert admission[name]["webhookPath"] == webhook["clientConfig"]["service"]["path"]
         assert admission[name]["rules"] == webhook["rules"]
-
     crds = [each for each in found.values() if each["kind"] == "CustomResourceDefinition"]
     owned = {(each["name"], each["version"]) for each in spec["customresourcedefinitions"]["owned"]}
     assert owned == {
@@ -43,7 +40,6 @@ def test_bundle_has_the_deployment_webhooks_crds_and_rights_of_the_manifests(tmp
     }
     converted = {each["metadata"]["name"] for each in crds if "conversion" in each["spec"]}
     assert set(conversion["conversionCRDs"]) == converted
-
     further = {"clusterPermissions": the("ClusterRole", "owner-references-role", "owner-references")["rules"]}
     for field, kind in (("clusterPermissions", "ClusterRoleBinding"), ("permissions", "RoleBinding")):
         (granted,) = spec["install"]["spec"][field]

@@ -35,7 +35,7 @@ def test_release_manifests_have_the_requested_images_and_namespaces(capsys: pyte
     assert printed(capsys, *images, "--namespaces=a,b") == list(limited_to(("a", "b"), made))
 
 
-def test_release_manifests_for_deletion_are_split_and_end_with_the_namespace(
+def test_release_manifests_for_deletion_are_in_reverse_order_without_webhooks_and_crds(
     capsys: pytest.CaptureFixture[str],
 ):
     webhooks, definitions, policies, rest = (
@@ -51,7 +51,7 @@ def test_release_manifests_for_deletion_are_split_and_end_with_the_namespace(
     assert rest[-1]["kind"] == "Namespace"
 
 
-def test_release_manifests_refuse_namespaces_for_an_overlay_with_namespaces(
+def test_release_manifests_refuse_the_namespaces_flag_when_the_overlay_sets_namespaces(
     capsys: pytest.CaptureFixture[str],
 ):
     assert main(["manifests", "--namespaces=a", "namespaced"]) == 1

@@ -15,7 +15,7 @@ PAGE = Path("docs/configuration.md")
 EMPTY = f"# Title\n\n{BEGIN}\n{END}\n\nMore.\n"
 
 
-def test_settings_table_row_has_flag_default_variable_and_description():
+def test_settings_table_row_has_the_flag_default_environment_variable_and_description():
     text = with_tables(EMPTY, OPERATORS, PROGRAM)
     assert (
         "| `--namespaces NAME,...` | all | `OPERATOR_MANAGER_NAMESPACES`, `WATCH_NAMESPACE` | "
@@ -25,7 +25,7 @@ def test_settings_table_row_has_flag_default_variable_and_description():
     assert "| `--petstore-address HOST:PORT` | `localhost:6742` | `PETSTORE_ADDRESS` | address" in text
 
 
-def test_example_configuration_on_the_page_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_configuration_page_example_loads_with_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (example,) = (block.text for block in Page(PAGE).blocks() if block.language == "yaml")
     file = tmp_path / "manager.yaml"
     file.write_text(example)

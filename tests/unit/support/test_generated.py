@@ -1,4 +1,4 @@
-"""Generated files of devcluster are those of the real server, and its code agrees with them."""
+"""Generated files of devcluster, compared with a real API server and with the code of devcluster."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_devcluster_version_equals_the_recorded_kubernetes_version():
         (networking.DIRECTIONS, "networking.v1.NetworkPolicySpec.policyTypes"),
     ],
 )
-def test_reordered_constants_have_the_values_of_the_generated_table(constant: tuple[str, ...], field: str):
+def test_devcluster_constant_equals_the_allowed_values_of_its_field(constant: tuple[str, ...], field: str):
     assert sorted(constant) == list(choices(field))
 
 
 @pytest.mark.long
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.skipif(shutil.which("go") is None, reason="go is not on the PATH")
-def test_generated_files_match_the_real_server(tmp_path: Path):
+def test_generated_devcluster_files_equal_files_generated_from_a_real_server(tmp_path: Path):
     with EnvtestControlPlane(tmp_path, parts=("etcd", "apiserver", "controllers")) as plane:
         for path, text in renewed(plane, KUBERNETES).items():
             before, after = path.read_text().splitlines(), text.splitlines()

@@ -1,4 +1,4 @@
-"""Mutation tests: the tests decide whether a mutant survives."""
+"""`python -m tests.mutants` on a small package."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMIT = "planted/code.py (module) constant 0: 3 -> 4"
 BELOW = "planted/code.py is_below comparison 0: < -> <="
 
 
-def test_mutants_survive_unless_a_test_detects_them(tmp_path: Path):
+def test_mutation_run_reports_survived_only_for_mutants_that_pass_all_tests(tmp_path: Path):
     for name, text in {
         "planted/__init__.py": "",
         "planted/code.py": CODE,

@@ -1,4 +1,4 @@
-"""The page under docs/benchmarks/, and the quotes of other documents, follow from results alone."""
+"""The page docs/benchmarks/README.md and the quotes in other documents, generated from results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUN = made_run(*PEERS, left_out={"kube-rs": "cargo is not on the PATH"})
 
 
 def whole() -> Results:
-    """Return results with every figure of every part."""
+    """Return results that contain every figure of every part of the suite."""
     parts = []
     for part in PARTS.values():
         figures = [group.of(figure) for group in part.groups for figure in part.figures]
@@ -24,7 +24,7 @@ def whole() -> Results:
     return with_parts(*parts)
 
 
-def test_report_page_contains_every_part_version_and_verdict():
+def test_benchmark_page_shows_every_section_all_versions_and_missed_targets():
     text, printed = page(whole()), shown(whole())
     for part in PARTS.values():
         assert f"\n## {part.title}\n" in text
@@ -36,7 +36,7 @@ def test_report_page_contains_every_part_version_and_verdict():
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
 
 
-def test_worse_figures_quote_lists_only_worse_figures_with_their_ratio():
+def test_worse_figures_table_lists_only_figures_that_another_program_beats():
     figures = {
         "operator_manager": {"rate": [100.0], "cpu_ms": [3.0], "server_cpu_ms": [1.0], "events": [9.0]},
         "controller_runtime": {"rate": [150.0], "cpu_ms": [2.0], "server_cpu_ms": [2.0], "events": [0.0]},

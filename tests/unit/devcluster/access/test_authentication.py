@@ -24,7 +24,7 @@ BOUND = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}, "ex
 
 
 class World:
-    """A service account with a pod, and their tokens."""
+    """Store with a service account and its pod, and an authenticator for their tokens."""
 
     def __init__(self) -> None:
         self.time = 1_800_000_000.0
@@ -70,9 +70,9 @@ def test_authenticator_refuses_a_token_that_the_server_has_not_issued(world: Wor
         lambda world: world.store.delete(Key("", "serviceaccounts", "a", "robot")),
         lambda world: world.store.delete(Key("", "pods", "a", "p")),
     ],
-    ids=["time", "account", "pod"],
+    ids=["expired", "account deleted", "pod deleted"],
 )
-def test_authenticator_refuses_a_pod_token_when_it_expires_or_its_account_or_pod_is_deleted(
+def test_authenticator_refuses_a_pod_token_after_expiry_or_deletion_of_account_or_pod(
     world: World, end: Callable[[World], object]
 ):
     token = world.token(**BOUND)

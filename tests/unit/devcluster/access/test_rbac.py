@@ -8,8 +8,7 @@ GROUP = "rbac.authorization.k8s.io"
 BOB = User("bob", ("system:authenticated", "team"))
 
 
-def test_rbac_role_change_takes_effect_at_once():
-    """The conversations with the real server wait for it, and so would not see a delay here."""
+def test_rbac_authorizer_applies_role_and_binding_changes_without_delay():
     store = Store()
     authorizer = RbacAuthorizer(store)
     wanted = Attributes(verb="get", resource="pods", namespace="a")

@@ -27,12 +27,12 @@ REVIEW = {"apiVersion": "v1", "kind": "Review", "request": {"uid": "u"}}
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[WebhookServer]:
-    """Run a webhook server. Request it before `client`: it waits until the client's event loop has ended."""
+    """Run a webhook server; tests must request it before `client`, so that the client closes first."""
     with WebhookServer(tmp_path) as running:
         yield running
 
 
-async def test_webhook_client_refuses_an_answer_above_its_size_limit(
+async def test_webhook_client_refuses_a_response_above_its_size_limit(
     served: WebhookServer, client: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("devcluster.admission.client._ANSWER_LIMIT", 1000)
@@ -41,19 +41,19 @@ async def test_webhook_client_refuses_an_answer_above_its_size_limit(
         await client.call(served.client_config("x"), REVIEW, 5)
 
 
-async def test_webhook_client_reuses_connections(served: WebhookServer, client: WebhookClient):
+async def test_webhook_client_uses_one_connection_for_all_calls(served: WebhookServer, client: WebhookClient):
     for _ in range(5):
         await client.call(served.client_config("x"), REVIEW, 5)
     assert len(served.callers["x"]) == 1
 
 
-def come_again(served: WebhookServer) -> None:
-    """Close all kept-alive connections."""
+def close_connections(served: WebhookServer) -> None:
+    """Close all idle connections of the server, so that clients connect again."""
     with served.down():
         pass
 
 
-async def test_webhook_client_trusts_only_the_authorities_of_the_ca_bundle(
+async def test_webhook_client_trusts_only_certificate_authorities_in_the_ca_bundle(
     served: WebhookServer, client: WebhookClient
 ):
     now, following = served.authority, Authority("the next")
@@ -64,15 +64,15 @@ async def test_webhook_client_trusts_only_the_authorities_of_the_ca_bundle(
 
     await call(now, following)
     await asyncio.to_thread(served.renew, following)
-    await call(now, following)  # on the connection that was kept
-    await asyncio.to_thread(come_again, served)
+    await call(now, following)  # on the same connection
+    await asyncio.to_thread(close_connections, served)
     await call(now, following)
     await call(following)
     with pytest.raises(WebhookFailed, match="certificate signed by unknown authority"):
         await call(now)
 
 
-async def test_webhook_client_trusts_an_authority_without_key_identifiers(
+async def test_webhook_client_trusts_a_ca_certificate_without_key_identifiers(
     served: WebhookServer, client: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ):
     identifiers = (x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier)
@@ -84,6 +84,6 @@ async def test_webhook_client_trusts_an_authority_without_key_identifiers(
     monkeypatch.setattr(x509.CertificateBuilder, "add_extension", add_others)
     plain = Authority("plain")
     await asyncio.to_thread(served.renew, plain)
-    await asyncio.to_thread(come_again, served)
+    await asyncio.to_thread(close_connections, served)
     bundle = base64.b64encode(plain.pem).decode()
     assert await client.call({**served.client_config("x"), "caBundle": bundle}, REVIEW, 5)

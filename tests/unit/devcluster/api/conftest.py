@@ -63,7 +63,7 @@ class Api:
 
 
 class Lines:
-    """The events of a watch, one by one."""
+    """Reader of the events of a watch."""
 
     def __init__(self, stream: AsyncIterator[bytes]) -> None:
         self._stream = stream

@@ -16,7 +16,7 @@ from tests.unit.devcluster.api.conftest import CONFIG_MAPS, Api, config_map
 
 
 class SlowDisk:
-    """Journal whose writes become durable only when the test allows it."""
+    """Journal whose writes become durable only when the test sets `written`."""
 
     version = 0
 
@@ -28,7 +28,7 @@ class SlowDisk:
         return iter(())
 
     def write(self, change: Change) -> None:
-        """Accept the change; it becomes durable later."""
+        """Accept the change, which becomes durable later."""
 
     async def durable(self, version: int) -> None:
         if self.failure is not None:
@@ -63,7 +63,7 @@ async def test_api_read_waits_until_earlier_writes_are_durable(api: Api, disk: S
 
 
 @pytest.mark.parametrize("version", ["", "&resourceVersion=1"])
-async def test_watch_delivers_only_durable_writes(api: Api, disk: SlowDisk, version: str):
+async def test_watch_delivers_a_write_only_when_it_is_durable(api: Api, disk: SlowDisk, version: str):
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(api.ask("POST", CONFIG_MAPS, config_map("a")))
         await asyncio.sleep(0)
@@ -77,7 +77,7 @@ async def test_watch_delivers_only_durable_writes(api: Api, disk: SlowDisk, vers
     await lines.aclose()
 
 
-async def test_api_read_succeeds_when_the_journal_fails(api: Api, disk: SlowDisk):
+async def test_api_read_succeeds_after_a_write_failed_in_the_journal(api: Api, disk: SlowDisk):
     disk.failure = JournalFailed("no space left")
     assert (await api.ask("POST", CONFIG_MAPS, config_map("a"))).status == 500
     assert (await api.ask("GET", f"{CONFIG_MAPS}/a")).status == 200

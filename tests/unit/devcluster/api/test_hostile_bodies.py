@@ -1,4 +1,4 @@
-"""Hostile values in any field: each kind of write answers a Status, without an internal error."""
+"""Writes with an odd value in any field: the server answers with a Status, not an internal error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ODD: list[Any] = [
     [[1]], ["x"], {"": {"": {}}},
 ]  # fmt: skip
 SAMPLE = 40
-"""Fields of each object; all of them take minutes."""
+"""Number of tested fields per object; all fields would take minutes."""
 
 
 def objects() -> dict[str, Any]:
@@ -43,7 +43,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def replaced(obj: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """Return a copy with this value at the path, or with no value there."""
+    """Return a copy of the object with this value at the path; the value REMOVED deletes the field."""
     copied = copy.deepcopy(obj)
     at = copied
     for step in path[:-1]:
@@ -62,7 +62,7 @@ def nested(path: tuple[Any, ...], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-async def test_write_methods_answer_damaged_bodies_without_an_internal_error(
+async def test_api_write_with_an_odd_field_value_causes_no_internal_error(
     api: Api, name: str, caplog: pytest.LogCaptureFixture
 ):
     resource = next(each for each in api.server.registry.all() if each.name == name)

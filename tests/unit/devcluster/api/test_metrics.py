@@ -13,7 +13,7 @@ async def scrape(api: Api) -> Samples:
     return Samples(answer.body.decode())
 
 
-async def test_metrics_of_requests_have_the_labels_of_the_real_server(api: Api):
+async def test_request_metrics_have_verb_scope_dry_run_and_code_labels(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=All", config_map("b"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=Some", config_map("b"))
@@ -49,7 +49,7 @@ async def test_metrics_of_requests_have_the_labels_of_the_real_server(api: Api):
     ]
 
 
-async def test_metrics_have_no_series_for_unknown_paths_and_methods(api: Api):
+async def test_request_metrics_have_no_series_for_unknown_paths_and_methods(api: Api):
     before = len((await scrape(api)).all)
     for path in ("/nothing", "/api/v1/nothings", f"{CONFIG_MAPS}/a/nothing", "/openapi"):
         await api.ask("GET", path)
@@ -57,7 +57,7 @@ async def test_metrics_have_no_series_for_unknown_paths_and_methods(api: Api):
     assert len((await scrape(api)).all) == before
 
 
-async def test_metrics_count_a_watch_when_it_ends(api: Api):
+async def test_request_metrics_count_a_watch_only_when_it_ends(api: Api):
     labels = {**OF_CONFIG_MAPS, "verb": "WATCH"}
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     one = await api.watch(f"{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Da")
@@ -76,7 +76,7 @@ async def test_metrics_count_a_watch_when_it_ends(api: Api):
     assert after.value("apiserver_request_total", scope="namespace", code="200", **labels) == 2
 
 
-async def test_metrics_measure_requests_and_count_stored_objects_and_deprecated_versions(api: Api):
+async def test_metrics_contain_durations_sizes_stored_objects_and_deprecated_versions(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     for _ in range(3):
         await api.ask("GET", f"{CONFIG_MAPS}/a")

@@ -1,4 +1,4 @@
-"""exec, attach and port-forward with aiohttp as the client: the data of each channel."""
+"""Sessions of exec, attach and port-forward with an aiohttp client: the data of each channel."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Person:
 
 
 async def everything(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
-    """Read the bytes of each channel, up to the end."""
+    """Return all bytes by channel number, when the server has closed the socket."""
     found: dict[int, bytes] = {}
     async with asyncio.timeout(10):
         async for message in socket:
@@ -62,7 +62,7 @@ async def person() -> AsyncIterator[Person]:
 
 
 @pytest.mark.parametrize("protocol", [V5, V4])
-async def test_exec_runs_the_script_and_reports_its_exit_code(person: Person, protocol: str):
+async def test_exec_calls_the_exec_handler_and_reports_its_exit_code(person: Person, protocol: str):
     seen: list[Process] = []
 
     async def run(process: Process) -> int:
@@ -97,7 +97,7 @@ async def test_exec_forwards_stdin_until_end_of_input(person: Person):
         assert (await everything(socket))[1] == b"one two"
 
 
-async def test_exec_without_a_script_reports_a_missing_program(person: Person):
+async def test_exec_without_a_handler_reports_a_missing_program(person: Person):
     async with person.opened(EXEC) as socket:
         status = orjson.loads((await everything(socket))[3])
     assert status["code"] == 500
@@ -105,7 +105,7 @@ async def test_exec_without_a_script_reports_a_missing_program(person: Person):
 
 
 @pytest.mark.parametrize(("code", "told"), [(None, None), ("7", "7"), ("x", "1")])
-async def test_exec_without_a_script_prints_the_text_of_the_annotation(
+async def test_exec_without_a_handler_prints_the_exec_annotation_of_the_pod(
     person: Person, code: str | None, told: str | None
 ):
     annotations = {"devcluster.local/exec": "PONG", "devcluster.local/exec-code": code}
@@ -120,7 +120,7 @@ async def test_exec_without_a_script_prints_the_text_of_the_annotation(
         assert status["details"]["causes"] == [{"reason": "ExitCode", "message": told}]
 
 
-async def test_exec_is_cancelled_when_the_client_disconnects(person: Person):
+async def test_exec_handler_is_cancelled_when_the_client_disconnects(person: Person):
     ended = asyncio.Event()
 
     async def run(_: Process) -> int:
@@ -136,7 +136,7 @@ async def test_exec_is_cancelled_when_the_client_disconnects(person: Person):
     await asyncio.wait_for(ended.wait(), 10)
 
 
-async def test_pod_attach_connects_to_the_main_process_of_the_container(person: Person):
+async def test_pod_attach_forwards_stdin_and_reports_success_for_any_exit_code(person: Person):
     seen: list[Process] = []
 
     async def run(process: Process) -> int:
@@ -149,11 +149,11 @@ async def test_pod_attach_connects_to_the_main_process_of_the_container(person: 
         await socket.send_bytes(b"\x00hello")
         found = await everything(socket)
     assert found[1] == b"hello"
-    assert orjson.loads(found[3])["status"] == "Success"  # a kubelet does not say how it ended
+    assert orjson.loads(found[3])["status"] == "Success"  # a kubelet does not report the exit code of attach
     assert seen[0].command == ()
 
 
-async def test_port_forward_reports_the_port_and_carries_bytes_both_ways(person: Person):
+async def test_port_forward_sends_the_port_number_and_forwards_bytes_both_ways(person: Person):
     async def shout(pod: dict[str, Any], port: int, session: Session) -> None:
         name = pod["metadata"]["name"]
         await session.write(b"%s %d %s" % (name.encode(), port, (await session.read()).upper()))
@@ -164,7 +164,7 @@ async def test_port_forward_reports_the_port_and_carries_bytes_both_ways(person:
         assert await everything(socket) == {0: b"\x90\x1fweb 8080 HELLO", 1: b"\x90\x1f"}
 
 
-async def test_port_forward_without_a_script_is_refused_by_the_node(person: Person):
+async def test_port_forward_without_a_handler_reports_a_refused_connection(person: Person):
     async with person.opened("portforward?ports=8080", V4) as socket:
         assert b"connect: connection refused" in (await everything(socket))[1]
 

@@ -1,4 +1,4 @@
-"""Requests that the recorded conversations do not contain."""
+"""API requests that the recorded conversations with a real server do not contain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def names(api: Api, query: str) -> list[str]:
     return [item["metadata"]["name"] for item in listed["items"]]
 
 
-async def test_expired_list_page_returns_a_token_to_continue(filled: Api):
+async def test_list_with_an_expired_continue_token_returns_a_usable_new_token(filled: Api):
     page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2")
     await filled.expect(200, "DELETE", f"{CONFIG_MAPS}/d")
     filled.server.store.expire_history()
@@ -40,13 +40,13 @@ async def test_expired_list_page_returns_a_token_to_continue(filled: Api):
     assert await names(filled, f"continue={gone['metadata']['continue']}") == ["c", "e"]
 
 
-async def test_list_not_older_than_a_version_is_current_and_refuses_a_future_version(filled: Api):
+async def test_list_accepts_an_old_minimum_resource_version_and_refuses_a_future_version(filled: Api):
     assert await names(filled, "resourceVersion=3&resourceVersionMatch=NotOlderThan") == list("abcde")
     refused = await filled.expect(504, "GET", f"{CONFIG_MAPS}?resourceVersion=999")
     assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"
 
 
-async def test_watch_from_an_expired_version_sends_an_error_event_and_ends(api: Api):
+async def test_watch_from_an_expired_resource_version_sends_an_error_event_and_ends(api: Api):
     for name in "abc":
         await api.expect(201, "POST", CONFIG_MAPS, config_map(name))
     api.server.store.expire_history()
@@ -68,13 +68,13 @@ async def test_watch_sends_a_bookmark_and_ends_after_its_timeout(api: Api):
     assert await lines.ended()
 
 
-async def test_watch_response_that_is_never_read_leaves_no_watch_in_the_store(api: Api):
+async def test_watch_closed_before_its_first_event_leaves_no_watch_in_the_store(api: Api):
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     await lines.aclose()
     assert not api.server.store._watches["", "configmaps"]
 
 
-async def test_field_validation_of_many_unknown_fields_is_quick_and_gives_few_warnings(api: Api):
+async def test_field_validation_of_many_unknown_fields_is_fast_and_returns_100_warnings(api: Api):
     body = config_map("a") | {f"unknown{number}": 1 for number in range(20_000)}
     async with asyncio.timeout(5):
         answer = await api.ask("POST", f"{CONFIG_MAPS}?fieldValidation=Warn", body)
@@ -108,7 +108,7 @@ async def bind(api: Api) -> None:
     )
 
 
-async def test_log_request_passes_container_and_limits_to_the_logs(pod: Api):
+async def test_pod_log_request_passes_container_and_limits_to_the_log_handler(pod: Api):
     logs = pod.server.subresources.pods.sessions.logs = Logs()
     await bind(pod)
     answer = await pod.ask("GET", f"{PODS}/p/log?container=main&tailLines=3&sinceSeconds=10&limitBytes=6")
@@ -122,7 +122,7 @@ async def test_log_request_passes_container_and_limits_to_the_logs(pod: Api):
     assert logs.asked["since"] == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-async def test_local_client_writes_as_kube_controller_manager(api: Api):
+async def test_local_client_writes_as_field_manager_kube_controller_manager(api: Api):
     client = LocalClient(api.server)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}
     made = await client.create(
@@ -138,14 +138,14 @@ async def test_local_client_writes_as_kube_controller_manager(api: Api):
     assert api.server.store.get(Key("", "configmaps", "default", "a")) is None
 
 
-async def test_update_succeeds_once_when_several_expect_the_same_version(api: Api):
+async def test_concurrent_updates_of_the_same_resource_version_succeed_only_once(api: Api):
     live = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**live, "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))
     assert collections.Counter(answer.status for answer in answers) == {200: 1, 409: 49}
 
 
-async def test_concurrent_updates_without_a_version_all_succeed_like_concurrent_applies(api: Api):
+async def test_concurrent_applies_and_updates_without_a_resource_version_all_succeed(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**config_map("a"), "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))

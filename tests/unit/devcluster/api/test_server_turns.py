@@ -1,4 +1,4 @@
-"""Requests about many objects let other tasks run in between."""
+"""Long requests let other asyncio tasks run in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches and deletions with a shard selector, beyond the real server's recorded lists."""
+"""Watches and deletions with a shard selector; recordings of a real server contain only lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.devcluster.api.conftest import CONFIG_MAPS, Api
 
 @pytest.fixture(params=[True], ids=["on"])
 async def sharded(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
-    """Run an API server with 200 ConfigMaps."""
+    """Run an API server with 200 ConfigMaps; the parameter enables the gate ShardedListAndWatch."""
     gates = ("ShardedListAndWatch",) if request.param else ()
     async with DevCluster(port=None, controllers=False, rng=random.Random(1), feature_gates=gates) as cluster:
         # These tests need no authentication and no authorization.
@@ -28,7 +28,7 @@ async def sharded(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
 
 
 async def shards_of(api: Api, count: int) -> dict[str, int]:
-    """Return the number of each object's shard, of `count` shards, by the object's name."""
+    """Return the shard number of each ConfigMap by its name, when there are `count` shards."""
     shards = ShardSet.of(count, ())
     items = (await api.expect(200, "GET", CONFIG_MAPS))["items"]
     return {item["metadata"]["name"]: shards.number_of(item["metadata"]["uid"]) for item in items}

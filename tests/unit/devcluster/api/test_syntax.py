@@ -1,4 +1,4 @@
-"""JSON and YAML beyond the real server's recorded answers."""
+"""Parsing of JSON and YAML that no recording of a real server contains."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def nested(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("levels", [250, 2000])
-async def test_deeply_nested_body_or_patch_is_a_bad_request(api: Api, levels: int):
+async def test_deeply_nested_body_or_patch_is_refused_with_status_400(api: Api, levels: int):
     refused = await api.expect(400, "POST", CONFIG_MAPS, nested(levels))
     assert "exceeded max depth" in refused["message"]
     await api.expect(201, "POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
@@ -57,7 +57,7 @@ async def test_deeply_nested_body_or_patch_is_a_bad_request(api: Api, levels: in
         '{"a":"é\x85\ufeff"}',
     ],
 )
-def test_parse_yaml_reads_json_like_the_same_text_as_yaml(text: str):
+def test_parse_yaml_fast_path_for_json_returns_the_result_of_the_yaml_parser(text: str):
     quickly, slowly = [], []
     for body, read in ((text, quickly), (f"{text}\n", slowly)):
         try:

@@ -1,4 +1,4 @@
-"""Discovery beyond recorded answers; the expected documents are parts of what a real 1.36 server answers."""
+"""Discovery without recordings; the expected values are parts of the documents of a real 1.36 server."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ def test_discovery_chooses_the_document_by_media_type_parameters(
     assert ask(discovery, "/apis", accept).content_type == content_type
 
 
-def test_root_document_lists_all_paths_in_order(discovery: Discovery):
+def test_root_document_lists_api_paths_in_alphabetical_order(discovery: Discovery):
     paths = read(discovery, "/")["paths"]
     assert {"/api", "/api/v1", "/apis/apps", "/apis/types.example.com/v1beta1", "/openapi/v3"} <= set(paths)
     assert paths == sorted(paths)
 
 
-def test_version_document_equals_the_version_of_the_recorded_answers(discovery: Discovery):
+def test_version_document_reports_the_kubernetes_version_of_the_recordings(discovery: Discovery):
     version, recorded = read(discovery, "/version"), versions()["kubernetes"]
     assert version["gitVersion"] == f"{recorded}+devcluster"
     assert recorded.startswith(f"v{version['major']}.{version['minor']}.")

@@ -72,14 +72,14 @@ TYPES = "/apis/types.example.com/v1"
         (f"{TYPES}/gadgets/{{name}}", "get", "readTypesExampleComV1Gadget"),
     ],
 )
-def test_openapi_operation_ids_equal_the_names_in_generated_clients(
+def test_openapi_operation_ids_equal_method_names_in_generated_clients(
     openapi: OpenApi, path: str, method: str, name: str
 ):
     document = read(openapi, f"/openapi/v3{APPS if path.startswith(APPS) else TYPES}")
     assert document["paths"][path][method]["operationId"] == name
 
 
-def test_openapi_index_leads_to_documents_whose_references_all_have_a_schema(openapi: OpenApi):
+def test_openapi_documents_of_the_index_define_every_referenced_schema(openapi: OpenApi):
     paths = read(openapi, "/openapi/v3")["paths"]
     ours = "apis/types.example.com"
     assert list(paths) == ["api/v1", "apis/apps/v1", f"{ours}/v1", f"{ours}/v1beta1"]
@@ -94,7 +94,7 @@ def test_openapi_index_leads_to_documents_whose_references_all_have_a_schema(ope
     assert found <= document["definitions"].keys()
 
 
-def test_openapi_v2_leaves_out_keywords_that_it_does_not_support(openapi: OpenApi):
+def test_openapi_v2_omits_keywords_that_it_does_not_support(openapi: OpenApi):
     document = read(openapi, "/openapi/v2")
     widget = document["definitions"]["com.example.types.v1.Widget"]
     assert widget["properties"]["metadata"]["$ref"].startswith("#/definitions/")
@@ -130,7 +130,7 @@ def test_openapi_redirects_an_old_hash_and_answers_304_for_an_unchanged_document
         assert (again.status, again.body) == (304, b"")
 
 
-def test_openapi_v2_but_not_v3_answers_a_request_that_accepts_only_protobuf(openapi: OpenApi):
+def test_openapi_v2_is_available_as_protobuf_but_openapi_v3_is_not(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/apps/v1", PROTOBUF).status == 406
     answer = ask(openapi, "/openapi/v2", PROTOBUF)
     assert (answer.status, answer.content_type) == (200, PROTOBUF.replace("@", "."))

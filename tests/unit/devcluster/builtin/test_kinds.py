@@ -1,4 +1,4 @@
-"""Peculiarities of single kinds beyond the real server's recorded answers."""
+"""Rules of single built-in kinds that no recording of a real server shows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pod(**spec: Any) -> Json:
 
 
 @pytest.mark.parametrize("resource", resources(), ids=lambda each: each.name)
-def test_strategy_default_is_idempotent_for_every_resource(resource: Resource):
+def test_strategy_defaulting_is_idempotent_for_every_resource(resource: Resource):
     if resource.verbs == ("create",):
         return
     obj: Json = {"metadata": {"name": "a"}}
@@ -64,7 +64,7 @@ def test_strategy_default_is_idempotent_for_every_resource(resource: Resource):
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_pod_grace_period_depends_on_its_node_its_phase_and_the_request(
+def test_pod_grace_period_depends_on_node_phase_and_deletion_request(
     spec: Json, phase: str, asked: int | None, seconds: int
 ):
     one = pod(**spec)
@@ -97,7 +97,7 @@ async def converted(obj: dict[str, Any], version: str) -> dict[str, Any]:
     return answer
 
 
-async def test_autoscaler_survives_conversion_to_v1_and_back():
+async def test_autoscaler_is_unchanged_after_conversion_to_v1_and_back():
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
     obj = autoscaler(metrics=[CPU, MEMORY], behavior=behavior)
     obj["status"]["conditions"] = [{"type": "AbleToScale", "status": "True"}]
@@ -106,7 +106,7 @@ async def test_autoscaler_survives_conversion_to_v1_and_back():
     assert await converted(old, "v2") == obj
 
 
-async def test_autoscaler_conversion_drops_an_annotation_with_invalid_json():
+async def test_autoscaler_conversion_drops_a_metrics_annotation_with_invalid_json():
     old = await converted(autoscaler(metrics=[CPU]), "v1")
     old["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"] = "{"
     assert await converted(old, "v2") == autoscaler(metrics=[CPU])
@@ -134,11 +134,11 @@ HOUR, DAY = 3600, 86400
         (8 * 365 * DAY + DAY, "8y"),
     ],
 )
-def test_human_duration_is_shortened_as_the_real_server_does(seconds: int, shown: str):
+def test_human_duration_formats_seconds_like_the_real_server(seconds: int, shown: str):
     assert human_duration(seconds) == shown
 
 
-def test_age_column_reads_times_with_and_without_fractions_of_a_second():
+def test_age_formats_times_and_returns_unknown_for_missing_or_invalid_text():
     now = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
     assert age("2026-01-31T11:59:00Z", now) == "60s"
     assert age("2026-01-31T11:59:59.500000Z", now) == "0s"
@@ -147,7 +147,7 @@ def test_age_column_reads_times_with_and_without_fractions_of_a_second():
 
 
 class Services:
-    """A store with services in it, and their strategy."""
+    """Store with the Service `kubernetes`, and the strategy of Services."""
 
     def __init__(self) -> None:
         self.store = Store()
@@ -156,7 +156,7 @@ class Services:
         self.store.create(Key("", "services", "default", "kubernetes"), service)
 
     def create(self, name: str, spec: Json) -> Json:
-        """Allocate what the spec needs, and return it; the service is not stored."""
+        """Return the spec of a new Service with its addresses and ports, without storing the Service."""
         new: Json = {"metadata": {"name": name, "namespace": "n"}, "spec": copy.deepcopy(spec)}
         context = Context(store=self.store, now=NOW, user=User("u"))
         self.strategy.default(new)
@@ -166,21 +166,21 @@ class Services:
         return new["spec"]
 
 
-def test_service_write_that_fails_allocates_no_address():
+def test_service_address_stays_free_when_the_service_is_not_stored():
     services = Services()
     spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
     services.create("failed", spec)
     assert services.create("s", spec)["clusterIP"] == "10.96.4.4"
 
 
-def test_service_gets_distinct_node_ports():
+def test_service_gets_a_distinct_node_port_for_each_port():
     ports = [{"name": f"p{number}", "port": 1000 + number} for number in range(50)]
     spec = Services().create("s", {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports})
     given = [*(each["nodePort"] for each in spec["ports"]), spec["healthCheckNodePort"]]
     assert len(set(given)) == 51
 
 
-def test_resources_have_the_plural_and_scope_that_manager_kinds_declares():
+def test_builtin_resources_have_the_plural_and_scope_that_manager_kinds_declares():
     served = {(each.group, each.version, each.kind): (each.plural, each.namespaced) for each in resources()}
     found = {}
     for path in (Path(__file__).parents[4] / "manager_kinds").glob("*.json"):

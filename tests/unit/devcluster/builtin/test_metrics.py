@@ -26,7 +26,7 @@ async def create_pod(cluster: DevCluster, name: str, annotations: dict[str, str]
     await cluster.client.create("pods", "default", {"metadata": metadata, "spec": {"containers": containers}})
 
 
-async def test_metrics_api_is_absent_until_a_pod_has_usage():
+async def test_metrics_api_answers_404_until_a_pod_has_usage_annotations():
     async with DevCluster(port=None, controllers=False) as cluster:
         await create_pod(cluster, "idle", {"devcluster.local/run-time": "5"})
         assert (await get(cluster, f"{GROUP}/pods"))[0] == 404
@@ -46,7 +46,7 @@ async def test_metrics_api_is_absent_until_a_pod_has_usage():
 
 
 @pytest.mark.parametrize(("query", "names"), [({}, ["busy"]), ({"labelSelector": "app=idle"}, [])])
-async def test_metrics_api_lists_only_pods_with_usage(query: dict[str, str], names: list[str]):
+async def test_metrics_api_lists_only_pods_with_usage_annotations(query: dict[str, str], names: list[str]):
     async with DevCluster(port=None, controllers=False) as cluster:
         await create_pod(cluster, "busy", USAGE)
         await create_pod(cluster, "idle", {})

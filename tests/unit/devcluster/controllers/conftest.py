@@ -19,7 +19,7 @@ from manager_tools.simulation.loop import VirtualLoop
 
 
 class Cluster:
-    """A cluster in virtual time, with helper methods for tests."""
+    """Devcluster in virtual time, with helper methods for tests."""
 
     def __init__(self, devcluster: DevCluster) -> None:
         self.devcluster = devcluster
@@ -68,7 +68,7 @@ class Cluster:
     def condition(
         self, kind: str, resource: str = "pods", name: str = "p", namespace: str = "x"
     ) -> tuple[str, str, str]:
-        """Return a condition's status, reason and message."""
+        """Return status, reason and message of the condition of this type."""
         conditions = self.get(resource, name, namespace)["status"]["conditions"]
         found = next(each for each in conditions if each["type"] == kind)
         return found["status"], found.get("reason", ""), found.get("message", "")
@@ -82,17 +82,17 @@ class Cluster:
         await asyncio.sleep(seconds)
 
     async def settled(self, resource: str, obj: dict, seconds: float = 5.0) -> None:
-        """Apply the object, and wait until the controllers have settled."""
+        """Create the object, and give the controllers this many seconds of virtual time."""
         await self.apply(resource, obj)
         await self.settle(seconds)
 
     async def patch(self, resource: str, name: str, patch: dict, seconds: float = 5.0) -> None:
-        """Patch the object, and wait until the controllers have settled."""
+        """Patch the object, and give the controllers this many seconds of virtual time."""
         await self.client.patch(resource, "x", name, patch)
         await self.settle(seconds)
 
     async def delete(self, resource: str, name: str, *, seconds: float = 5.0, **options: Any) -> None:
-        """Delete the object, and wait until the controllers have settled."""
+        """Delete the object, and give the controllers this many seconds of virtual time."""
         await self.client.delete(resource, "x", name, **options)
         await self.settle(seconds)
 

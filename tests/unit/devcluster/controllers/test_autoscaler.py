@@ -39,7 +39,7 @@ async def start(cluster: Cluster, replicas: int, *metrics: dict, **spec: Any) ->
 
 
 async def use(cluster: Cluster, seconds: float = 20.0, **amounts: str) -> None:
-    """Set the usage of each pod, and wait until the autoscaler has read it."""
+    """Set the usage annotations of all pods, and give the autoscaler this many seconds."""
     annotations = {f"devcluster.local/{name}": amount for name, amount in amounts.items()}
     for pod in cluster.list("pods"):
         await cluster.client.patch(
@@ -75,17 +75,17 @@ async def test_autoscaler_adds_replicas_when_pods_use_more_than_the_target(clust
     ],
     ids=["below the target", "near the target", "above its bounds"],
 )
-async def test_autoscaler_condition_gives_the_reason_for_not_scaling(
+async def test_autoscaler_condition_explains_why_scaling_is_delayed_or_limited(
     cluster: Cluster, before: int, spec: dict, cpu: str, after: int, kind: str, condition: tuple[str, str]
 ):
     await start(cluster, before, **spec)
     await use(cluster, cpu=cpu)
     assert (replicas(cluster), cluster.condition(kind, *HPA)[:2]) == (after, condition)
-    await cluster.settle(310)  # five minutes, after which it removes replicas
+    await cluster.settle(310)  # the stabilization window of five minutes ends
     assert replicas(cluster) == (1 if before == 4 else after)
 
 
-async def test_autoscaler_behavior_limits_the_scaling_rate(cluster: Cluster):
+async def test_autoscaler_behavior_policy_limits_the_scale_up_rate(cluster: Cluster):
     one_a_minute = {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}
     await start(cluster, 2, behavior=one_a_minute)
     await use(cluster, 0.5, cpu="400m")
@@ -123,7 +123,7 @@ AVERAGE = {"type": "AverageValue", "averageValue": "10"}
         ("External", {"target": AVERAGE}, ("namespaces", "", "x")),
     ],
 )
-async def test_autoscaler_scales_by_a_custom_metric(
+async def test_autoscaler_scales_by_a_pods_object_or_external_metric(
     cluster: Cluster, kind: str, source: dict, holder: tuple[str, ...]
 ):
     metric = {"type": kind, kind.lower(): {"metric": REQUESTS, **source}}

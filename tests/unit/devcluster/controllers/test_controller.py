@@ -12,7 +12,7 @@ from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 
 def test_work_queue_delivers_a_key_that_is_due_before_its_timer_starts(monkeypatch: pytest.MonkeyPatch):
-    """Simulate a process that pauses between its look at the clock and the timer."""
+    """Simulate a process that pauses after it reads the clock and before it starts the timer."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

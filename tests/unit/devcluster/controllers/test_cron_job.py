@@ -42,7 +42,7 @@ async def test_cron_job_starts_a_job_each_minute_and_keeps_the_last_three(cluste
     ("policy", "alive", "reason"),
     [("Allow", 3, "SuccessfulCreate"), ("Forbid", 1, "JobAlreadyActive"), ("Replace", 1, "SuccessfulDelete")],
 )
-async def test_cron_job_respects_its_concurrency_policy(
+async def test_cron_job_concurrency_policy_allows_forbids_or_replaces_overlapping_jobs(
     cluster: Cluster, policy: str, alive: int, reason: str
 ):
     await cluster.settled("cronjobs.batch", cron(LONG, concurrencyPolicy=policy), 3 * MINUTE)
@@ -60,7 +60,7 @@ async def test_suspended_cron_job_starts_no_job_until_it_is_resumed(cluster: Clu
     assert len(cluster.list("jobs.batch")) in {1, 2}
 
 
-async def test_cron_job_with_an_unknown_time_zone_reports_it(cluster: Cluster):
+async def test_cron_job_with_an_unknown_time_zone_creates_only_an_event(cluster: Cluster):
     await cluster.settled("cronjobs.batch", cron(timeZone="Moon/Crater"), 2 * MINUTE)
     assert not cluster.list("jobs.batch")
     assert ("UnknownTimeZone", "invalid timeZone: Moon/Crater") in cluster.events("CronJob")

@@ -20,7 +20,7 @@ def condition(cluster: Cluster, kind: str) -> tuple[str, str, str]:
 
 
 def steps(cluster: Cluster) -> list[tuple]:
-    """Return the statuses of the Deployment that a watcher sees."""
+    """Return the statuses of the Deployment that a watch would deliver, in order."""
     found = []
     for plural, _, obj in cluster.seen:
         if plural == "deployments" and obj is not None:
@@ -76,7 +76,7 @@ async def test_deployment_rollout_has_the_status_updates_of_the_real_controller(
     assert cluster.store.version == before, "a steady state needs no writes"
 
 
-async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: Cluster):
+async def test_rolling_update_stays_within_max_surge_and_max_unavailable(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment())
     cluster.seen.clear()
@@ -113,7 +113,7 @@ async def test_recreate_strategy_waits_until_the_old_pods_are_deleted(slow_clust
     assert cluster.get(*WEB)["status"]["updatedReplicas"] == 3
 
 
-async def test_rollout_without_progress_exceeds_its_deadline(cluster: Cluster):
+async def test_deployment_without_progress_exceeds_its_progress_deadline(cluster: Cluster):
     await cluster.settled("deployments.apps", deployment(progressDeadlineSeconds=60))
     await cluster.patch(*WEB, image("nginx:never-ready"), 50)
     assert condition(cluster, "Progressing")[1] == "ReplicaSetUpdated"

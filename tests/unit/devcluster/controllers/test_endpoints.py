@@ -33,7 +33,7 @@ async def test_endpoints_list_unready_pods_under_not_ready_addresses(cluster: Cl
     assert [list(each) for each in cluster.get("endpoints", "all")["subsets"]] == [["addresses", "ports"]]
 
 
-async def test_endpoint_slice_holds_at_most_a_hundred_addresses(cluster: Cluster, web: dict):
+async def test_endpoint_slice_contains_at_most_a_hundred_addresses(cluster: Cluster, web: dict):
     web["spec"]["replicas"] = 150
     await cluster.apply("services", service())
     await cluster.settled("deployments.apps", web, 10)

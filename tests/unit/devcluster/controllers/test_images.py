@@ -1,4 +1,4 @@
-"""Programs of known images, and the names of images."""
+"""Simulated programs of known images, and the parsing of image names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def started(image: str, *command: str, **more: Any) -> Start:
         ("-d", 0, ""),
     ],
 )
-def test_memcached_image_exits_when_its_command_line_is_wrong(line: str, code: int, last: str):
+def test_memcached_image_exits_when_its_command_line_is_invalid(line: str, code: int, last: str):
     outcome = memcached(started("memcached:1.6", "memcached", *line.split()))
     assert isinstance(outcome, Exited)
     assert (outcome.code, [*outcome.log, ""][len(outcome.log) - 1]) == (code, last)
@@ -56,12 +56,12 @@ def test_memcached_image_exits_when_its_command_line_is_wrong(line: str, code: i
         ("-l 127.0.0.1", {}, 64),
     ],
 )
-def test_memcached_image_listens_when_its_command_line_is_right(line: str, ports: dict, megabytes: int):
+def test_memcached_image_listens_when_its_command_line_is_valid(line: str, ports: dict, megabytes: int):
     outcome = memcached(started("memcached:1.6", "memcached", *line.split()))
     assert outcome == Running(ports=ports, memory=megabytes * 1024 * 1024)
 
 
-def test_memcached_image_passes_arguments_without_a_program_to_memcached():
+def test_memcached_image_passes_args_to_memcached_when_no_command_is_set():
     assert isinstance(memcached(started("memcached", args=["-m", "1"])), Exited)
     assert memcached(started("memcached", "sleep", "60")) == Running()
 

@@ -12,7 +12,7 @@ from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_pod_is_scheduled_and_becomes_ready_after_the_delay(slow_cluster: Cluster):
+async def test_pod_is_scheduled_and_becomes_ready_after_the_ready_delay(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.apply("pods", pod())
     await asyncio.sleep(0.9)
@@ -70,7 +70,7 @@ async def test_unschedulable_pod_reports_the_reason_and_starts_when_a_node_fits(
         ({"image": "no-such-image:1"}, "Pending", "ImagePullBackOff"),
     ],
 )
-async def test_pod_fails_as_its_image_or_annotation_requests(
+async def test_pod_shows_the_failure_that_its_image_tag_or_annotation_requests(
     cluster: Cluster, asked: dict, phase: str, waiting: str | None
 ):
     await cluster.settled("pods", pod(**asked))
@@ -85,7 +85,7 @@ async def test_pod_fails_as_its_image_or_annotation_requests(
 
 
 def stopping(seconds: str, grace: int = 30) -> dict:
-    """Return a pod whose containers take so many seconds to stop."""
+    """Return a pod with this grace period whose containers take this many seconds to stop."""
     annotations = {"devcluster.local/stop-time": seconds}
     return pod(annotations=annotations, terminationGracePeriodSeconds=grace)
 
@@ -106,7 +106,7 @@ async def test_deleted_pod_is_terminating_until_its_containers_have_stopped(
 
 
 @pytest.mark.parametrize(("grace", "seconds"), [(30, 10), (4, 4)])
-async def test_deleted_pod_is_terminating_for_the_stop_delay_of_the_cluster(grace: int, seconds: int):
+async def test_deleted_pod_is_terminating_until_the_stop_delay_or_grace_period_ends(grace: int, seconds: int):
     async with started(0.0, pod_stop_delay=10.0) as cluster:
         await cluster.settled("pods", pod(terminationGracePeriodSeconds=grace))
         await cluster.delete("pods", "p", seconds=seconds - 0.5)
@@ -146,7 +146,7 @@ async def test_init_containers_wait_for_their_image_and_run_in_order(cluster: Cl
     assert states[2]["waiting"]["reason"] == "PodInitializing"
 
 
-async def test_sidecar_runs_while_the_containers_run(cluster: Cluster):
+async def test_sidecar_init_container_keeps_running_beside_the_main_containers(cluster: Cluster):
     init = [{"name": "i", "image": "a", "restartPolicy": "Always"}, {"name": "j", "image": "b"}]
     await cluster.settled("pods", pod(initContainers=init))
     assert cluster.condition("Ready")[0] == "True"
@@ -154,7 +154,7 @@ async def test_sidecar_runs_while_the_containers_run(cluster: Cluster):
     assert list(map(list, states)) == [["running"], ["terminated"]]
 
 
-async def test_pods_keep_their_addresses_after_a_devcluster_restart(cluster: Cluster):
+async def test_controllers_assign_no_used_pod_address_after_a_restart(cluster: Cluster):
     await cluster.settled("pods", pod())
     before = cluster.store.version
     first = cluster.status()["podIP"]
@@ -167,12 +167,12 @@ async def test_pods_keep_their_addresses_after_a_devcluster_restart(cluster: Clu
 
 @pytest.fixture
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a machine so slow that each key pauses for half a second after its work."""
+    """Make the controllers pause for half a second after each key, as on a slow machine."""
     monkeypatch.setattr(controller, "LONG", 0.0)
     monkeypatch.setattr(controller, "PAUSE_FACTOR", 1e9)
 
 
-async def test_nodes_are_ready_after_a_slow_start_of_the_machine(slow_machine: None, cluster: Cluster):
+async def test_nodes_become_ready_even_when_controllers_are_slow(slow_machine: None, cluster: Cluster):
     await cluster.settle()
     nodes = {node["metadata"]["name"]: node["spec"].get("taints") for node in cluster.list("nodes", "")}
     assert nodes == dict.fromkeys(("node-0", "node-1", "node-2"))
@@ -225,7 +225,7 @@ async def test_pod_waits_when_its_volume_cannot_be_mounted(
     assert cluster.condition("Ready")[0] == "True"
 
 
-async def test_lost_node_is_unreachable_and_its_pods_are_not_ready_until_it_returns(cluster: Cluster):
+async def test_lost_node_is_unreachable_and_its_pods_are_unready_until_it_returns(cluster: Cluster):
     async def lose(value: str | None) -> None:
         patch = {"metadata": {"annotations": {f"{LOCAL}lost": value}}}
         await cluster.client.patch("nodes", "", "node-1", patch)
@@ -243,7 +243,7 @@ async def test_lost_node_is_unreachable_and_its_pods_are_not_ready_until_it_retu
     assert cluster.condition("Ready")[0] == "False"
     assert ("NodeNotReady", "Node is not ready") in cluster.events("Pod")
     await cluster.delete("pods", "p")
-    assert cluster.get("pods", "p")["metadata"]["deletionTimestamp"]  # no kubelet ends it
+    assert cluster.get("pods", "p")["metadata"]["deletionTimestamp"]  # no kubelet can stop it
     await lose(None)
     assert "taints" not in cluster.get("nodes", "node-1", "")["spec"]
     assert cluster.condition("Ready", "nodes", "node-1", "")[0] == "True"

@@ -25,7 +25,7 @@ def one(image: str = "memcached:1.6", *, restart: str = "Always", **container: A
 
 
 def waiting_of(cluster: Cluster) -> tuple[str, str]:
-    """Return why the container waits."""
+    """Return the reason and the message of the waiting container."""
     waiting = cluster.container()["state"]["waiting"]
     return waiting["reason"], waiting["message"]
 
@@ -43,7 +43,7 @@ def events_of(cluster: Cluster, *reasons: str) -> list[tuple[str, str, str]]:
     ]
 
 
-async def test_crash_looping_container_reports_its_last_log_line_when_its_command_is_wrong(cluster: Cluster):
+async def test_crash_looping_container_reports_its_last_log_line_and_its_backoff(cluster: Cluster):
     await cluster.settled(
         "pods", one(command=WRONG, terminationMessagePolicy="FallbackToLogsOnError"), seconds=0.5
     )
@@ -71,7 +71,7 @@ async def test_crash_loop_backoff_is_at_most_five_minutes(cluster: Cluster):
     # Attempts at 0, 1 and 12 s, then after 20, 40, 80 and 160 s, then every 301 s.
     assert container["restartCount"] == 6 + (3600 - 318) // 301
     assert "back-off 5m0s restarting" in container["state"]["waiting"]["message"]
-    assert "message" not in container["lastState"]["terminated"]  # the policy is File
+    assert "message" not in container["lastState"]["terminated"]  # the policy File ignores the log
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_crash_loop_backoff_is_at_most_five_minutes(cluster: Cluster):
     ],
     ids=["known image", "unknown image"],
 )
-async def test_container_becomes_ready_when_its_command_and_probes_are_right(cluster: Cluster, made: dict):
+async def test_container_becomes_ready_when_its_command_and_probes_are_valid(cluster: Cluster, made: dict):
     await cluster.settled("pods", copy.deepcopy(made))
     assert (cluster.container()["ready"], cluster.container()["restartCount"]) == (True, 0)
     assert [reason for reason, _ in cluster.events()] == ["Scheduled"]
@@ -100,7 +100,7 @@ async def test_container_becomes_ready_when_its_command_and_probes_are_right(clu
         ("OnFailure", [], "Running", "ContainersNotReady"),
     ],
 )
-async def test_pod_phase_after_a_failure_depends_on_the_restart_policy_and_the_other_containers(
+async def test_pod_phase_after_a_failure_depends_on_restart_policy_and_other_containers(
     cluster: Cluster, restart: str, others: list[dict], phase: str, reason: str
 ):
     made = one(command=WRONG, restart=restart)
@@ -146,7 +146,7 @@ async def test_container_waits_for_the_secret_that_its_environment_refers_to(clu
         ("wordpress", "image will run as root"),
     ],
 )
-async def test_container_does_not_start_when_run_as_non_root_is_set_and_its_image_runs_as_root(
+async def test_run_as_non_root_container_waits_when_its_image_may_run_as_root(
     cluster: Cluster, image: str, message: str
 ):
     await cluster.settled("pods", one(image, securityContext={"runAsNonRoot": True}))
@@ -162,7 +162,7 @@ async def test_container_is_oom_killed_when_its_limit_is_below_its_memory_use(cl
     assert waiting_of(cluster)[0] == "CrashLoopBackOff"
 
 
-async def test_image_pull_that_fails_is_repeated_with_growing_pauses(cluster: Cluster):
+async def test_failed_image_pull_is_repeated_with_growing_pauses(cluster: Cluster):
     await cluster.settled("pods", one("registry.example/no-such-image:1"), seconds=0.5)
     error = (
         "rpc error: code = NotFound desc = failed to pull and unpack image "
@@ -183,7 +183,7 @@ async def test_image_pull_that_fails_is_repeated_with_growing_pauses(cluster: Cl
     ]
     await cluster.settle(60)
     pulls = next(each["count"] for each in cluster.list("events") if each["reason"] == "Pulling")
-    assert pulls == 3  # after 11 s, and 21 s later
+    assert pulls == 3  # at 0, 11 and 32 s
     (container,) = cluster.get("pods", "p")["spec"]["containers"]
     await cluster.patch("pods", "p", {"spec": {"containers": [{**container, "image": "nginx:1"}]}})
     assert (cluster.container()["ready"], cluster.container()["restartCount"]) == (True, 0)
@@ -245,7 +245,7 @@ async def test_readiness_probe_follows_redirects_only_to_the_pod(
 
 
 @pytest.mark.parametrize("kind", ["liveness", "startup"])
-async def test_container_is_restarted_when_its_liveness_probe_fails(cluster: Cluster, kind: str):
+async def test_container_is_restarted_when_its_liveness_or_startup_probe_fails(cluster: Cluster, kind: str):
     probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 2, "initialDelaySeconds": 3}
     await cluster.settled("pods", one(**{f"{kind}Probe": probe}), seconds=12)
     assert cluster.container()["ready"] is (kind == "liveness")
@@ -258,7 +258,7 @@ async def test_container_is_restarted_when_its_liveness_probe_fails(cluster: Clu
     assert events_of(cluster, "Killing") == [("Normal", "Killing", text)]
 
 
-async def test_pod_fails_at_its_active_deadline(cluster: Cluster):
+async def test_running_pod_fails_at_its_active_deadline(cluster: Cluster):
     made = one("nginx:1")
     made["spec"]["activeDeadlineSeconds"] = 30
     await cluster.settled("pods", made, seconds=29)
@@ -321,7 +321,7 @@ async def test_pods_wait_while_nodes_are_full_and_start_when_a_running_pod_fails
     assert cluster.status("p3")["phase"] == "Running"
 
 
-async def test_container_runs_the_program_that_was_given_for_its_image():
+async def test_container_runs_the_simulated_program_registered_for_its_image():
     def shop(start: Start) -> Running | Exited:
         if start.args == ["--open"]:
             return Running(ports={8080: lambda request: HttpResponse(503 if request.path == "/" else 200)})

@@ -15,7 +15,7 @@ from tests.unit.devcluster.controllers.conftest import Cluster, pod
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_logs_return_the_same_lines_each_time_and_respect_limits(cluster: Cluster):
+async def test_pod_logs_are_repeatable_and_respect_tail_since_and_timestamps_options(cluster: Cluster):
     await cluster.settled("pods", pod(), 12)
     lines = await cluster.logs()
     assert lines == [b"c: started from image nginx:1\n", b"c: running for 5s\n", b"c: running for 10s\n"]
@@ -25,7 +25,7 @@ async def test_logs_return_the_same_lines_each_time_and_respect_limits(cluster: 
     assert (await cluster.logs(timestamps=True))[0] == b"2027-01-15T08:00:00.000000000Z " + lines[0]
 
 
-async def test_log_stream_ends_when_the_pod_is_deleted(cluster: Cluster):
+async def test_pod_log_stream_ends_when_the_pod_is_deleted(cluster: Cluster):
     await cluster.settled("pods", pod(), 12)
     logs = PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store)))
     lines: list[bytes] = []
@@ -53,7 +53,7 @@ async def test_log_stream_ends_when_the_pod_is_deleted(cluster: Cluster):
         ("nginx:1", True, 'previous terminated container "c" in pod "p" not found'),
     ],
 )
-async def test_logs_are_refused_when_the_container_has_no_logs_yet(
+async def test_pod_log_request_is_refused_when_the_container_has_no_log_yet(
     cluster: Cluster, image: str, previous: bool, message: str
 ):
     await cluster.settled("pods", pod(image=image))
@@ -62,7 +62,7 @@ async def test_logs_are_refused_when_the_container_has_no_logs_yet(
     assert caught.value.code == 400
 
 
-async def test_logs_contain_the_message_of_a_crash_or_the_text_of_the_annotation(cluster: Cluster):
+async def test_pod_logs_contain_the_crash_message_or_the_text_of_the_log_annotation(cluster: Cluster):
     await cluster.settled("pods", pod(image="x:crash-loop"))
     assert (await cluster.logs(previous=True))[-1] == b"c: failed with exit code 1\n"
     annotations = {"devcluster.local/log": "first\nsecond\n"}

@@ -7,7 +7,7 @@ from tests.unit.devcluster.controllers.conftest import Cluster
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_default_account_and_root_certificate_are_restored_after_deletion_or_change(cluster: Cluster):
+async def test_default_service_account_and_root_ca_are_restored_after_deletion_or_change(cluster: Cluster):
     for _ in range(2):
         assert cluster.get("serviceaccounts", "default") is not None
         assert cluster.get("configmaps", "kube-root-ca.crt")["data"] == {"ca.crt": ""}

@@ -25,7 +25,7 @@ def asking(storage: str) -> dict:
     return {"spec": {"resources": {"requests": {"storage": storage}}}}
 
 
-async def test_claim_with_a_storage_class_gets_a_new_volume_and_can_be_expanded(cluster: Cluster):
+async def test_volume_claim_with_a_storage_class_gets_a_volume_and_can_be_expanded(cluster: Cluster):
     await cluster.settled("persistentvolumeclaims", claim())
     bound = cluster.get(*CLAIM)
     assert bound["spec"]["volumeName"] == f"pvc-{bound['metadata']['uid']}"
@@ -57,7 +57,7 @@ async def test_volume_claim_event_gives_the_reason_when_no_volume_is_bound(
     assert list(map(": ".join, cluster.events())) == [event]
 
 
-async def test_claim_cannot_be_expanded_when_its_storage_class_forbids_it(cluster: Cluster):
+async def test_volume_claim_cannot_be_expanded_when_its_storage_class_forbids_it(cluster: Cluster):
     fixed = {"metadata": {"name": "fixed"}, "provisioner": "p", "volumeBindingMode": "Immediate"}
     await cluster.client.create("storageclasses.storage.k8s.io", "", fixed)
     await cluster.settled("persistentvolumeclaims", claim("fixed"))

@@ -38,7 +38,7 @@ def job(image: str = "nginx:1", **spec: Any) -> dict:
 
 
 def changes(cluster: Cluster) -> list[str]:
-    """Return the created and deleted pods, in order."""
+    """Return the names of created (`+`) and deleted (`-`) pods, in order."""
     order, alive = [], set()
     for kind, name, obj in cluster.seen:
         if kind != "pods":
@@ -88,7 +88,7 @@ async def test_stateful_set_scales_up_in_order_and_down_in_reverse(slow_cluster:
     ]
 
 
-async def test_daemon_set_runs_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster: Cluster):
+async def test_daemon_set_runs_a_pod_per_node_and_updates_pods_one_by_one(slow_cluster: Cluster):
     cluster = slow_cluster
     spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds")}
     daemon_set = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ds"}, "spec": spec}

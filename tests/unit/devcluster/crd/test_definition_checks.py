@@ -5,7 +5,7 @@ from typing import Any
 from devcluster.crd.definition_checks import check_spec
 
 EXPENSIVE = {"rule": "self.matches('^[a-z]+(-[a-z0-9]+)*(-[a-z0-9]+)*(-[a-z0-9]+)*(-[a-z0-9]+)*$')"}
-"""Costs half of the limit of a rule."""
+"""A rule whose estimated cost is half of the limit."""
 TOO_EXPENSIVE = {"rule": " && ".join([EXPENSIVE["rule"]] * 3)}
 
 
@@ -25,17 +25,17 @@ def wrong(new: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
     return [each.text for each in check_spec(new, old)]
 
 
-def test_new_crd_with_an_expensive_cel_rule_is_refused():
+def test_crd_is_refused_when_a_new_cel_rule_costs_too_much():
     for old in (None, definition(), definition(TOO_EXPENSIVE, version="v2")):
         (text,) = wrong(definition(TOO_EXPENSIVE), old)
         assert text.startswith("Forbidden: estimated rule cost exceeds budget by factor of ")
 
 
-def test_stored_crd_keeps_its_expensive_cel_rule():
+def test_stored_crd_is_accepted_when_its_cel_rule_costs_too_much():
     assert not wrong(definition(TOO_EXPENSIVE), definition(TOO_EXPENSIVE))
 
 
-def test_stored_crd_is_refused_when_its_cel_rules_cost_too_much_together():
+def test_crd_is_refused_when_all_its_cel_rules_together_cost_too_much():
     many = definition(*[EXPENSIVE] * 25)
     for old in (None, many):
         *named, total = wrong(many, old)

@@ -18,7 +18,7 @@ STRATEGY = DefinitionStrategy()
 
 
 class Cluster:
-    """A store with established CRDs, without an API server."""
+    """Store and registry of CRDs, without an API server."""
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store or Store()
@@ -111,7 +111,7 @@ async def test_crd_deletion_with_many_objects_yields_to_other_tasks(cluster: Clu
     assert all("deletionTimestamp" in each for each in left)
 
 
-async def test_crd_deletion_deletes_an_object_that_is_created_meanwhile(cluster: Cluster):
+async def test_crd_deletion_deletes_an_object_created_during_the_deletion(cluster: Cluster):
     cluster.establish()
     held = cluster.add("one", ["example.com/wait"])
     cluster.delete()
@@ -123,9 +123,7 @@ async def test_crd_deletion_deletes_an_object_that_is_created_meanwhile(cluster:
     assert cluster.store.get(key()) is None
 
 
-def test_establisher_settle_decodes_no_crds_of_other_groups(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-):
+def test_establisher_settle_decodes_only_the_new_crd(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     for group in ("one.example.com", "two.example.com"):
         cluster.establish(group=group)
     decoded: list[str] = []
@@ -140,7 +138,7 @@ def test_establisher_settle_decodes_no_crds_of_other_groups(
     assert set(decoded) == {"widgets.three.example.com"}
 
 
-def test_establisher_settle_continues_with_the_other_crds_after_a_failure(
+def test_establisher_settle_establishes_the_remaining_crds_after_a_failure(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     cluster.define(group="one.example.com")

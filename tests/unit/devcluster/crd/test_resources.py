@@ -18,12 +18,12 @@ def definition(generation: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("generation", "stale"), [(1, False), (2, True)])
-def test_custom_versions_are_stale_only_when_the_crd_has_changed(generation: int, stale: bool):
+def test_is_stale_returns_true_for_objects_written_before_the_crd_changed(generation: int, stale: bool):
     (resource,) = resources_of(definition(generation))
     assert resource.custom_versions is not None
     assert resource.custom_versions.is_stale(7) is stale
     assert not resource.custom_versions.is_stale(8)
 
 
-def test_json_path_find_returns_no_value_when_the_path_is_invalid():
+def test_json_path_find_returns_an_empty_list_when_the_path_is_invalid():
     assert find({"spec": {"size": 3}}, ".spec[") == []

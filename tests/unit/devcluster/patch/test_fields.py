@@ -1,4 +1,4 @@
-"""Field sets of managedFields."""
+"""Operations on the field sets of managedFields."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_field_set_distinguishes_a_field_from_its_parent(operation: Any, one: An
     assert operation(one, other) == expected
 
 
-def test_field_path_text_has_the_format_of_conflict_messages():
+def test_paths_formats_field_paths_like_conflict_messages():
     fields = {
         "f:spec": {
             "f:ports": {
@@ -64,7 +64,6 @@ def test_field_path_text_has_the_format_of_conflict_messages():
             "f:set": {'v:"x"': {}, "v:3": {}, "v:true": {}},
         }
     }
-
     assert list(paths(fields)) == [
         '.spec.ports[port=80,protocol="TCP"]',
         '.spec.ports[port=443,protocol="TCP"].name',
@@ -74,7 +73,7 @@ def test_field_path_text_has_the_format_of_conflict_messages():
     ]
 
 
-def test_field_set_keys_are_encoded_like_go_json():
+def test_item_key_and_value_key_encode_json_like_go():
     assert item_key({"port": 80.0, "name": "<é>"}) == 'k:{"name":"\\u003cé\\u003e","port":80}'
     assert value_key("a&b") == 'v:"a\\u0026b"'
 

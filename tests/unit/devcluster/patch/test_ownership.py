@@ -1,4 +1,4 @@
-"""Field managers in cases that a sequence of recorded writes does not show."""
+"""Field managers after writes that no recording of a real server contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT = {"type": "string"}
 
 
 def schema(*, granular: bool) -> Schema:
-    """Return the schema of a kind with granular or atomic lists and maps."""
+    """Return a schema with a list and a map, which are granular, or atomic if `granular` is false."""
     item = {"type": "object", "properties": {"name": TEXT, "v": TEXT}}
     keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     fields = {
@@ -37,14 +37,12 @@ def thing(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": API, "kind": "Thing", "metadata": {"name": "t"}, "spec": spec}
 
 
-def test_managed_fields_own_a_list_or_map_as_a_whole_when_it_became_atomic():
+def test_managed_fields_own_the_whole_list_or_map_after_it_becomes_atomic():
     first = thing(list=[{"name": "a", "v": "1"}], map={"k": "v"})
     live = apply(None, first, write("applier"), force=False)
     new = copy.deepcopy(live)
     new["spec"]["size"] = 1
-
     record_update(new, live, write("other", granular=False))
-
     assert {entry["manager"]: entry["fieldsV1"] for entry in new["metadata"]["managedFields"]} == {
         "applier": {"f:spec": {"f:list": {}, "f:map": {}}},
         "other": {"f:spec": {"f:size": {}}},
@@ -55,17 +53,13 @@ def test_server_side_apply_does_not_change_its_arguments():
     live = apply(None, thing(list=[{"name": "a"}], map={"a": "b"}), write("applier"), force=False)
     config = thing(list=[{"name": "b"}])
     before = copy.deepcopy((live, config))
-
     apply(live, config, write("applier"), force=True)
-
     assert (live, config) == before
 
 
-def test_managed_fields_are_dropped_when_a_list_item_has_no_key():
+def test_managed_fields_are_omitted_when_a_list_item_lacks_its_key():
     new = thing(list=[{"v": "no name"}])
-
     record_update(new, None, write("m"))
-
     assert "managedFields" not in new["metadata"]
 
 
@@ -82,17 +76,14 @@ CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
 OTHER = entry("other", {"f:spec": {"f:paused": {}}})
 
 
-def test_parent_entries_keep_the_replicas_of_an_applier_when_scale_is_unchanged():
+def test_managed_fields_of_the_object_are_unchanged_when_its_scale_is_unchanged():
     applier = entry("applier", {"f:spec": {"f:paused": {}, "f:replicas": {}}}, operation="Apply")
-
     entries = parent_entries(
         [applier], scale_entries([applier], PATHS), PATHS, api_version="apps/v1", custom=False
     )
-
     assert entries == [applier]
 
 
-def test_parent_entries_drop_entries_of_an_unserved_version():
+def test_scale_write_omits_managed_fields_of_an_unserved_api_version():
     old = {**OTHER, "apiVersion": "apps/v1beta1"}
-
     assert parent_entries([old], [], PATHS, api_version="apps/v1", custom=False) == []

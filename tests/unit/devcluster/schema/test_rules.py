@@ -1,4 +1,4 @@
-"""CEL rules beyond the real server's recorded answers."""
+"""CEL rules that no recording of a real server contains."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_cel_method_on_null_raises_no_such_overload(expression: str, null: str):
     ("text", "pattern", "found"),
     [("éx", "y*", "['', '', '']"), ("yéy", "y*", "['y', 'y']"), ("-é-a", "[-a]?", "['-', '-', 'a']")],
 )
-def test_cel_find_all_returns_the_empty_matches_that_go_returns(text: str, pattern: str, found: str):
+def test_cel_find_all_returns_the_same_empty_matches_as_go(text: str, pattern: str, found: str):
     assert compile_expression(f"'{text}'.findAll('{pattern}') == {found}", {}).run({}) is True
 
 
@@ -54,7 +54,7 @@ def test_cel_find_all_returns_the_empty_matches_that_go_returns(text: str, patte
     "expression",
     [r"'\ud800' == '\ufffd'", r"!'\ud800'.matches('a')", r"'\ud800'.matches('^.$')", r"size(b'\udc80') == 3"],
 )
-def test_cel_text_gets_the_replacement_character_for_an_escaped_surrogate(expression: str):
+def test_cel_string_contains_the_replacement_character_for_an_escaped_surrogate(expression: str):
     assert compile_expression(expression, {}).run({}) is True
 
 

@@ -1,4 +1,4 @@
-"""Schemas beyond the real server's recorded answers."""
+"""Defaults, patterns and value comparison of schemas that no recording contains."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_compile_pattern_refuses_an_unsupported_or_too_large_pattern(pattern: st
         compile_pattern(pattern)
 
 
-def test_schema_comparison_distinguishes_numbers_of_different_types():
+def test_schema_value_comparison_distinguishes_integers_floats_and_booleans():
     assert same({"a": [1, None]}, {"a": [1, None]})
     assert not same(1, 1.0)
     assert not same(1, True)

@@ -1,4 +1,4 @@
-"""Alternatives of a schema (`oneOf`, `anyOf`): the reported errors, and the cost of validation."""
+"""Alternatives of a schema (`oneOf`, `anyOf`, `allOf`): reported errors, and the cost of validation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def messages(schema: dict[str, Any], value: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("alternatives", "value", "field"),
     [
-        # Equal counts: the first, although the second has fewer errors.
+        # The number of checks is equal, so the first is reported, although it has more errors.
         ([FILE, INLINE], {"type": "Inline"}, "file"),
-        # More checks apply to the second.
+        # The second has more checks, so it is reported.
         (
             [{"required": ["a"]}, {"required": ["b"], "properties": {"type": {"type": "string"}}}],
             {"type": "x"},
@@ -32,7 +32,7 @@ def messages(schema: dict[str, Any], value: Any) -> list[str]:
         ),
     ],
 )
-def test_schema_validate_reports_the_errors_of_the_alternative_with_the_most_valid_fields(
+def test_schema_validate_reports_errors_of_the_alternative_with_the_most_checks(
     group: str, alternatives: list[dict[str, Any]], value: Any, field: str
 ):
     found = messages({"type": "object", group: alternatives}, value)
@@ -40,8 +40,8 @@ def test_schema_validate_reports_the_errors_of_the_alternative_with_the_most_val
 
 
 @pytest.mark.parametrize("group", ["anyOf", "oneOf", "allOf"])
-def test_schema_validate_is_quick_for_nested_alternatives(group: str):
+def test_schema_validate_is_fast_for_deeply_nested_alternatives(group: str):
     schema: dict[str, Any] = {"type": "integer"}
-    for _ in range(LEVELS):  # each level twice would be 2**40 checks
+    for _ in range(LEVELS):  # two evaluations per level would be 2**40 checks
         schema = {group: [schema]}
     assert any("must be of type integer" in each for each in messages({"type": "object", **schema}, {}))

@@ -27,7 +27,7 @@ def thing(name: str, **fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[Store]:
-    """Open a store with this file as its journal; close it at the end."""
+    """Open a store with this journal file, and close the journal at the end."""
     journal = Journal(path)
     yield Store(journal)
     await journal.aclose()
@@ -53,7 +53,7 @@ async def test_store_restores_objects_and_version_from_its_journal(tmp_path: Pat
         assert empty.version == again.version
 
 
-async def test_journal_keeps_durable_writes_after_a_kill(tmp_path: Path):
+async def test_journal_keeps_durable_writes_when_its_process_is_killed(tmp_path: Path):
     program = """
         import asyncio, os, signal, sys
         from pathlib import Path
@@ -84,7 +84,7 @@ async def test_journal_keeps_durable_writes_after_a_kill(tmp_path: Path):
     assert [name for name in names if name != "late"] == [f"n{number:03d}" for number in range(300)]
 
 
-async def test_journal_refuses_a_file_in_use_or_of_another_format(tmp_path: Path):
+async def test_journal_refuses_a_file_that_is_in_use_or_has_another_format(tmp_path: Path):
     async with opened(tmp_path / "data"):
         with pytest.raises(JournalFailed, match=r"cannot use .*data as data file: database is locked"):
             Journal(tmp_path / "data")
@@ -110,7 +110,7 @@ async def test_journal_refuses_a_damaged_file(tmp_path: Path):
         Store(Journal(tmp_path / "data"))
 
 
-async def test_journal_does_not_report_a_failed_write_as_durable(tmp_path: Path):
+async def test_journal_reports_no_write_as_durable_after_a_failed_write(tmp_path: Path):
     journal = Journal(tmp_path / "data")
     store = Store(journal)
     stored = store.create(key("a"), thing("a"))

@@ -21,14 +21,14 @@ def names(store: Store, namespace: str = "") -> list[str]:
     return [stored.key.name for stored in store.select("", "things", namespace)]
 
 
-def test_stored_decode_returns_an_independent_object():
+def test_stored_decode_returns_a_new_object_each_time():
     store = Store()
     stored = store.create(key("a"), thing("a", list=[1]))
     stored.decode()["list"].append(2)
     assert stored.decode()["list"] == [1]
 
 
-def test_store_refuses_writes_that_expect_another_version_or_existence():
+def test_store_refuses_writes_when_version_or_existence_is_not_as_expected():
     store = Store()
     first = store.create(key("a"), thing("a"))
     with pytest.raises(Exists):
@@ -65,7 +65,7 @@ def test_store_lists_an_earlier_version_until_the_history_expires():
     store.watch("", "things", since=store.version).close()
 
 
-def test_store_history_is_bounded_by_number_and_by_size():
+def test_store_history_is_limited_in_number_and_size_of_changes():
     store = Store(history=10)
     for number in range(100):
         store.create(key(f"n{number}"), thing(f"n{number}"))
@@ -76,7 +76,7 @@ def test_store_history_is_bounded_by_number_and_by_size():
     assert 8 <= store.version - store.oldest <= 11
 
 
-async def test_store_watch_replays_past_events_and_then_sends_new_ones():
+async def test_store_watch_replays_past_changes_and_then_sends_new_changes():
     store = Store()
     store.create(key("a"), thing("a"))
     since = store.version
@@ -96,7 +96,7 @@ async def test_store_watch_replays_past_events_and_then_sends_new_ones():
     assert await watch.next(timeout=0) == []
 
 
-async def test_store_watch_ends_when_its_reader_is_too_slow():
+async def test_store_watch_raises_overflow_when_its_reader_is_too_slow():
     store = Store(watch_backlog=3)
     watch = store.watch("", "things")
     for number in range(4):
@@ -108,7 +108,7 @@ async def test_store_watch_ends_when_its_reader_is_too_slow():
         await watch.next()
 
 
-async def test_store_watch_releases_its_reader_when_it_is_closed():
+async def test_store_watch_returns_no_more_changes_after_it_is_closed():
     store = Store()
     watch = store.watch("", "things")
     reading = asyncio.create_task(watch.next())
@@ -120,7 +120,7 @@ async def test_store_watch_releases_its_reader_when_it_is_closed():
     assert await watch.next() == []
 
 
-async def test_store_watch_buffers_a_bounded_number_of_bytes_when_nothing_reads_it():
+async def test_store_watch_raises_overflow_when_unread_changes_exceed_the_byte_limit():
     store = Store(watch_backlog_bytes=10_000)
     watch = store.watch("", "things")
     store.create(key("a"), thing("a", text="x" * 20_000))
@@ -131,7 +131,7 @@ async def test_store_watch_buffers_a_bounded_number_of_bytes_when_nothing_reads_
         await watch.next()
 
 
-async def test_store_watch_from_an_earlier_version_may_replay_more_changes_than_its_backlog():
+async def test_store_watch_may_replay_more_old_changes_than_its_backlog_limit():
     store = Store(watch_backlog=2)
     for name in "abcd":
         store.create(key(name), thing(name))

@@ -1,4 +1,4 @@
-"""Protobuf bodies: objects that a real server returned in both encodings, and damaged ones."""
+"""Protobuf bodies: objects that a real server returned as protobuf and JSON, and damaged bodies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_recorded_protobuf_body_decodes_to_the_same_object_as_the_recorded_json(
 
 
 @pytest.mark.parametrize(("name", "body", "obj"), protobuf())
-def test_truncated_protobuf_body_decodes_or_is_refused_with_a_status_error(
+def test_truncated_protobuf_body_is_decoded_or_raises_only_status_error(
     name: str, body: bytes, obj: dict[str, Any]
 ):
     for end in range(0, len(body), 7):
@@ -40,23 +40,23 @@ def test_truncated_protobuf_body_decodes_or_is_refused_with_a_status_error(
             decode_protobuf(body[:end])
 
 
-def test_protobuf_body_without_a_kind_gets_the_kind_of_the_path():
+def test_protobuf_body_without_kind_or_version_gets_them_from_the_request_path():
     for kind, api_version in ((b"", b"v1"), (b"ConfigMap", b""), (b"", b"")):
         decoded = decode_protobuf(envelope(NAMED_FOO, kind, api_version), CONFIG_MAP)
         assert decoded == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "foo"}}
 
 
-def test_protobuf_decoding_skips_fields_of_a_newer_version():
+def test_protobuf_decoding_skips_unknown_fields():
     assert decode_protobuf(envelope(NAMED_FOO + b"\xfa\x01\x01a"))["metadata"] == {"name": "foo"}
 
 
-def test_protobuf_delete_options_decode_in_every_group():
+def test_protobuf_delete_options_are_decoded_for_every_api_group():
     decoded = decode_protobuf(envelope(b"\x08\x05", b"DeleteOptions", b"apps/v1"))
     assert decoded == {"kind": "DeleteOptions", "apiVersion": "apps/v1", "gracePeriodSeconds": 5}
 
 
 def nested_schemas(levels: int) -> bytes:
-    """Return a CRD whose schemas are nested in the field `not`."""
+    """Return a CRD as protobuf whose schema has this many nested fields `not`."""
 
     def message(tag: bytes, data: bytes) -> bytes:
         length, size = len(data), b""
@@ -73,7 +73,7 @@ def nested_schemas(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("limit", [1000, 100_000])
-def test_protobuf_nesting_depth_is_bounded_whatever_the_recursion_limit(limit: int):
+def test_protobuf_nesting_depth_is_limited_for_any_python_recursion_limit(limit: int):
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(limit)
     try:

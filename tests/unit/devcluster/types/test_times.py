@@ -1,4 +1,4 @@
-"""Quantities and times beyond the real server's recorded answers."""
+"""Quantities and times that no recording of a real server contains."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from devcluster.types.times import InvalidQuantity, InvalidTime, canonical, from_seconds, normal_time
 
 
-def test_canonical_quantity_is_quick_for_a_huge_exponent():
+def test_canonical_quantity_limits_or_refuses_a_huge_exponent():
     assert canonical("1e100000001") == "1e60"
     with pytest.raises(InvalidQuantity, match="unable to parse quantity's suffix"):
         canonical("1e99999999999")

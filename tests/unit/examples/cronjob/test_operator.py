@@ -1,4 +1,4 @@
-"""examples/cronjob: schedules of several hours on a virtual clock."""
+"""examples/cronjob: schedules of several hours on a virtual clock, webhooks and API versions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cronjob(schedule: str = "*/10 * * * *", *, seconds: int = 1, image: str = "j
 
 
 def with_spec(**fields: Any) -> Callable[[CronJob], None]:
-    """Return what sets these fields of a spec."""
+    """Return a function that sets these fields of a CronJob's spec."""
     return lambda it: vars(it.spec).update(fields)
 
 
@@ -41,7 +41,7 @@ async def jobs_of(world: World) -> list[Job]:
     return sorted(found, key=time_of)
 
 
-async def test_cronjob_starts_a_job_at_each_scheduled_time_and_keeps_the_last_jobs() -> None:
+async def test_cronjob_starts_a_job_at_each_scheduled_time_and_keeps_the_last_three() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         mine = await world.create(cronjob())
@@ -61,7 +61,7 @@ async def test_cronjob_starts_a_job_at_each_scheduled_time_and_keeps_the_last_jo
     ("policy", "minutes"),
     [("Allow", [10, 20, 30]), ("Forbid", [10, 30]), ("Replace", [30])],
 )
-async def test_cronjob_respects_its_concurrency_policy_while_a_job_runs(
+async def test_cronjob_concurrency_policy_allows_forbids_or_replaces_overlapping_jobs(
     policy: Any, minutes: list[int]
 ) -> None:
     clock = VirtualClock(START)
@@ -71,7 +71,7 @@ async def test_cronjob_respects_its_concurrency_policy_while_a_job_runs(
         assert [time_of(each).minute for each in await jobs_of(world)] == minutes
 
 
-async def test_cronjob_starts_no_job_while_suspended_and_only_the_last_missed_job_when_resumed() -> None:
+async def test_cronjob_starts_only_the_last_missed_job_when_it_is_resumed() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         mine = await world.create(cronjob(suspend=True))
@@ -95,7 +95,7 @@ async def test_cronjob_does_not_repeat_a_scheduled_run_whose_job_it_has_deleted(
         assert (await world.events(mine)).count("Created") == 5
 
 
-async def test_cronjob_webhooks_set_defaults_and_refuse_invalid_objects() -> None:
+async def test_cronjob_webhooks_trim_the_schedule_and_refuse_invalid_schedules_and_names() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         untidy = cronjob().to_wire()
@@ -113,7 +113,7 @@ async def test_cronjob_webhooks_set_defaults_and_refuse_invalid_objects() -> Non
             await world.create(long)
 
 
-async def test_cronjob_round_trips_between_both_api_versions() -> None:
+async def test_cronjob_written_as_v1_can_be_read_and_changed_as_v2() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         stored = await world.create(cronjob("0 3 * * MON-FRI"))

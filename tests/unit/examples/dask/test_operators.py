@@ -53,7 +53,7 @@ async def workers(world: World) -> list[str]:
     return [each.metadata.name for each in found if "worker" in each.metadata.name]
 
 
-async def test_dask_cluster_has_a_scheduler_and_workers_until_it_is_idle() -> None:
+async def test_dask_cluster_runs_its_workers_and_is_deleted_after_the_idle_timeout() -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         cluster = await world.create(made(DaskCluster, **CLUSTER, idleTimeout=60))
         await world.until(cluster, lambda it: any(each.status == "True" for each in it.status.conditions))
@@ -82,7 +82,7 @@ async def test_dask_worker_group_retires_workers_before_it_removes_them() -> Non
 
 
 @pytest.mark.parametrize(("ended", "phase"), [("Succeeded", "Successful"), ("Failed", "Failed")])
-async def test_dask_job_runs_once_and_deletes_its_cluster(ended: str, phase: str) -> None:
+async def test_dask_job_runs_once_and_deletes_its_cluster_when_its_pod_ends(ended: str, phase: str) -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         job = await world.create(made(DaskJob, cluster=CLUSTER, job=POD))
         await world.until(job, lambda it: it.status.phase == "Running")
@@ -96,7 +96,7 @@ async def test_dask_job_runs_once_and_deletes_its_cluster(ended: str, phase: str
         assert await world.find(Pod, "a-runner") is None
 
 
-async def test_dask_autoscaler_follows_the_scheduler() -> None:
+async def test_dask_autoscaler_scales_workers_within_its_limits_as_the_scheduler_requests() -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         await world.create(made(DaskCluster, **CLUSTER))
         scaler = await world.create(made(DaskAutoscaler, cluster="a", minimum=1, maximum=5))

@@ -46,12 +46,12 @@ async def images(world: World) -> list[str]:
 
 
 async def upgrading(world: World, version: str) -> Database:
-    """Create a database, and begin an upgrade to this version."""
+    """Create a database of version 15, wait until it is ready, and begin an upgrade to `version`."""
     mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
     return await world.update(mine, set_version(version))
 
 
-async def test_database_is_upgraded_one_pod_at_a_time() -> None:
+async def test_database_upgrade_replaces_one_pod_at_a_time_and_forbids_writes_meanwhile() -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
         mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
         ready, steps, writable = set(), [], {}
@@ -82,7 +82,7 @@ async def test_database_is_upgraded_one_pod_at_a_time() -> None:
         assert events[-1] == "UpgradeSucceeded"
 
 
-async def test_database_status_names_the_step_that_its_upgrade_waits_for() -> None:
+async def test_database_conditions_name_the_current_step_of_the_upgrade() -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
         mine = await upgrading(world, "16")
         replaced = "1 of 3 pods are replaced, 2 ready"
@@ -95,7 +95,7 @@ async def test_database_status_names_the_step_that_its_upgrade_waits_for() -> No
 
 @pytest.mark.parametrize("step", ["Check", "BackUp", "ReplacePods", "Migrate"])
 @pytest.mark.parametrize("version", ["15", "17"])
-async def test_database_restarts_its_upgrade_when_the_version_changes(step: str, version: str) -> None:
+async def test_database_upgrade_restarts_when_the_version_changes_again(step: str, version: str) -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
         mine = await upgrading(world, "16")
         mine = await world.until(mine, at_step(step), timeout=600)
@@ -108,7 +108,7 @@ async def test_database_restarts_its_upgrade_when_the_version_changes(step: str,
         assert "UpgradeRestarted" in await world.events(mine)
 
 
-async def test_database_upgrade_fails_when_the_new_version_does_not_start() -> None:
+async def test_database_upgrade_fails_and_replaces_no_pod_when_the_check_job_hangs() -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
         mine = await upgrading(world, "16-never-ready")
         mine = await world.until(mine, lambda it: it.status.upgrade.state == "Failed", timeout=400)
@@ -116,7 +116,7 @@ async def test_database_upgrade_fails_when_the_new_version_does_not_start() -> N
         assert await images(world) == ["database:15"] * 3
 
 
-async def test_database_rolls_back_when_upgraded_pods_do_not_become_ready() -> None:
+async def test_database_upgrade_with_unready_pods_fails_and_the_old_version_can_be_restored() -> None:
     clock, never = VirtualClock(), {"devcluster.local/never-ready": "true"}
     async with operated(DatabaseOperator, clock=clock, pod_ready_delay=5) as world:
         mine = await upgrading(world, "16")

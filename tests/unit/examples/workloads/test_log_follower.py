@@ -26,13 +26,13 @@ class Followed:
         self.follower = LogFollower(client, pod, "web", show=self._lines.put)
 
     async def lines(self, count: int) -> list[str]:
-        """Wait for the next lines, and return them."""
+        """Wait for the next `count` lines of the log, and return them."""
         async with asyncio.timeout(1000):
             return [await self._lines.get() for _ in range(count)]
 
     @property
     def done(self) -> bool:
-        """Return whether every line was asked for."""
+        """Return whether `lines` has returned every line that the follower showed."""
         return self._lines.empty()
 
     @asynccontextmanager
@@ -73,7 +73,7 @@ async def test_log_follower_resumes_after_the_last_line_when_the_stream_is_cut(
     assert wire.in_progress == 0
 
 
-async def test_log_follower_reconnects_after_idle_timeout(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_reconnects_when_no_line_arrives_in_time(wire: ScriptedWire, followed: Followed):
     first, second = Stream(), Stream()
     wire.on("GET", LOG, first, second)
     async with followed.running():
@@ -82,7 +82,7 @@ async def test_log_follower_reconnects_after_idle_timeout(wire: ScriptedWire, fo
         assert asyncio.get_running_loop().time() >= IDLE_TIMEOUT
 
 
-async def test_log_follower_reports_an_unavailable_log_once_and_retries(
+async def test_log_follower_reports_an_unavailable_log_once_and_retries_with_growing_pauses(
     wire: ScriptedWire, followed: Followed, capsys: pytest.CaptureFixture[str]
 ):
     stream = Stream()
@@ -98,7 +98,7 @@ async def test_log_follower_reports_an_unavailable_log_once_and_retries(
     ]
 
 
-async def test_log_follower_follows_a_restarted_container(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_shows_lines_once_after_container_restarts(wire: ScriptedWire, followed: Followed):
     before, after = Reply(body=b"2026-11-21T12:00:01.1Z one life\n"), Stream()
     wire.on("GET", LOG, before, before, after)
     async with followed.running():

@@ -1,4 +1,4 @@
-"""Log positions: servers resume at whole seconds, and the follower still shows each line once."""
+"""`LogPosition` when the log server can resume only at whole seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def stamped(second: int, fraction: int, text: str) -> str:
 
 
 def served(log: list[str], since: datetime | None) -> list[str]:
-    """Return a server's answer, which is accurate to whole seconds."""
+    """Return the lines of the whole second of `since` and later lines, or all lines if it is None."""
     first = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
     return [line for line in log if line[:19] >= first]
 
@@ -22,11 +22,11 @@ def read(position: LogPosition, lines: list[str]) -> list[str]:
     return [text for line in lines if (text := position.advance(line)) is not None]
 
 
-def test_log_position_resumes_without_loss_or_repetition_after_cuts():
+def test_log_position_loses_and_repeats_no_line_when_streams_are_cut():
     assert LogPosition().advance("2026-11-21T12:00:01+01:00  zone ") == " zone "
     rng = random.Random(5)
     for _ in range(200):
-        # Two streams of a container, whose lines are not quite in the order of their times.
+        # Lines of stdout and stderr of a container, whose times are not always in order.
         texts = [rng.choice("xyz") for _ in range(40)]
         times = sorted(rng.randrange(5 * 10) for _ in texts)
         log = [

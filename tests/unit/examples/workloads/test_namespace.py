@@ -28,7 +28,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[ClusterServer]:
 
 
 async def made(server: ClusterServer, **labels: str) -> Namespace:
-    """Create a namespace as an earlier run, or another client, has made it."""
+    """Create the namespace `n` with these labels; the default is the label of this program."""
     metadata = {"name": "n", "labels": labels or dict([OURS])}
     return Namespace.model_validate(await server.api.create("namespaces", "", {"metadata": metadata}))
 
@@ -37,7 +37,7 @@ async def is_there(client: Client) -> bool:
     return await client.uncached.find(Namespace, ObjectKey("", "n")) is not None
 
 
-async def test_create_namespace_succeeds_only_when_this_run_has_created_it(
+async def test_create_namespace_succeeds_after_a_lost_response_but_not_for_an_existing_namespace(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     wire.on("POST", ALL, LostAfter(server.answer))
@@ -51,7 +51,7 @@ async def test_create_namespace_succeeds_only_when_this_run_has_created_it(
         await create_namespace(client, "n")
 
 
-async def test_remove_namespace_retries_while_the_server_is_away(
+async def test_remove_namespace_retries_until_the_server_deletes_the_namespace(
     client: Client, wire: ScriptedWire, server: ClusterServer, capsys: pytest.CaptureFixture[str]
 ):
     failure = Reply.status(500, "InternalError", "boom")
@@ -59,7 +59,7 @@ async def test_remove_namespace_retries_while_the_server_is_away(
     await remove_namespace(client, await made(server), timeout=60)
     assert not await is_there(client)
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2  # each problem once
+    assert len(said) == 2  # each error is printed once
     assert said[1] == "deleting namespace n: boom; trying again"
 
 
@@ -74,7 +74,7 @@ async def test_remove_namespace_keeps_a_recreated_namespace_of_the_same_name(
     assert len(wire.sent("DELETE")) == 1
 
 
-async def test_clear_leftovers_deletes_objects_of_earlier_runs_and_refuses_foreign_objects(
+async def test_clear_leftovers_deletes_only_a_namespace_with_the_label_of_this_program(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     await clear_leftovers(client, "n", timeout=10)

@@ -1,4 +1,4 @@
-"""The chart renders the objects of config/default, changed by its values."""
+"""Helm chart: it renders the objects of config/, changed by its values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def keyed(objects: Any) -> Objects:
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-def test_chart_requires_the_oldest_supported_kubernetes(chart: Path):
+def test_chart_refuses_kubernetes_older_than_the_oldest_supported_version(chart: Path):
     assert helm_template(chart, kubernetes=OLDEST_KUBERNETES).returncode == 0
     done = helm_template(chart, kubernetes="1.29.9")
     assert done.returncode != 0
@@ -65,7 +65,7 @@ def test_chart_requires_the_oldest_supported_kubernetes(chart: Path):
         (("manager.replicas=3", "manager.shards=16"), "shards"),
     ],
 )
-def test_chart_renders_the_same_objects_as_the_overlay(chart: Path, values: tuple[str, ...], overlay: str):
+def test_chart_with_matching_values_renders_each_overlay(chart: Path, values: tuple[str, ...], overlay: str):
     wanted = keyed(each for each in manifests(overlay) if each["kind"] != "Namespace")
     made = rendered(chart, *values)
     for (kind, name), each in made.items():
@@ -95,7 +95,7 @@ def test_chart_objects_have_the_name_prefix_and_namespace_of_the_release(chart: 
     assert not [kind for kind, _ in without if "AdmissionPolicy" in kind]
 
 
-def test_chart_webhooks_use_the_given_port_and_only_api_servers_may_reach_it(chart: Path):
+def test_chart_webhook_values_set_the_port_and_the_addresses_that_may_reach_it(chart: Path):
     values = ("webhook.port=10250", "networkPolicy.enable=true", "networkPolicy.apiServers={10.0.0.5/32}")
     made = rendered(chart, *values)
     container = container_of(made["Deployment", MANAGER])
@@ -106,7 +106,7 @@ def test_chart_webhooks_use_the_given_port_and_only_api_servers_may_reach_it(cha
     assert rule["ports"] == [{"port": 10250, "protocol": "TCP"}]
 
 
-def test_chart_without_webhooks_keeps_only_the_conversion_webhook(chart: Path):
+def test_chart_without_webhooks_keeps_the_conversion_setting_of_the_crds(chart: Path):
     values = ("webhook.enable=false", "certManager.enable=true", "networkPolicy.enable=true")
     made = rendered(chart, *values)
     assert not [name for kind, name in made if "webhook" in name or kind in {"Certificate", "Issuer"}]
@@ -115,12 +115,12 @@ def test_chart_without_webhooks_keeps_only_the_conversion_webhook(chart: Path):
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert {each["name"] for each in container["ports"]} == {"health", "metrics"}
     assert not [each for each in made.values() if "cert-manager.io" in str(each["metadata"])]
-    # Without conversion, a read in another version would lose fields.
+    # Without the conversion webhook, a read in another API version would lose fields.
     wanted = {each["metadata"]["name"] for each in manifests() if "conversion" in each.get("spec", {})}
     assert {name for (_, name), each in made.items() if "conversion" in each.get("spec", {})} == wanted
 
 
-def test_chart_values_set_images_flags_variables_and_resources(chart: Path):
+def test_chart_values_set_images_flags_environment_variables_and_resources(chart: Path):
     made = rendered(
         chart,
         "manager.image.repository=local.test:5000/om",
@@ -141,7 +141,7 @@ def test_chart_values_set_images_flags_variables_and_resources(chart: Path):
     assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
 
 
-# Many in one call, because helm is slow; of the values that are refused at one place, one in each call.
+# Many wrong values in one call, because helm is slow; values for the same key need separate calls.
 WRONG = (
     (
         ("manager.replicas=two", "/manager/replicas"),
@@ -170,13 +170,13 @@ WRONG = (
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_chart_refuses_wrong_values_and_names_them(chart: Path, wrong: tuple[tuple[str, str], ...]):
+def test_chart_error_names_each_wrong_value(chart: Path, wrong: tuple[tuple[str, str], ...]):
     done = helm_template(chart, *(value for value, _ in wrong))
     assert done.returncode != 0
     assert [named for _, named in wrong if named not in done.stderr] == []
 
 
-def test_chart_merges_pod_values_with_the_defaults(chart: Path):
+def test_chart_merges_pod_labels_selectors_and_resources_with_the_defaults(chart: Path):
     values = (
         *("podAnnotations.team=a", "podLabels.cost=b", "priorityClassName=high"),
         *("nodeSelector.disk=ssd", "resources.limits.memory=1Gi"),
@@ -194,7 +194,7 @@ def test_chart_merges_pod_values_with_the_defaults(chart: Path):
         assert new["spec"]["containers"][0]["resources"]["limits"] == {**limits, "memory": "1Gi"}
 
 
-def test_chart_adds_a_disruption_budget_when_there_are_two_replicas(chart: Path):
+def test_chart_adds_a_pod_disruption_budget_when_there_are_two_replicas(chart: Path):
     assert not [kind for kind, _ in rendered(chart) if kind == "PodDisruptionBudget"]
     made = rendered(chart, "manager.replicas=2")
     budget = made["PodDisruptionBudget", MANAGER]
@@ -221,7 +221,7 @@ def test_chart_grants_rights_to_shard_leases_only_when_shards_are_enabled(chart:
         assert "--shards" not in str(container_of(made["Deployment", MANAGER])["args"])
 
 
-def test_chart_without_the_petstore_omits_its_objects_and_keeps_crds(chart: Path):
+def test_chart_without_the_petstore_omits_its_objects_but_keeps_its_crds(chart: Path):
     values = ("petstore.enable=false", "petstore.address=pets.local:1234")
     made = rendered(chart, *values, "prometheus.enable=true", "networkPolicy.enable=true")
     kinds = {kind for kind, name in made if "petstore" in name}
@@ -239,7 +239,7 @@ IMAGES = ("--image=local.test/om:v1", "--petstore-image=local.test/ps")
 
 
 def release(folder: Path) -> dict[str, bytes]:
-    """Make all files of a release."""
+    """Create all files of a release in a new folder; return their contents by name."""
     folder.mkdir()
     (folder / "sbom.cdx.json").write_text("{}")
     assert main(["everything", str(folder), *IMAGES]) == 0
@@ -247,7 +247,7 @@ def release(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.whole
-def test_release_everything_command_is_reproducible_for_any_clock_and_umask(
+def test_release_everything_writes_identical_files_at_another_time_and_umask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     tool("kubectl")

@@ -18,7 +18,7 @@ DIGEST = "sha256:" + "0" * 64
         (f"manager@{DIGEST}", Image("manager", None, DIGEST)),
     ],
 )
-def test_image_parse_splits_a_name_and_str_restores_it(text: str, image: Image):
+def test_image_parse_splits_repository_tag_and_digest_and_str_joins_them(text: str, image: Image):
     assert Image.parse(text) == image
     assert str(image) == text
 

@@ -1,4 +1,4 @@
-"""Ad-hoc models for the generator, with one field."""
+"""Models with one field, for tests of the CRD generator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["field_schema", "kind_with", "spec_schema"]
 
 
 def kind_with(annotation: Any, default: Any = ...) -> type[Resource]:
-    """Return a kind `Widget` whose spec has one field, `value`."""
+    """Return a kind `Widget` whose spec has one field, `value`, with this annotation."""
     spec = create_model("WidgetSpec", __base__=ApiModel, value=(annotation, default))
     return create_model(
         "Widget",
@@ -25,12 +25,12 @@ def kind_with(annotation: Any, default: Any = ...) -> type[Resource]:
 
 
 def spec_schema(annotation: Any, default: Any = ...) -> dict[str, Any]:
-    """Return the structural schema of that kind's spec."""
+    """Return the structural schema of a spec with this one field."""
     schema: dict[str, Any] = structural_schema(kind_with(annotation, default))["properties"]["spec"]
     return schema
 
 
 def field_schema(annotation: Any, default: Any = ...) -> dict[str, Any]:
-    """Return the structural schema of the one field."""
+    """Return the structural schema of a field with this annotation and default."""
     schema: dict[str, Any] = spec_schema(annotation, default)["properties"]["value"]
     return schema

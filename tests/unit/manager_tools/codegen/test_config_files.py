@@ -1,4 +1,4 @@
-"""Files of config/; test_generating.py of the commands compares those of this repository."""
+"""Writing of generated files; commands/test_generating.py checks the files of this repository."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen.config_files import HEADER, GeneratedTree
 
 
-def test_yaml_document_keeps_order_uses_block_text_and_has_no_aliases():
+def test_yaml_stream_keeps_key_order_writes_block_text_and_has_no_aliases():
     shared = {"b": 1, "a": [2]}
     manifest: dict[str, Any] = {"second": shared, "first": shared}
     assert yaml_stream([manifest]) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"

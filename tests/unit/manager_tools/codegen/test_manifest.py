@@ -33,7 +33,7 @@ class OldGadget(Resource, group="test.example.com", version="v1beta1", kind="Gad
 
 
 async def convert(gadget: JsonObject) -> None:
-    """Leave the object unchanged: the versions are equal."""
+    """Leave the object unchanged, because both versions have the same fields."""
 
 
 def conversion(hub: type[Resource], spoke: type[Resource]) -> Conversion:
@@ -55,7 +55,7 @@ def version(kind: type[Resource]) -> dict[str, Any]:
     return found
 
 
-def test_crd_contains_all_names_and_columns_of_its_kind():
+def test_crd_contains_all_names_and_printer_columns_of_its_kind():
     (widgets,) = custom_resource_definitions([Widget])
     spec = widgets["spec"]
     assert widgets["metadata"] == {"name": "widgets.test.example.com"}
@@ -75,7 +75,7 @@ def test_crd_contains_all_names_and_columns_of_its_kind():
     ]
 
 
-def test_crd_without_status_subresource_or_age_column_can_be_generated():
+def test_crd_has_no_status_subresource_or_age_column_when_options_disable_them():
     @crd(status=False, age=False, columns=(Column("Size", "integer", ".spec.size", format="int32"),))
     class Plain(Resource, group="test.example.com", version="v1", plural="plains", namespaced=False):
         spec: Spec
@@ -86,7 +86,7 @@ def test_crd_without_status_subresource_or_age_column_can_be_generated():
     assert version(Plain)["additionalPrinterColumns"] == [column]
 
 
-def test_versions_of_a_kind_are_in_one_crd_and_inherit_no_options():
+def test_versions_of_a_kind_share_one_crd_and_a_subclass_inherits_no_options():
     class Newer(OldGadget, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
         pass
 
@@ -101,7 +101,7 @@ def test_versions_of_a_kind_are_in_one_crd_and_inherit_no_options():
 
 
 def gadget(version: str, *, storage: bool = True, **names: Any) -> Any:
-    """Return a version of Gadget."""
+    """Return a model of the kind Gadget in this API version."""
     given = {"group": "test.example.com", "kind": "Gadget", "plural": "gadgets", "version": version, **names}
     made = create_model("Gadget", __base__=Resource, __cls_kwargs__=given, spec=(Spec, ...))
     return crd(storage=storage)(made)
@@ -123,11 +123,11 @@ def test_custom_resource_definitions_refuse_incompatible_versions_of_a_kind(kind
         custom_resource_definitions(kinds)
 
 
-def test_custom_resource_definitions_accept_a_kind_that_is_named_twice():
+def test_custom_resource_definitions_returns_one_crd_when_a_kind_is_passed_twice():
     assert custom_resource_definitions([Gadget, Gadget]) == custom_resource_definitions([Gadget])
 
 
-def test_crd_of_a_converted_kind_names_the_conversion_webhook():
+def test_crd_of_a_converted_kind_names_the_service_or_url_of_its_webhook():
     converted = [conversion(Gadget, OldGadget)]
     made, widget = custom_resource_definitions([OldGadget, Gadget, Widget], converted)
     service = {"namespace": "system", "name": "webhook-service", "path": "/convert"}
@@ -156,7 +156,7 @@ def test_custom_resource_definitions_refuse_conversion_functions_that_do_not_mat
     ("options", "there"),
     [(CrdOptions(), None), (CrdOptions(status=False), None), (CrdOptions(status=True), {"status": {}})],
 )
-def test_kind_without_a_status_field_has_the_status_subresource_only_on_request(
+def test_crd_without_a_status_field_has_the_status_subresource_only_when_requested(
     options: CrdOptions, there: Any
 ):
     class Stateless(Resource, group="test.example.com", version="v1", plural="stateless"):
@@ -186,7 +186,7 @@ def test_crd_has_the_names_annotations_labels_and_selectable_fields_of_its_optio
 
 
 @pytest.mark.parametrize("option", [{"labels": {"a": "b"}}, {"short_names": ("gg",)}, {"singular": "gadjet"}])
-def test_custom_resource_definitions_refuse_crd_wide_options_of_a_version_that_is_not_stored(option: Any):
+def test_crd_wide_option_is_refused_on_a_version_that_is_not_stored(option: Any):
     old = crd(storage=False, **option)(gadget("v1beta1"))
     [name] = option
     with pytest.raises(ModelError, match=f"^Gadget: {name} of v1beta1 has no effect: v1 is stored"):

@@ -12,10 +12,10 @@ from tests.unit.manager_tools.codegen.made_models import kind_with
 
 
 class Documented(BaseModel):
-    """Not of an attribute."""
+    """Docstring of the class, which describes no attribute."""
 
     limit: ClassVar[int] = 3
-    """Of no field."""
+    """Docstring of a class variable, which is no field."""
 
     size: int = 0
     """How many
@@ -25,7 +25,7 @@ class Documented(BaseModel):
 
     class Inner:
         deep: int
-        """Of an attribute of another class."""
+        """Docstring of an attribute of another class."""
 
     last: int = 0
     """At the end."""
@@ -40,16 +40,16 @@ class Silent(Documented):
     size: int = 2
 
 
-def test_attribute_docs_assign_docstring_to_attribute_above_it():
+def test_attribute_docs_returns_the_docstring_below_each_attribute():
     class Local(BaseModel):
         size: int = 0
-        """Found all the same."""
+        """Docstring in a local class."""
 
     docs = attribute_docs(Documented)
     assert docs["size"] == "How many\nthere are."
     assert docs["last"] == "At the end."
     assert not {"bare", "deep", "Inner"} & docs.keys()
-    assert attribute_docs(Local) == {"size": "Found all the same."}
+    assert attribute_docs(Local) == {"size": "Docstring in a local class."}
     without_source: type[Any] = create_model("Made", size=(int, 0))
     assert attribute_docs(without_source) == {}
 
@@ -60,7 +60,7 @@ def test_attribute_docs_are_inherited_and_can_be_overridden():
     assert attribute_docs(Silent)["size"] == "How many\nthere are."
 
 
-def test_model_schema_uses_wire_names_and_prefers_field_descriptions_to_docstrings():
+def test_model_schema_uses_json_names_and_prefers_field_descriptions_to_docstrings():
     class OnWire(ApiModel):
         ready_replicas: int = 0
         """How many are ready."""

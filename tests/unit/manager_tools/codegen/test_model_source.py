@@ -1,4 +1,4 @@
-"""Models generated from CRDs: the CRDs of the models equal the originals."""
+"""Models generated from CRDs, and the CRDs generated again from these models."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def definition(path: Path) -> Manifest:
 
 
 def imported(text: str, kind: str, folder: Path) -> type[Resource]:
-    """Import the model from a file, because the generator reads descriptions from source files."""
+    """Write the source to a file, and import its model; the generator reads docstrings from the file."""
     name = f"written_{next(_numbers)}"
     path = folder / f"{name}.py"
     path.write_text(text)
@@ -72,7 +72,7 @@ def made(served: Served, folder: Path) -> type[Resource]:
 
 
 def plain(schema: Any) -> Any:
-    """Return the schema without insignificant differences: line breaks, order, implied keywords."""
+    """Return the schema without differences of no meaning: line breaks, order, implied keywords."""
     if isinstance(schema, list):
         return [plain(each) for each in schema]
     if not isinstance(schema, dict):
@@ -107,7 +107,7 @@ def _says_nothing(word: str, value: Any) -> bool:
 
 
 def schema_of(manifest: Manifest, version: str) -> Any:
-    """Return the definition's schema of its objects, without the fields that the server defines itself."""
+    """Return the CRD's schema of a version, without `apiVersion`, `kind` and `metadata`."""
     [found] = [each for each in manifest["spec"]["versions"] if each["name"] == version]
     schema = copy.deepcopy(found["schema"]["openAPIV3Schema"])
     properties = schema.get("properties") or {}
@@ -116,7 +116,7 @@ def schema_of(manifest: Manifest, version: str) -> Any:
     }
     if "status" in schema["properties"]:
         conditions = schema["properties"]["status"]["properties"]["conditions"]
-        conditions["items"] = without_words(conditions["items"])  # ours has its own
+        conditions["items"] = without_words(conditions["items"])  # Condition has its own descriptions
     return plain(schema)
 
 
@@ -127,7 +127,7 @@ def without_words(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
-def test_model_source_of_the_crds_of_this_repository_generates_the_same_crds(path: Path, tmp_path: Path):
+def test_model_source_of_a_repository_crd_generates_an_equal_crd(path: Path, tmp_path: Path):
     ours = definition(path)
     [found] = definitions_in(path.read_text())
     versions = [each["name"] for each in ours["spec"]["versions"]]
@@ -142,7 +142,7 @@ def test_model_source_of_the_crds_of_this_repository_generates_the_same_crds(pat
     assert again == ours
 
 
-def test_model_source_of_a_vendor_crd_keeps_it_and_lists_every_loss(tmp_path: Path):
+def test_model_source_of_a_vendor_crd_lists_every_part_that_it_cannot_express(tmp_path: Path):
     theirs = definition(VENDOR)
     [found] = definitions_in(VENDOR.read_text())
     source = model_source(found.served(None), VENDOR.name)
@@ -170,7 +170,7 @@ def test_model_source_of_a_vendor_crd_keeps_it_and_lists_every_loss(tmp_path: Pa
     assert version["subresources"] == before["subresources"]
 
 
-def test_model_source_writes_the_requested_version(tmp_path: Path):
+def test_model_source_contains_the_requested_api_version(tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     old, stored = (made(found.served(version), tmp_path) for version in ("v1alpha1", "v1"))
     [again] = custom_resource_definitions([old, stored])
@@ -202,8 +202,8 @@ MUCH = {
 }
 
 
-@pytest.mark.parametrize("spec", [LEAST, MUCH], ids=["least", "much"])
-def test_model_source_of_a_vendor_crd_reads_and_writes_objects_unchanged(spec: Any, tmp_path: Path):
+@pytest.mark.parametrize("spec", [LEAST, MUCH], ids=["required fields", "many fields"])
+def test_model_of_a_vendor_crd_reads_and_writes_objects_unchanged(spec: Any, tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     model = made(found.served(None), tmp_path)
     read = model.model_validate({"spec": spec})
@@ -225,7 +225,7 @@ DEPLOYMENT = {
 
 
 async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the server's OpenAPI document of apps/v1, and a Deployment as stored."""
+    """Return a server's OpenAPI document of apps/v1, and a Deployment as the server stores it."""
     async with DevCluster(port=None) as cluster:
         transport = Transport(LocalWire(cluster), metrics=Metrics(), rng=random.Random(), user_agent="test")
         published = orjson.loads(await transport.request("GET", "/openapi/v3/apis/apps/v1"))
@@ -233,12 +233,12 @@ async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def builtin(published: dict[str, Any], kind: str) -> ModelSource:
-    """Return the source of a kind of apps/v1."""
+    """Return the model source of a kind of apps/v1, generated from the OpenAPI document."""
     gvk = GroupVersionKind("apps", "v1", kind)
     return model_source(served_by_openapi(published, gvk, f"{kind.lower()}s", namespaced=True), "a test")
 
 
-def test_model_source_of_a_builtin_kind_reads_its_objects_and_has_no_crd(tmp_path: Path):
+def test_model_of_a_builtin_kind_reads_server_objects_and_defines_no_crd(tmp_path: Path):
     published, created = asyncio.run(published_and_created())
     source = builtin(published, "Deployment")
     assert "Annotated[str, Field(max" not in source.text
@@ -250,7 +250,7 @@ def test_model_source_of_a_builtin_kind_reads_its_objects_and_has_no_crd(tmp_pat
     assert read.spec.strategy.rolling_update.max_surge == "25%"
     assert read.to_wire() == {**created, "metadata": read.metadata.to_wire()}
     assert model(metadata=ObjectMeta(name="new")).status.ready_replicas is None
-    # Types that the library has are not written again.
+    # The source imports types that the library has.
     source = builtin(published, "StatefulSet")
     assert "from manager_kinds.apps_v1 import StatefulSetCondition, StatefulSetSpec" in source.text
     assert "class StatefulSetSpec" not in source.text
@@ -258,7 +258,7 @@ def test_model_source_of_a_builtin_kind_reads_its_objects_and_has_no_crd(tmp_pat
     assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)
 
 
-def test_model_source_of_a_crd_with_builtin_types_generates_it_without_tool_annotations(tmp_path: Path):
+def test_model_source_uses_builtin_types_and_omits_annotations_of_other_tools(tmp_path: Path):
     theirs = json.loads(json.dumps(custom_resource_definitions([Tick])[0]))
     read = copy.deepcopy(theirs)
     for tool in ("controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration"):
@@ -275,7 +275,7 @@ def test_model_source_of_a_crd_with_builtin_types_generates_it_without_tool_anno
     assert selectable[0] == selectable[1]
 
 
-def test_model_source_passes_formatter_and_linter(tmp_path: Path):
+def test_model_source_passes_ruff_format_and_ruff_check(tmp_path: Path):
     published, _ = asyncio.run(published_and_created())
     odd = {"type": "string", "description": f"x \u2013 {'y' * 200}", "default": "\u2013", "enum": ["\u2013"]}
     wide = {"a" * 120: {"type": "array", "items": {"type": "string", "maxLength": 63}}}
@@ -295,7 +295,7 @@ def test_model_source_passes_formatter_and_linter(tmp_path: Path):
 
 
 def model_of(value: Any, **version: Any) -> ModelSource:
-    """Return the source of a kind whose spec has one field, `value`."""
+    """Return the model source of a CRD whose spec has one field `value` with this schema."""
     spec = {"type": "object", "properties": {"value": value}}
     [found] = definitions_in(crd({"type": "object", "properties": {"spec": spec}}, version=version))
     return model_source(found.served(None), "a test")
@@ -305,7 +305,7 @@ STRING = {"type": "string"}
 NO_STATUS = "Kind.status: there is none, so ctx.condition() cannot be used, and a blocked object gets Events"
 
 
-def test_model_source_keeps_the_status_subresource_of_a_crd_without_a_status_field(tmp_path: Path):
+def test_model_source_keeps_the_status_subresource_when_there_is_no_status_field(tmp_path: Path):
     source = model_of({"type": "string"}, subresources={"status": {}})
     [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
     assert again["spec"]["versions"][0]["subresources"] == {"status": {}}
@@ -329,7 +329,7 @@ def test_model_source_keeps_the_status_subresource_of_a_crd_without_a_status_fie
         ({"type": "string", "nullable": False, "title": "T", "example": "x"}, ""),
     ],
 )
-def test_model_source_reports_a_loss_only_when_a_keyword_cannot_be_expressed(
+def test_model_source_reports_a_lost_keyword_only_when_a_model_cannot_express_it(
     value: Any, lost: str, tmp_path: Path
 ):
     source = model_of(value)
@@ -347,7 +347,7 @@ def test_model_source_keeps_the_age_column_with_its_description(tmp_path: Path):
         assert again["spec"]["versions"][0]["additionalPrinterColumns"] == [column]
 
 
-def test_model_source_omits_and_reports_scale_when_its_paths_are_missing(tmp_path: Path):
+def test_model_source_omits_and_reports_scale_when_its_paths_name_no_field(tmp_path: Path):
     paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
     source = model_of({"type": "string"}, subresources={"scale": paths})
     custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
@@ -361,7 +361,7 @@ def test_model_source_omits_and_reports_scale_when_its_paths_are_missing(tmp_pat
         ({"name": {"type": "string"}}, ["Kind.status.conditions: its items are no conditions, "]),
     ],
 )
-def test_model_source_reports_conditions_that_cannot_be_set(items: Any, told: list[str]):
+def test_model_source_reports_a_conditions_field_whose_items_are_no_conditions(items: Any, told: list[str]):
     conditions = {"type": "array", "items": {"type": "object", "properties": items}}
     status = {"type": "object", "properties": {"conditions": conditions}}
     schema = {"type": "object", "properties": {"status": status}}
@@ -370,7 +370,7 @@ def test_model_source_reports_conditions_that_cannot_be_set(items: Any, told: li
     assert [line.partition("so ctx")[0] for line in unsaid] == told
 
 
-def test_model_source_refuses_a_crd_that_the_generator_would_refuse():
+def test_model_source_refuses_a_crd_whose_default_violates_its_own_schema():
     with pytest.raises(DefinitionError, match=r"no definition: Kind.spec.value: .*refuses its default"):
         model_of({"type": "string", "maxLength": 1, "default": "long"})
 
@@ -414,7 +414,7 @@ def crd(schema: Any, *, version: Mapping[str, Any] | None = None, metadata: Any 
         ),
     ],
 )
-def test_model_source_refuses_text_without_a_crd_in_one_line(text: str, said: str):
+def test_model_source_error_for_an_invalid_crd_names_the_place_in_one_line(text: str, said: str):
     with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
         [model_source(each.served(None), "a test") for each in definitions_in(text)]
 
@@ -429,14 +429,14 @@ def test_model_source_refuses_text_without_a_crd_in_one_line(text: str, said: st
     ],
     ids=["an invalid Python name", "no properties", "nothing required", "values of any kind"],
 )
-def test_model_source_writes_importable_python_for_odd_properties(properties: Any, tmp_path: Path):
+def test_model_source_is_importable_python_when_the_properties_are_unusual(properties: Any, tmp_path: Path):
     columns = [{"name": "A", "type": "string", "jsonPath": ".spec.a"}]
     schema = {"type": "object", "properties": properties}
     [found] = definitions_in(crd(schema, version={"additionalPrinterColumns": columns}))
     assert imported(model_source(found.served(None), "a test").text, "Kind", tmp_path).gvk.kind == "Kind"
 
 
-def test_model_source_renames_reserved_names_and_keeps_their_wire_names(tmp_path: Path):
+def test_model_source_renames_reserved_field_names_but_keeps_their_json_names(tmp_path: Path):
     names = ["list", "str", "cel", "json", "from", "None", "1st", "_"]
     names += ["key", "podIPs", "pod_ips", "modelName", "$x"]
     properties = {name: {"type": "array", "items": {"type": "string"}} for name in names}

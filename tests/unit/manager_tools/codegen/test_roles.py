@@ -20,7 +20,7 @@ def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
     return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
 
 
-def test_leader_election_role_grants_create_for_leases_and_other_verbs_only_for_its_lease():
+def test_leader_election_role_may_create_leases_but_update_only_its_own_lease():
     for lease in ("operator-manager", "another"):
         role = running(lease, RULES)["leader_election_role.yaml"]
         rules = {tuple(rule.get("resourceNames", ())): rule["verbs"] for rule in role["rules"]}
@@ -50,7 +50,7 @@ def test_user_roles_cannot_write_status_and_include_scale_only_for_scalable_kind
 
 
 def rule(*parts: str) -> RbacRule:
-    """Return a rule of groups, resources, verbs and names."""
+    """Return a rule; its parts are groups, resources, verbs and names, each separated by semicolons."""
     return RbacRule(*(tuple(part.split(";")) for part in parts))
 
 
@@ -77,13 +77,13 @@ def rule(*parts: str) -> RbacRule:
     ],
     ids=["verbs", "resources and groups", "a wildcard", "no common list", "resource names"],
 )
-def test_merged_rules_join_rules_that_differ_in_one_list(rules: list[RbacRule], merged: list[RbacRule]):
+def test_merged_rules_joins_rules_that_differ_in_only_one_list(rules: list[RbacRule], merged: list[RbacRule]):
     lists = ("apiGroups", "resources", "verbs", "resourceNames")
     found = [RbacRule(*(tuple(each.get(name, ())) for name in lists)) for each in merged_rules(rules)]
     assert found == merged
 
 
-def test_installed_roles_have_the_name_prefix_and_are_bound_to_the_account():
+def test_installed_roles_have_the_name_prefix_and_are_bound_to_the_service_account():
     found = installed(MADE, namespace="there", prefix="p-")
     assert all(each["metadata"]["name"].startswith("p-") for each in found)
     subjects = [subject for each in found for subject in each.get("subjects", ())]
@@ -92,6 +92,6 @@ def test_installed_roles_have_the_name_prefix_and_are_bound_to_the_account():
         assert (subject["name"], subject["namespace"]) == ("p-controller-manager", "there")
 
 
-def test_generated_shard_role_equals_the_role_of_the_overlay():
+def test_generated_shard_role_equals_the_role_of_the_shards_overlay():
     written, _ = yaml.safe_load_all(Path("config/shards/role.yaml").read_text())
     assert of_shards()["shards_role.yaml"]["rules"] == written["rules"]

@@ -55,7 +55,7 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
         ),
     ],
 )
-def test_field_schema_matches_type(annotation: Any, schema: dict[str, Any]):
+def test_field_schema_translates_a_python_annotation_to_openapi(annotation: Any, schema: dict[str, Any]):
     assert field_schema(annotation) == schema
 
 
@@ -70,18 +70,18 @@ def test_field_schema_matches_type(annotation: Any, schema: dict[str, Any]):
         (Field(multiple_of=5), {"multipleOf": 5}),
     ],
 )
-def test_field_schema_of_a_number_has_its_bounds(limits: Any, schema: dict[str, Any]):
+def test_field_schema_of_an_integer_has_the_bounds_of_its_annotation(limits: Any, schema: dict[str, Any]):
     assert field_schema(Annotated[int, limits]) == {"type": "integer", **schema}
 
 
 @pytest.mark.parametrize(
     "annotation", [str | None, Annotated[str | None, Field()], Annotated[str, Field()] | None]
 )
-def test_spec_schema_makes_a_field_with_none_as_default_optional(annotation: Any):
+def test_spec_schema_does_not_require_a_field_whose_default_is_none(annotation: Any):
     assert spec_schema(annotation, None) == {"type": "object", "properties": {"value": {"type": "string"}}}
 
 
-def test_field_schema_of_an_optional_type_equals_the_schema_of_the_type():
+def test_field_schema_of_a_type_or_none_equals_the_schema_of_that_type():
     one_or_none = Literal["a", None]  # noqa: PYI061 - the form that is tested
     assert field_schema(one_or_none, None) == {"type": "string", "enum": ["a"]}
     assert field_schema(Mode | None, None)["enum"] == ["fast", "slow"]
@@ -106,11 +106,11 @@ def test_spec_schema_requires_fields_without_default_and_fields_marked_required(
         (Limits, Limits(high=7), {"low": 1, "high": 7}),
     ],
 )
-def test_field_schema_writes_defaults_in_wire_format(annotation: Any, default: Any, wire: Any):
+def test_field_schema_writes_defaults_as_json_values(annotation: Any, default: Any, wire: Any):
     assert field_schema(annotation, default)["default"] == wire
 
 
-def test_field_schema_of_a_model_is_inlined_without_unknown_fields_or_factory_defaults():
+def test_field_schema_inlines_a_nested_model_and_omits_factory_defaults():
     inner = field_schema(Port)
     assert inner["description"] == "A port of a widget."
     assert inner["required"] == ["name", "number"]
@@ -132,7 +132,7 @@ def test_field_schema_allows_fields_named_like_json_schema_keywords():
     }
 
 
-def test_field_schema_adds_the_cel_rules_of_a_field_to_this_field_but_not_to_its_type():
+def test_field_schema_adds_cel_rules_of_a_field_only_to_that_field():
     class Ruled(ApiModel):
         model_config = ConfigDict(json_schema_extra=cel("self.a > 0", "of the model"))
         a: int
@@ -155,7 +155,7 @@ def test_field_schema_adds_the_cel_rules_of_a_field_to_this_field_but_not_to_its
     ]
 
 
-def test_structural_schema_leaves_metadata_to_the_server():
+def test_structural_schema_declares_metadata_as_an_object_without_properties():
     schema = structural_schema(kind_with(str))
     assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
     assert schema["properties"]["metadata"] == {"type": "object"}
@@ -175,5 +175,5 @@ SCHEMA = structural_schema(Widget)
         *((path, False) for path in ("spec.mode", "", ".", ".spec.size", ".spec.mode.deeper")),
     ],
 )
-def test_leads_somewhere_accepts_only_the_path_of_a_field(path: str, leads: bool):
+def test_leads_somewhere_accepts_only_the_json_path_of_an_existing_field(path: str, leads: bool):
     assert leads_somewhere(path, SCHEMA) is leads

@@ -126,9 +126,7 @@ def test_pattern_is_refused_when_go_regular_expressions_do_not_support_it(patter
         (Validated, ..., ".name"),
     ],
 )
-def test_unsupported_pydantic_pattern_is_refused_with_the_path_of_its_field(
-    annotation: Any, default: Any, field: str
-):
+def test_unsupported_pattern_error_names_the_path_of_the_field(annotation: Any, default: Any, field: str):
     with pytest.raises(ModelError, match="the server's regular expressions have no") as caught:
         field_schema(annotation, default)
     assert caught.value.field == f"Widget.spec.value{field}"
@@ -179,12 +177,12 @@ class Reading(enum.Enum):
         (list[None], ..., "the server has no type for None alone"),
     ],
 )
-def test_number_beyond_64_bits_or_bare_none_is_refused(annotation: Any, default: Any, reason: str):
+def test_field_schema_refuses_numbers_beyond_json_or_int_limits(annotation: Any, default: Any, reason: str):
     with pytest.raises(ModelError, match=rf"^Widget.spec.value(\[\])?: {reason}"):
         field_schema(annotation, default)
 
 
-def test_number_bound_is_omitted_when_the_type_implies_it():
+def test_integer_bounds_are_omitted_when_they_equal_the_limits_of_int64():
     assert field_schema(Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]) == {"type": "integer"}
 
 
@@ -207,7 +205,7 @@ class Named(ApiModel):
         (Annotated[Named, cel("self.name == 'a'", "no", field_path=".nam")], ..., "its rule .*valid path"),
     ],
 )
-def test_crd_error_names_the_field_that_the_server_would_refuse(annotation: Any, default: Any, reason: str):
+def test_crd_error_names_the_field_that_the_api_server_refuses(annotation: Any, default: Any, reason: str):
     with pytest.raises(ModelError) as caught:
         custom_resource_definitions([kind_with(annotation, default)])
     assert re.search(f"the API server refuses .*({reason})", caught.value.reason), caught.value
@@ -258,7 +256,7 @@ Distinct = cel("self.all(x, self.exists_one(y, x.name == y.name))", "no")
         ),
     ],
 )
-def test_cel_rule_that_may_cost_too_much_is_refused_and_its_missing_bounds_are_named(
+def test_cel_rule_error_names_the_missing_bounds_when_the_cost_is_too_high(
     annotation: Any, field: str, reason: str
 ):
     with pytest.raises(ModelError, match=reason) as caught:
@@ -289,14 +287,14 @@ class TooNested(ApiModel):
 @pytest.mark.parametrize(
     ("model", "field"), [(Nested, "pairs[].name"), (TooNested, "lastSeen{}[]")], ids=["default", "type"]
 )
-def test_model_error_names_a_nested_field_by_its_path_of_wire_names(model: type[ApiModel], field: str):
+def test_model_error_names_a_nested_field_by_its_path_of_json_names(model: type[ApiModel], field: str):
     with pytest.raises(ModelError) as caught:
         custom_resource_definitions([kind_with(list[model])])
     assert caught.value.field == f"Widget.spec.value[].{field}"
 
 
 def value_column(**changes: Any) -> dict[str, Any]:
-    """Return options with one column of the field `value`."""
+    """Return CRD options with one printer column, of the field `value` unless `changes` say otherwise."""
     words = {"name": "Value", "type": "string", "json_path": ".spec.value", **changes}
     return {"columns": (Column(**words),)}
 
@@ -332,7 +330,7 @@ OF_SERVER = "the API server refuses "
         ({"scale": Scale(".spec.value", ".status.conditions", "spec.b")}, "the path 'spec.b'", NO_DOT),
     ],
 )
-def test_crd_option_is_refused_and_named_when_its_type_path_or_value_is_invalid(
+def test_crd_option_error_names_an_option_with_an_invalid_type_path_or_value(
     options: dict[str, Any], reason: str, detail: str
 ):
     with pytest.raises(ModelError, match=f"{re.escape(reason)}.*{re.escape(detail)}") as caught:
@@ -341,7 +339,7 @@ def test_crd_option_is_refused_and_named_when_its_type_path_or_value_is_invalid(
 
 
 @pytest.mark.parametrize("group", ["nodots", "mine.k8s.io"])
-def test_api_group_is_refused_when_the_server_would_refuse_it(group: str):
+def test_api_group_is_refused_when_it_has_no_dot_or_is_reserved(group: str):
     class Grouped(Resource, group=group, version="v1", plural="widgets"):
         spec: Limits
 
@@ -354,11 +352,11 @@ def test_structural_schema_refuses_a_model_that_contains_itself():
         structural_schema(kind_with(Tree))
 
 
-def test_field_schema_refuses_a_default_without_a_json_form():
+def test_field_schema_refuses_a_default_that_json_cannot_express():
     with pytest.raises(ModelError, match=r"Widget: .*not JSON serializable"):
         field_schema(Annotated[str, Field()], object())
 
 
-def test_list_map_requires_a_key():
+def test_list_map_raises_value_error_without_a_key():
     with pytest.raises(ValueError, match="at least one key"):
         list_map()

@@ -1,4 +1,4 @@
-"""`chart` in a project that `init` has written: the same objects as its overlays."""
+"""`chart` in a project that `init` created: the chart renders the objects of the project's overlays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 
 
 def keyed(text: str) -> Objects:
-    """Return the rendered objects by key, without the Namespace and objects that only a chart has."""
+    """Return the objects by kind and name, without the Namespace and fields that only a chart sets."""
     found = {(each["kind"], each["metadata"]["name"]): each for each in yaml_documents(text)}
     for (kind, _), each in found.items():
         if kind == "CustomResourceDefinition":
@@ -30,7 +30,7 @@ def keyed(text: str) -> Objects:
 
 
 def write_chart(*flags: str) -> int:
-    """Run `chart` as the project's program does."""
+    """Run `chart` as the program of the project does; return its exit code."""
     return main(("chart", "dist/chart", *flags), (), name="shop", version="0.1.0")
 
 
@@ -42,7 +42,7 @@ def rendered(*values: str) -> Objects:
 
 
 @pytest.mark.parametrize("webhooks", [False, True], ids=["without webhooks", "with webhooks"])
-def test_chart_renders_the_objects_of_each_overlay(command: Command, project: Path, webhooks: bool):
+def test_project_chart_renders_the_objects_of_its_overlays(command: Command, project: Path, webhooks: bool):
     helm, kubectl = tool("helm"), tool("kubectl")
     if webhooks:
         assert command(*WEBHOOKS).code == 0
@@ -54,12 +54,12 @@ def test_chart_renders_the_objects_of_each_overlay(command: Command, project: Pa
         ("shards", "manager.replicas=3", "manager.shards=16"),
     ):
         wanted = keyed(output_of(kubectl, "kustomize", project / "config" / overlay))
-        if not webhooks:  # no port to open
+        if not webhooks:  # the chart opens no webhook port
             del wanted["NetworkPolicy", "shop-allow-webhook-traffic"]
         assert rendered(*values) == wanted
 
 
-def test_chart_monitoring_is_optional_even_when_the_overlay_contains_it(project: Path):
+def test_chart_renders_alerts_only_when_its_values_enable_prometheus(project: Path):
     tool("kubectl")
     kustomization = project / "config/default/kustomization.yaml"
     for text in (kustomization.read_text(), kustomization.read_text().replace("#- ../prom", "- ../prom")):
@@ -70,7 +70,7 @@ def test_chart_monitoring_is_optional_even_when_the_overlay_contains_it(project:
         assert 'up{job="shop"}' in str(rules)
 
 
-def test_chart_command_uses_the_image_and_variables_of_the_values(project: Path):
+def test_chart_uses_the_image_flag_and_the_environment_variables_of_its_values(project: Path):
     tool("kubectl")
     digest = "sha256:" + "a" * 64
     assert write_chart(f"--image=example.test/shop:2@{digest}") == 0
@@ -88,7 +88,7 @@ def test_chart_command_uses_the_image_and_variables_of_the_values(project: Path)
         ((), "- ../nowhere\n", "config/nowhere: no such file or directory"),
     ],
 )
-def test_chart_command_reports_errors_in_one_line(
+def test_chart_command_prints_one_error_line_and_writes_no_files_when_it_fails(
     project: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], resources: str, expected: str
 ):
     tool("kubectl")

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Command
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
-    """Let `console` return at once; return the list that receives its arguments."""
+    """Replace the work of `console`; return the list to which each call appends its arguments."""
     seen: list[ConsoleArguments] = []
 
     async def open_console(_: object, arguments: ConsoleArguments, __: object) -> None:
@@ -22,7 +22,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
     return seen
 
 
-def test_console_reads_every_flag_and_opens_the_deployed_manager_by_default(
+def test_console_parses_every_flag_and_defaults_to_the_deployed_manager(
     command: Command, asked: list[ConsoleArguments]
 ):
     assert command("console").code == 0
@@ -76,7 +76,7 @@ def test_console_error_names_the_wrong_argument(command: Command, argv: list[str
 
 
 @pytest.mark.virtual_time
-async def test_console_reports_the_exit_of_kubectl_unless_a_signal_stops_it():
+async def test_console_reports_the_end_of_kubectl_unless_the_console_is_cancelled():
     def ended() -> asyncio.Task[None]:
         lines = asyncio.StreamReader()
         lines.feed_data(b"lost connection to pod\n")

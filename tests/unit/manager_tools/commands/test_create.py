@@ -1,4 +1,4 @@
-"""`init` and `create`: the generated files work, and errors have one line."""
+"""`init` and `create`: the generated files work, and each error is one line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def python(folder: Path, *module: str) -> str:
 
 @pytest.mark.whole
 @pytest.mark.timeout(900)  # 30 s of CPU in child processes, which a busy machine slows down
-def test_project_with_added_kinds_passes_its_checks_and_tests_and_runs_its_demo(
+def test_new_project_with_added_kinds_passes_lint_and_tests_and_runs_its_demo(
     command: Command, project: Path
 ):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
@@ -55,7 +55,7 @@ def test_project_with_added_kinds_passes_its_checks_and_tests_and_runs_its_demo(
     tenant = ("--group=store", "--version=v1", "--kind=Tenant", "--owns=Namespace", "--cluster-scoped")
     assert command("create", "api", *tenant).code == 0
     assert command(*WEBHOOK, *EVERY).code == 0
-    # Both kinds in turn; each storage version is added after the other version.
+    # Company gets two more versions, one at a time.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
         assert command("create", "webhook", "--kind=Company", more).code == 0
     [path] = (project / "config/crd/bases").glob("*_companies.yaml")
@@ -63,7 +63,7 @@ def test_project_with_added_kinds_passes_its_checks_and_tests_and_runs_its_demo(
     schemas = [each["schema"]["openAPIV3Schema"] for each in definition["spec"]["versions"]]
     rules = [schema["x-kubernetes-validations"] for schema in schemas]
     assert len(rules) == 3
-    assert all(each == rules[0] for each in rules), "the limit of the names"
+    assert all(each == rules[0] for each in rules), "the rule that limits the length of names"
     vendor = str(ROOT / "tests/unit/manager_tools/codegen/installation.yaml")
     assert command("model", "--from", vendor, "--output=apis/hello/v2/installation.py").code == 0
     python(project, "ruff", "check", ".")
@@ -83,7 +83,7 @@ def test_project_with_added_kinds_passes_its_checks_and_tests_and_runs_its_demo(
     assert "Greeting greeting-sample: Ready=True AsWanted: 2 of 2 are there\n" in shown
 
 
-def test_demo_of_new_project_names_a_wrong_sample_in_one_line(project: Path):
+def test_demo_of_new_project_names_an_invalid_sample_field_in_one_line(project: Path):
     sample = project / "config/samples/hello_v1_greeting.yaml"
     sample.write_text(sample.read_text().replace("size: 2", "size: many"))
     environ = {**os.environ, "PYTHONPATH": f"{project}{os.pathsep}{ROOT}"}
@@ -105,7 +105,7 @@ WRITTEN = {
 }
 
 
-def test_create_lists_every_file_that_it_writes(command: Command, project: Path):
+def test_create_prints_every_file_that_it_writes(command: Command, project: Path):
     written = set[str]()
     for argv in (CREATE, (*WEBHOOK, *EVERY)):
         before = files(project)
@@ -124,12 +124,12 @@ def test_create_adds_an_api_and_webhooks_to_this_repository(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("apis", "controllers", "config", "petstore"):
-        shutil.copytree(ROOT / name, tmp_path / name)  # with its compiled files
+        shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     monkeypatch.chdir(tmp_path)
     outcome = command(*CREATE, "--owns=Deployment")
     assert outcome.code == 0, outcome.err
-    assert "changed pyproject.toml\n" in outcome.out  # the layers of import-linter
+    assert "changed pyproject.toml\n" in outcome.out  # it lists the layers for import-linter
     for kind, flags in {"Foo": EVERY, "Pet": ("--conversion=v2",)}.items():
         outcome = command("create", "webhook", f"--kind={kind}", *flags)
         assert outcome.code == 0, outcome.err
@@ -139,7 +139,7 @@ def test_create_adds_an_api_and_webhooks_to_this_repository(
     python(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "--ignore=tests/test_company.py")
 
 
-def test_init_and_create_overwrite_no_existing_file_or_operator(command: Command, project: Path):
+def test_init_and_create_refuse_to_overwrite_a_file_or_an_operator(command: Command, project: Path):
     for mine in ("test_company.py", "test_greeting_validation.py"):
         (project / "tests" / mine).write_text("# mine\n")
     before = files(project)
@@ -190,7 +190,7 @@ def test_init_and_create_overwrite_no_existing_file_or_operator(command: Command
         ),
     ],
 )
-def test_init_and_create_refuse_wrong_arguments_in_one_line_and_write_nothing(
+def test_init_and_create_refuse_wrong_arguments_in_one_line_and_write_no_file(
     command: Command, project: Path, argv: tuple[str, ...], expected: str
 ):
     before = files(project)
@@ -214,7 +214,7 @@ def test_init_and_create_refuse_wrong_arguments_in_one_line_and_write_nothing(
         ),
     ],
 )
-def test_create_api_writes_no_file_when_the_project_or_the_new_name_is_unsuitable(
+def test_create_api_fails_and_writes_no_file_for_an_unsuitable_project_or_kind(
     command: Command, project: Path, changes: dict[str, str | None], flags: tuple[str, ...], told: str
 ):
     for path, code in changes.items():
@@ -226,7 +226,7 @@ def test_create_api_writes_no_file_when_the_project_or_the_new_name_is_unsuitabl
     assert [path for path in project.rglob("*/") if "__pycache__" not in path.parts] == folders
 
 
-def test_tiltfile_of_new_project_runs_it_on_a_local_cluster_or_on_devcluster(project: Path):
+def test_tiltfile_of_new_project_runs_the_manager_on_a_local_cluster_or_devcluster(project: Path):
     cluster = Tilt(project / "Tiltfile").evaluate()
     assert [*cluster.called("k8s_resource")] == ["shop-controller-manager"]
     with pytest.raises(TiltfileFailed, match=r"current context .production. is no cluster of this machine"):
@@ -248,7 +248,7 @@ def test_tiltfile_of_new_project_runs_it_on_a_local_cluster_or_on_devcluster(pro
         ({"conditions": [("Happy", "Unknown")]}, False),
     ],
 )
-def test_demo_of_new_project_judges_readiness_by_the_conditions(status: dict[str, Any], ready: bool):
+def test_is_ready_of_the_demo_depends_on_conditions_and_generation(status: dict[str, Any], ready: bool):
     given = {"reason": "Set", "message": "", "lastTransitionTime": None}
     listed = [{"type": name, "status": holds, **given} for name, holds in status.get("conditions", ())]
     metadata, spec = {"name": "a", "generation": 1}, {"text": "Hello"}
@@ -257,7 +257,7 @@ def test_demo_of_new_project_judges_readiness_by_the_conditions(status: dict[str
     assert is_ready(obj) is ready
 
 
-def test_project_manifests_are_limited_to_the_given_namespaces(
+def test_namespaces_program_limits_roles_and_webhooks_to_the_given_namespaces(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     role = {"kind": "ClusterRole", "metadata": {"name": "shop-manager-role"}}

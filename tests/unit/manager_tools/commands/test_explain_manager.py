@@ -40,7 +40,7 @@ OWNER = {"controller": "pet", "shard": 0, "shards": 4, "holder": "pod_1", "here"
 
 
 async def asked(manager: str, **flags: str) -> tuple[ManagerReport, str]:
-    """Return the manager's report, or why there is none."""
+    """Return the report of the manager and an error text, which is empty on success."""
     arguments = replace(ExplainArguments("pet", "rex", "zoo"), manager=manager, **flags)
     return await explain._ask(PROGRAM, arguments, Pet, REX, "a-uid")
 
@@ -49,8 +49,7 @@ async def asked(manager: str, **flags: str) -> tuple[ManagerReport, str]:
 async def answering(
     *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """Serve these chunks to each client; then end the response, or send single bytes without end."""
-
+    """Serve the chunks to each client, then spaces without end if `ends` is false; yield the URL."""
     serving = set[asyncio.Task[None]]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -110,7 +109,7 @@ async def test_explain_reads_reconcile_records_and_the_owning_replica_from_the_m
         *(orjson.dumps({"controllers": [CONTROLLER], "owners": each}) for each in (None, [5], {})),
     ],
 )
-async def test_explain_reports_no_manager_when_another_program_answers(body: bytes):
+async def test_explain_reports_that_no_manager_answers_when_the_response_is_malformed(body: bytes):
     async with answering(page(body)) as manager:
         report, why = await asked(manager)
     assert report.controllers == []
@@ -120,7 +119,7 @@ async def test_explain_reports_no_manager_when_another_program_answers(body: byt
 @pytest.mark.parametrize(
     "begin", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"]
 )
-async def test_explain_stops_reading_an_endless_manager_response(
+async def test_explain_stops_reading_an_endless_response_after_a_timeout(
     begin: bytes, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(explain, "_PATIENCE", 0.2)
@@ -129,7 +128,7 @@ async def test_explain_stops_reading_an_endless_manager_response(
     assert (report.controllers, why.startswith("No manager answers at")) == ([], True)
 
 
-async def test_explain_reports_the_reason_when_a_manager_does_not_answer(monkeypatch: pytest.MonkeyPatch):
+async def test_explain_gives_the_reason_when_the_manager_sends_no_report(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(explain, "_LONGEST", 1000)
     async with answering(page(b" " * 2000)) as manager:
         assert "longer than 1000 bytes" in (await asked(manager))[1]
@@ -140,7 +139,7 @@ async def test_explain_reports_the_reason_when_a_manager_does_not_answer(monkeyp
             assert f"answers {status}:" in (await asked(manager))[1]
 
 
-async def test_explain_verifies_a_forwarded_manager_by_the_name_in_its_certificate(tmp_path: Path):
+async def test_explain_trusts_a_forwarded_manager_only_with_its_tls_server_name(tmp_path: Path):
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("webhooks.system.svc").configure_cert(tls)
     file = tmp_path / "ca.crt"
@@ -165,7 +164,7 @@ async def test_explain_error_names_the_flag_of_an_unreadable_file(flag: str, kin
 
 
 @pytest.mark.virtual_time
-async def test_explain_reads_the_replica_from_leases_when_no_manager_answers(program: Program):
+async def test_explain_finds_the_owning_replica_by_shard_leases_without_a_manager(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
@@ -176,6 +175,6 @@ async def test_explain_reads_the_replica_from_leases_when_no_manager_answers(pro
     assert owner == ShardOwner("pet", 0, COUNT, "a", owner.renewed)
     [owner] = await explain._owners(leases, [MemcachedOperator], "a-uid")
     assert owner.shard == ShardSet.of(COUNT, ()).number_of("a-uid")
-    # A user without the right to read Leases gets all other information.
+    # Without the right to read Leases, a user gets all other information.
     wire.on("GET", LEASES, Reply.status(403, "Forbidden", "no right to leases"))
     assert await explain._owners(leases, [PetOperator], "a-uid") == []

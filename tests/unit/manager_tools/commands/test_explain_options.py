@@ -33,7 +33,7 @@ def test_explain_uses_defaults_when_no_flag_is_given(monkeypatch: pytest.MonkeyP
     assert asked(monkeypatch, command, "memcached", "rex") == defaults
 
 
-def test_explain_reads_every_flag_before_and_after_arguments(
+def test_explain_parses_every_flag_before_and_after_positional_arguments(
     monkeypatch: pytest.MonkeyPatch, command: Command
 ):
     argv = "-n zoo memcached/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"
@@ -76,7 +76,7 @@ def test_explain_error_names_the_wrong_argument(command: Command, argv: list[str
 
 
 @pytest.mark.parametrize("name", ["Pet", "pet", "PETS", "pets.petstore.example.com"])
-def test_kind_named_accepts_any_name_of_a_kind(name: str):
+def test_kind_named_accepts_kind_plural_and_full_crd_name_in_any_case(name: str):
     assert kind_named(name, [each.kind for each in OPERATORS]) is Pet
 
 

@@ -1,4 +1,4 @@
-"""An explanation as text."""
+"""Text output of `explain`, and the decoding of a manager's report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def owner(**changes: Any) -> ShardOwner:
     return msgspec.structs.replace(OWNER, **changes)
 
 
-def test_explain_text_names_the_shard_and_its_holder_and_warns_when_another_replica_answered():
+def test_explain_text_names_the_shard_holder_and_warns_when_another_replica_answered():
     assert "  For controller foo the object is in shard 5 of 16, which pod-b_1 holds\n" in explained(OWNER)
     assert "which no replica holds" in explained(owner(holder=""))
     unknown = explained(owner(holder=None, problem="you may not get its lease"))
@@ -90,7 +90,7 @@ CONTROLLER: dict[str, Any] = {
 
 
 def texts_in(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
-    """Yield the paths of texts."""
+    """Yield the path of each text in a JSON value."""
     if isinstance(value, str):
         yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -112,7 +112,7 @@ def test_explain_text_strips_control_characters_from_the_manager_response(path: 
 
 
 @pytest.mark.parametrize("at", [-1e300, 0, 1e300])
-def test_explain_text_formats_any_duration_of_the_manager_briefly(at: float):
+def test_explain_text_lines_stay_short_when_the_manager_reports_extreme_times(at: float):
     report = {**CONTROLLER, "runs": [{**RUN, "started": at}], "next": {"at": at, "triggers": []}}
     decoded = decode_report(json.dumps({"controllers": [report]}).encode())
     text = to_text(explain(found(), decoded.controllers, has_conditions=True))
@@ -132,7 +132,7 @@ def test_decode_report_returns_the_encoded_report():
     assert decode_report(json.dumps(to_objects(report)).encode()) == report
 
 
-def test_decode_report_uses_defaults_for_fields_missing_in_another_version():
+def test_decode_report_uses_defaults_for_missing_fields_and_ignores_unknown_fields():
     report = {**CONTROLLER, "runs": [{**RUN, "new": 1}]}
     [controller] = decode_report(json.dumps({"controllers": [report]}).encode()).controllers
     assert (controller.runs[0].writes, controller.runs[0].events) == (0, [])

@@ -29,8 +29,6 @@ class Ahead(Resource, group="test.example.com", version="v1", plural="aheads"):
 
 
 class AheadOperator(Operator[Ahead]):
-    """Reconciles nothing."""
-
     async def reconcile(self, obj: Ahead, ctx: Context) -> None:
         """Do nothing."""
 
@@ -41,15 +39,13 @@ class Unbounded(Resource, group="test.example.com", version="v1", plural="unboun
 
 
 class UnboundedOperator(Operator[Unbounded]):
-    """Reconciles nothing."""
-
     async def reconcile(self, obj: Unbounded, ctx: Context) -> None:
         """Do nothing."""
 
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty `config/` in the current folder."""
+    """Create config/ with one sample in a new current folder; return the path of config/."""
     folder = tmp_path / "config"
     samples = folder / "samples"
     samples.mkdir(parents=True)
@@ -63,7 +59,7 @@ def test_generated_files_of_this_repository_are_up_to_date(command: Command):
     assert outcome.code == 0, outcome.err
 
 
-def test_generate_removes_webhook_files_and_reports_a_stale_reference_to_them(command: Command, config: Path):
+def test_generate_removes_unused_webhook_files_and_reports_references_to_them(command: Command, config: Path):
     assert command("generate", operators=[PetOperator]).code == 0
     overlay = config / "default" / "kustomization.yaml"
     overlay.parent.mkdir(exist_ok=True)
@@ -77,7 +73,7 @@ def test_generate_removes_webhook_files_and_reports_a_stale_reference_to_them(co
         assert (outcome.code, outcome.err) == (1, said)
 
 
-def test_generate_updates_every_file_that_check_reports_as_stale(command: Command, config: Path):
+def test_generate_writes_every_file_that_generate_check_reports_as_stale(command: Command, config: Path):
     outcome = command("generate", "--check", operators=[kinds.WidgetOperator])
     assert outcome.code == 1
     assert "not current: config/crd/bases/test.example.com_widgets.yaml\n" in outcome.err

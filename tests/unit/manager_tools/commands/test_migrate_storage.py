@@ -15,7 +15,7 @@ KINDS = [Memcached, Pet, Widget]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
-    """Let `migrate-storage` return at once; return the list that receives its options."""
+    """Replace the work of `migrate-storage`; return the list to which each call appends its arguments."""
     seen: list[MigrateArguments] = []
 
     async def migrate(_: object, arguments: MigrateArguments, *__: object) -> int:
@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
     return seen
 
 
-def test_migrate_storage_reads_every_flag_before_and_after_arguments(
+def test_migrate_storage_parses_every_flag_before_and_after_positional_arguments(
     command: Command, asked: list[MigrateArguments]
 ):
     assert command("migrate-storage").code == 0
@@ -67,7 +67,7 @@ def test_migrate_storage_error_names_the_wrong_argument(command: Command, argv: 
         (["certificates.cert-manager.io"], ["certificates.cert-manager.io"]),
     ],
 )
-def test_named_definitions_accepts_any_name_of_a_known_kind_and_full_names_of_other_crds(
+def test_named_definitions_accepts_names_of_known_kinds_and_full_names_of_other_crds(
     names: list[str], found: list[str]
 ):
     assert named_definitions(names, KINDS) == found
@@ -75,7 +75,7 @@ def test_named_definitions_accepts_any_name_of_a_known_kind_and_full_names_of_ot
 
 def test_named_definitions_refuses_an_unknown_or_ambiguous_name():
     class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
-        """Another widget."""
+        """Kind of the same name in another group."""
 
     known = "unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full"
     with pytest.raises(click.UsageError, match=known):

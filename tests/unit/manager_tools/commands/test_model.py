@@ -34,7 +34,7 @@ def test_model_prints_code_to_stdout_and_notes_to_stderr(command: Command, monke
     assert first == '"""Foo of tutorial.my.domain/v1, as stdin has it."""'
 
 
-def test_model_writes_a_new_file_with_its_packages_and_overwrites_no_existing_file(
+def test_model_creates_a_file_with_its_packages_but_overwrites_no_existing_file(
     command: Command, tmp_path: Path
 ):
     apis = tmp_path / "apis"
@@ -65,7 +65,7 @@ def test_model_needs_the_kind_flag_when_the_file_defines_several_kinds(command: 
 
 
 async def modelled(command: Command, folder: Path, answer: Handler) -> Outcome:
-    """Run `model --from=A` against a server with this answer."""
+    """Run `model --from=A` against a server that answers every request with `answer`."""
     async with serve("answers", BindAddress("127.0.0.1", 0), [web.get("/{path:.*}", answer)]) as server:
         config = folder / "config"
         content = {
@@ -116,5 +116,5 @@ async def test_model_escapes_control_characters_of_a_server_message(command: Com
         (("--from=Pod", "--kind=Foo"), "Pod: --kind is for a file; here the kind is named already"),
     ],
 )
-def test_model_reports_errors_in_one_line(command: Command, flags: tuple[str, ...], said: str):
+def test_model_error_names_the_wrong_argument_or_file(command: Command, flags: tuple[str, ...], said: str):
     assert command("model", *flags).refusal() == f"model: {said}"

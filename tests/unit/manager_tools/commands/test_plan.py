@@ -1,4 +1,4 @@
-"""The arguments and the output of `plan`; tests/integration/test_plan.py tests its work."""
+"""Arguments and output of `plan`; tests/integration/test_plan.py runs the whole command."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def site(password: str, size: str = "10Gi") -> dict[str, Any]:
     }
 
 
-def test_plan_diff_masks_fields_that_the_model_hides():
+def test_plan_diff_masks_confidential_fields_of_the_model():
     for before in (None, site("HUNTER2")):
         text = "\n".join(unified(Change(before, site("HUNTER2", "20Gi"), renamed=False)))
         assert "HUNTER2" not in text
@@ -102,7 +102,7 @@ def change(before: dict[str, Any], after: dict[str, Any]) -> Change:
         ("ReplicaSet", {}, 0),
     ],
 )
-def test_replaced_pods_counts_pods_whose_template_changes(kind: str, spec: dict[str, Any], pods: int):
+def test_replaced_pods_counts_pods_replaced_by_a_template_change(kind: str, spec: dict[str, Any], pods: int):
     def version(image: str) -> dict[str, Any]:
         status = {"replicas": 3, "currentNumberScheduled": 4}
         return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}
@@ -128,7 +128,7 @@ def test_plan_diff_ignores_server_metadata_and_skips_overlong_objects():
 
 
 async def printed(names: tuple[str, ...], do: Any, *missing: str) -> int:
-    """Plan Greetings of these names, and print the result."""
+    """Print plans of the reconcile `do` for existing and missing Greetings; return the exit code."""
     async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(do) as controller:
         targets = [
             command_module._Target("Greeting", ObjectKey("default", each), known)
@@ -138,7 +138,7 @@ async def printed(names: tuple[str, ...], do: Any, *missing: str) -> int:
         return await command_module._print_all(targets, cluster.transport)
 
 
-async def test_plan_counts_the_remaining_objects_after_its_output_limit(
+async def test_plan_counts_the_objects_that_exceed_its_output_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     async def create(greeting: Greeting, ctx: Context) -> None:
@@ -157,7 +157,7 @@ async def test_plan_counts_the_remaining_objects_after_its_output_limit(
     ]
 
 
-async def test_plan_handles_eight_objects_at_a_time_and_reports_them_in_order(
+async def test_plan_reconciles_eight_objects_at_a_time_and_prints_them_in_order(
     capsys: pytest.CaptureFixture[str],
 ):
     names = ("hello", *(f"hello-{number}" for number in range(20)))
@@ -168,7 +168,7 @@ async def test_plan_handles_eight_objects_at_a_time_and_reports_them_in_order(
         under_way += 1
         most = max(most, under_way)
         await ctx.apply(config(greeting.metadata.name))
-        for _ in range(len(greeting.metadata.name)):  # they end in another order
+        for _ in range(len(greeting.metadata.name)):  # so that they end in another order
             await asyncio.sleep(0)
         under_way -= 1
 

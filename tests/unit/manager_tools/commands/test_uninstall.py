@@ -1,4 +1,4 @@
-"""Output of `make uninstall` about objects that wait; tests/integration/test_library.py tests the rest."""
+"""Output of `make uninstall`; tests/integration/test_library.py tests its effects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_uninstall_escapes_and_shortens_the_message_of_a_condition(
 
 
 @pytest.mark.parametrize("condition", [{}, {"type": "Ready"}, {"message": "x"}])
-def test_uninstall_prints_the_next_command_when_a_condition_is_malformed(
+def test_uninstall_prints_the_kubectl_patch_command_when_a_condition_is_malformed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]
 ):
     assert "kubectl patch -n ns pets/rex" in printed(tmp_path, capsys, condition)
@@ -50,13 +50,13 @@ get) echo '{"items": [{"metadata": {"name": "rex", "namespace": "ns", "deletionT
 delete) cat > deleted; until [ -e asked ]; do sleep 0.05; done; exit 3 ;;
 esac
 """
-"""It deletes until it was asked for the objects that are left."""
+"""A kubectl whose `delete` ends only after a `get`."""
 
 
-def test_uninstall_names_the_waiting_objects_and_returns_the_exit_code_of_kubectl(
+def test_uninstall_names_objects_with_finalizers_and_returns_the_exit_code_of_kubectl(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    # Without a manager no webhook converts, so kubectl can list only the stored version.
+    # Without a manager no webhook converts objects, so kubectl can list only the stored version.
     versions = [{"name": "v2", "storage": False}, {"name": "v1", "storage": True}]
     spec = {"group": "example.com", "names": {"plural": "pets"}, "versions": versions}
     kubectl = tmp_path / "kubectl"

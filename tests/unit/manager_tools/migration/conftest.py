@@ -18,7 +18,7 @@ from tests.unit.manager_tools.migration.server import NAME, GadgetServer
 
 
 class Heard:
-    """Report that keeps its messages."""
+    """Report that records the calls of its methods."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -27,7 +27,7 @@ class Heard:
         return lambda *given, **named: self.told.append((name, *given, *named.values()))
 
     def of(self, name: str) -> list[tuple[Any, ...]]:
-        """Return the arguments of each call of a method."""
+        """Return the arguments of each call of the method `name`, in order."""
         return [each[1:] for each in self.told if each[0] == name]
 
 
@@ -41,7 +41,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
 
 
 class Run:
-    """A run of the migration, which begins when it is called."""
+    """Storage migration of the gadgets, which starts when the object is called."""
 
     def __init__(self, server: GadgetServer, **options: Any) -> None:
         rng = random.Random(1)

@@ -1,4 +1,4 @@
-"""Gadgets on a control plane in the same process; the storage version of their CRD has changed."""
+"""Control plane in the same process, with gadgets whose CRD has changed its storage version."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gadget_path(name: str, *, version: str = NEW, subresource: str = "/status") 
 
 
 def versions(*, storage: str = NEW, served: tuple[str, ...] = (OLD, NEW), status: bool = True) -> list[Any]:
-    """Return the versions of the definition."""
+    """Return `spec.versions` of the CRD; `status` says whether they have the status subresource."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     more = {"schema": schema, **({"subresources": {"status": {}}} if status else {})}
     return [
@@ -36,20 +36,20 @@ def versions(*, storage: str = NEW, served: tuple[str, ...] = (OLD, NEW), status
 
 
 class GadgetServer(ClusterServer):
-    """Server with the definition, the gadgets, and foreign writes to them: at once, without validation."""
+    """Server with the CRD and its gadgets; tests change both directly in the store, without validation."""
 
     def __init__(self, cluster: DevCluster, wire: ScriptedWire) -> None:
         super().__init__(cluster)
         self.wire = wire
         self.denied: set[tuple[str, str, str]] = set()
-        """(verb, resource, subresource) that nobody may."""
+        """(verb, resource, subresource) that an access review denies."""
         self.before: Callable[[Sent], Step | None] = lambda sent: None
-        """Looks at each request first; what it returns is the answer."""
+        """Called with each request first; its result is the response, unless it is None."""
         for method in ("GET", "PATCH", "POST"):
             wire.on(method, "/*", self._answer)
 
     async def define(self) -> None:
-        """Install the CRD, and serve gadgets that an older CRD has stored."""
+        """Create the CRD with the old storage version, and then change it to the new one."""
         names = {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets", "singular": "gadget"}
         spec = {"group": GROUP, "names": names, "scope": "Namespaced", "versions": versions(storage=OLD)}
         await self.api.create(DEFINITIONS, "", {"metadata": {"name": NAME}, "spec": spec})
@@ -65,15 +65,13 @@ class GadgetServer(ClusterServer):
             return Reply.json({"kind": "SelfSubjectAccessReview", "status": status}, status=201)
         return await self.answer(sent)
 
-    # The definition.
-
     def definition(self) -> dict[str, Any]:
         found = self.cluster.store.get(_STORED)
         assert found is not None
         return found.decode()
 
     def edit_definition(self, **patch: Any) -> None:
-        """Apply a merge patch, which makes a new generation where there is something of the spec in it."""
+        """Apply a merge patch to the CRD; a patch with `spec` increases the generation."""
         before = self.definition()
         after = merge_patch(before, patch)
         if "spec" in patch:
@@ -100,10 +98,8 @@ class GadgetServer(ClusterServer):
         text = self.annotations.get(POSITION)
         return None if text is None else json.loads(text)
 
-    # The gadgets.
-
     def store(self, name: str, version: str = OLD) -> None:
-        """Store a gadget in the given storage version, and replace an existing one."""
+        """Store a gadget in this storage version, and replace a gadget of the same name."""
         store, key = self.cluster.store, Key(GROUP, "gadgets", "default", name)
         metadata = {"name": name, "namespace": "default", "uid": f"uid-of-{name}", "generation": 1}
         gadget = {"apiVersion": f"{GROUP}/{version}", "kind": "Gadget", "metadata": metadata, "spec": {}}
@@ -113,13 +109,13 @@ class GadgetServer(ClusterServer):
             store.update(key, {**gadget, "spec": {"version": store.version}})
 
     def remove(self, name: str) -> None:
-        """Delete a gadget, if it is there."""
+        """Delete the gadget if it exists."""
         key = Key(GROUP, "gadgets", "default", name)
         if self.cluster.store.get(key) is not None:
             self.cluster.store.delete(key)
 
     def fill(self, count: int) -> None:
-        """Create `count` gadgets, all of the old version."""
+        """Replace all gadgets by `count` gadgets in the old storage version."""
         for name in self.names():
             self.remove(name)
         for number in range(count):
@@ -137,5 +133,5 @@ class GadgetServer(ClusterServer):
         return [each.path.split("/")[7] for each in self.wire.sent("PATCH", f"/apis/{GROUP}/*")]
 
     def lists(self) -> list[str]:
-        """Return the continue tokens of all lists."""
+        """Return the continue token of each list request, in order; empty for a first page."""
         return [each.query.get("continue", "") for each in self.wire.sent("GET", GADGETS)]

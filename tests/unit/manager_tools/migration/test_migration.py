@@ -33,7 +33,7 @@ G9 = gadget_path("g0009")
 
 
 def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step | None]:
-    """Answer the first requests of that path with these steps, all others with the server's own answers."""
+    """Return a function for `GadgetServer.before`: `steps` answer the first requests of the path."""
     left = list(steps)
 
     def answer(sent: Sent) -> Step | None:
@@ -79,9 +79,9 @@ def is_written_by_others(server: GadgetServer) -> Step:
         (lambda _: Reply.status(404, "NotFound", "could not find the requested resource"), (9, 0, 1)),
         (lambda _: Reply.status(409, "Conflict", "admission webhook says no"), (9, 0, 1)),
     ],
-    ids=["gone", "rewritten", "plain", "path", "webhook"],
+    ids=["object deleted", "object rewritten", "plain 404", "path not found", "webhook refuses"],
 )
-async def test_migration_counts_an_object_by_its_current_state_when_its_patch_fails(
+async def test_migration_checks_the_current_state_of_an_object_when_its_patch_fails(
     server: GadgetServer,
     act: Callable[[GadgetServer], Step | None],
     tally: tuple[int, int, int],
@@ -133,23 +133,21 @@ async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServ
     assert sent[-1] - sent[0] >= (10 - 3) / 5
 
 
-async def test_migration_reports_a_refused_object_and_the_next_migration_resumes_at_its_page(
-    server: GadgetServer,
-):
+async def test_migration_reports_a_refused_object_and_the_next_run_resumes_at_its_page(server: GadgetServer):
     reason = 'Gadget.test.example.com "g0004" is invalid: spec.size: Invalid value: 3:\n too large'
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", reason))
     migration = Run(server)
     assert await migration() is Outcome.REFUSED
     assert migration.heard.of("refused") == [(G4, reason.replace("\n", ""))]
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
-    assert server.in_version("v1beta1") == 9  # all others
+    assert server.in_version("v1beta1") == 9  # all other objects
     before = len(server.patches())
     assert await Run(server)() is Outcome.DONE
-    assert server.patches()[before] == "g0003"  # where the page of the refused object begins
+    assert server.patches()[before] == "g0003"  # the first object of the page of g0004
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_gives_up_on_an_object_after_four_server_errors(server: GadgetServer):
+async def test_migration_counts_an_object_as_refused_after_four_server_errors(server: GadgetServer):
     failure = Reply.status(500, "InternalError", "failed calling webhook: no answer")
     server.before = at(gadget_path("g0004"), *[failure] * 99)
     migration = Run(server)
@@ -158,7 +156,7 @@ async def test_migration_gives_up_on_an_object_after_four_server_errors(server: 
     assert migration.heard.of("refused") == [(G4, "failed calling webhook: no answer")]
 
 
-async def test_migration_ends_when_the_server_fails_for_every_object(server: GadgetServer):
+async def test_migration_fails_early_when_the_server_fails_for_every_object(server: GadgetServer):
     server.fill(1000)
     failure = Reply.status(500, "InternalError", "conversion webhook failed")
     server.before = lambda sent: failure if sent.path.endswith("/status") else None
@@ -188,7 +186,7 @@ async def test_migration_ends_when_the_server_fails_for_every_object(server: Gad
         ("POST", REVIEWS),
     ],
 )
-async def test_migration_retries_transient_failures(
+async def test_migration_succeeds_when_requests_fail_twice_with_transient_errors(
     server: GadgetServer, trouble: Step, method: str, path: str
 ):
     server.before = at(path, trouble, trouble, method=method)
@@ -197,7 +195,7 @@ async def test_migration_retries_transient_failures(
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_ends_when_the_server_stays_unreachable_and_the_next_run_resumes(
+async def test_migration_fails_when_the_server_stays_unreachable_and_the_next_run_resumes(
     server: GadgetServer,
 ):
     gone = False
@@ -219,7 +217,7 @@ async def test_migration_ends_when_the_server_stays_unreachable_and_the_next_run
     assert min(server.patches()[before:]) == "g0006"
 
 
-async def test_migration_ends_at_once_when_credentials_are_refused(server: GadgetServer):
+async def test_migration_fails_without_retry_when_credentials_are_refused(server: GadgetServer):
     server.before = at(gadget_path("g0007"), Reply.status(401, "Unauthorized"))
     migration = Run(server)
     with pytest.raises(Unauthorized):
@@ -236,7 +234,7 @@ async def test_migration_ends_at_once_when_credentials_are_refused(server: Gadge
         (("patch", CRDS, "status"), f"patch {CRDS}/status."),
     ],
 )
-async def test_migration_names_a_missing_right_before_the_first_write(
+async def test_migration_fails_before_the_first_write_and_names_a_missing_right(
     server: GadgetServer, right: Any, told: str
 ):
     server.denied.add(right)
@@ -245,7 +243,7 @@ async def test_migration_names_a_missing_right_before_the_first_write(
     assert server.wire.sent("PATCH") == []
 
 
-async def test_migration_runs_when_access_reviews_are_forbidden(server: GadgetServer):
+async def test_migration_succeeds_when_access_reviews_are_forbidden(server: GadgetServer):
     server.before = at(REVIEWS, Reply.status(403, "Forbidden"), method="POST")
     assert await Run(server)() is Outcome.DONE
 
@@ -264,7 +262,7 @@ async def test_migration_dry_run_reports_refusals_and_writes_nothing(server: Gad
 
 
 async def interrupted_at(server: GadgetServer, name: str) -> None:
-    """Cancel a run while it writes `name`."""
+    """Start a migration, and cancel it while it patches the gadget `name`."""
     reached = asyncio.Event()
 
     def look(sent: Sent) -> Step | None:
@@ -283,7 +281,7 @@ async def interrupted_at(server: GadgetServer, name: str) -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-async def test_migration_resumes_at_the_page_where_it_was_interrupted(server: GadgetServer, expired: bool):
+async def test_migration_resumes_at_the_page_of_the_last_interruption(server: GadgetServer, expired: bool):
     await interrupted_at(server, "g0007")
     assert server.position() == {
         "uid": server.definition()["metadata"]["uid"],
@@ -299,12 +297,12 @@ async def test_migration_resumes_at_the_page_where_it_was_interrupted(server: Ga
     assert await again() is Outcome.DONE
     assert sorted(server.patches()[before:]) == ["g0006", "g0007", "g0008", "g0009"]
     assert again.heard.of("advanced")[-1] == (10, 10)
-    # An earlier run has waited already.
+    # The earlier run has already waited until all API servers know the CRD.
     assert again.heard.of("settling") == []
     assert server.annotations == {}
 
 
-async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServer):
+async def test_migration_saves_its_position_in_the_crd_every_ten_seconds(server: GadgetServer):
     server.fill(300)
     await Run(server, rate=10)()
     written = [
@@ -316,7 +314,7 @@ async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServ
     assert all(10 <= later - sooner < 12 for sooner, later in itertools.pairwise(kept))
 
 
-async def test_migration_continues_when_the_continue_token_expires(server: GadgetServer):
+async def test_migration_rewrites_each_object_once_when_continue_tokens_expire(server: GadgetServer):
     server.before = lambda sent: server.cluster.faults.expire_history() if sent.path == GADGETS else None
     assert await Run(server)() is Outcome.DONE
     assert sorted(server.patches()) == server.names()
@@ -330,7 +328,7 @@ async def test_migration_continues_when_the_continue_token_expires(server: Gadge
     ],
     ids=["410", "400"],
 )
-async def test_migration_starts_over_when_the_server_refuses_the_continue_token(
+async def test_migration_restarts_at_the_first_page_when_its_continue_token_is_refused(
     server: GadgetServer, answer: Reply
 ):
     await interrupted_at(server, "g0007")
@@ -351,7 +349,7 @@ async def test_migration_starts_over_when_the_server_refuses_the_continue_token(
     ],
     ids=["uid", "generation", "storage"],
 )
-async def test_migration_ignores_the_saved_position_of_another_crd(
+async def test_migration_ignores_the_saved_position_when_the_crd_has_changed(
     server: GadgetServer, change: dict[str, object]
 ):
     await interrupted_at(server, "g0007")
@@ -377,14 +375,14 @@ async def test_migration_ignores_an_unreadable_saved_position(server: GadgetServ
     assert server.annotations == {}
 
 
-async def test_migration_removes_a_leftover_saved_position_when_there_is_no_work(server: GadgetServer):
+async def test_migration_removes_the_saved_position_when_there_is_no_work(server: GadgetServer):
     notes = {POSITION: "{}", "other": "kept"}
     server.edit_definition(status={"storedVersions": [NEW]}, metadata={"annotations": notes})
     assert await Run(server)() is Outcome.NOTHING_TO_DO
     assert server.annotations == {"other": "kept"}
 
 
-async def test_migration_saves_the_position_of_a_refused_object(server: GadgetServer):
+async def test_migration_with_a_refused_object_saves_the_position_before_that_object(server: GadgetServer):
     server.fill(300)
     refusal = Reply.status(422, "Invalid", "no")
     server.before = lambda sent: refusal if sent.path == gadget_path("g0150") else None
@@ -397,7 +395,7 @@ async def test_migration_saves_the_position_of_a_refused_object(server: GadgetSe
 async def test_migration_restarts_when_the_crd_changes_during_the_run(server: GadgetServer):
     def change(sent: Sent) -> None:
         if sent.path == G9 and server.generation == 2:
-            # Switch to the old version and back; objects written in between are stored in the old one.
+            # As after a switch to the old storage version and back, with a write in between.
             server.store("g0000")
             server.edit_definition(spec={})
 
@@ -423,14 +421,14 @@ async def test_migration_fails_when_the_storage_version_changes_during_the_run(
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_migration_fails_when_the_crd_keeps_changing(server: GadgetServer):
+async def test_migration_fails_when_the_crd_changes_in_every_pass(server: GadgetServer):
     server.before = lambda sent: server.edit_definition(spec={}) if sent.path == G9 else None
     with pytest.raises(MigrationFailed, match="keeps changing"):
         await Run(server)()
 
 
-@pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["gone", "another"])
-async def test_migration_fails_when_the_crd_is_deleted(server: GadgetServer, answer: Reply | None):
+@pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["deleted", "recreated"])
+async def test_migration_fails_if_the_crd_is_deleted_or_recreated(server: GadgetServer, answer: Reply | None):
     deleted = False
 
     def delete(sent: Sent) -> Step | None:

@@ -45,7 +45,7 @@ def report_of(clock: Clock, **options: Any) -> Report:
     return Report(NAME, MigrationOptions(**options), clock)
 
 
-def test_migration_report_prints_only_results_to_stdout(clock: Clock, capsys: Capture):
+def test_migration_report_prints_results_to_stdout_and_progress_to_stderr(clock: Clock, capsys: Capture):
     report = report_of(clock)
     report.settling(5)
     report.begins(PETS, after=2000)
@@ -78,7 +78,7 @@ def test_migration_report_lists_a_hundred_refused_objects_and_counts_the_rest(cl
     )
 
 
-def test_migration_report_of_a_dry_run_says_what_a_migration_would_change(clock: Clock, capsys: Capture):
+def test_migration_report_of_a_dry_run_counts_the_possible_changes(clock: Clock, capsys: Capture):
     report = report_of(clock, dry_run=True)
     report.ended(PETS, Outcome.DONE, Tally(no_need=3))
     assert capsys.readouterr().out.splitlines() == [
@@ -87,7 +87,7 @@ def test_migration_report_of_a_dry_run_says_what_a_migration_would_change(clock:
     ]
 
 
-def test_migration_report_prints_a_problem_once_until_progress_is_made(clock: Clock, capsys: Capture):
+def test_migration_report_repeats_a_problem_only_after_progress(clock: Clock, capsys: Capture):
     report = report_of(clock)
     for _ in range(3):
         report.waiting("no connection")
@@ -118,7 +118,7 @@ def test_migration_report_ignores_a_broken_pipe_on_stderr(clock: Clock, monkeypa
 
 
 @pytest.mark.parametrize(("seen", "told"), [(0, "interrupted;"), (1200, "interrupted after 3,200 objects;")])
-def test_migration_report_of_an_interrupted_run_asks_to_run_it_again(
+def test_migration_report_of_an_interrupted_run_asks_the_user_to_run_it_again(
     clock: Clock, capsys: Capture, seen: int, told: str
 ):
     report = report_of(clock)

@@ -28,7 +28,7 @@ LINE = f"file:{WHEEL}#sha256={hashlib.sha256(CONTENT).hexdigest()}"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Make a project with the wheel of an older version."""
+    """Return the folder of a project with a library wheel of an older version."""
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels/operator_manager-0.0.1-py3-none-any.whl").write_text("old")
     (tmp_path / "wheels/other-1-py3-none-any.whl").write_text("other")
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_renew_library_replaces_the_wheel_and_its_line(folder: Path):
+def test_renew_library_replaces_the_wheel_and_its_line_in_the_requirements(folder: Path):
     assert renew_library(folder) == WHEEL
     names = sorted(path.name for path in (folder / "wheels").iterdir())
     assert names == [WHEEL.name, "other-1-py3-none-any.whl"]
@@ -47,7 +47,7 @@ def test_renew_library_replaces_the_wheel_and_its_line(folder: Path):
 
 
 @pytest.mark.parametrize("line", ["operator-manager==0.1.0", f"{LINE}\n{LINE}"])
-def test_renew_library_refuses_requirements_without_exactly_one_line_for_the_library(folder: Path, line: str):
+def test_renew_library_refuses_requirements_without_exactly_one_wheel_line(folder: Path, line: str):
     (folder / "requirements.txt").write_text(f"{line}\n")
     with pytest.raises(ScaffoldError, match=r"requirements\.txt has \d lines for operator-manager"):
         renew_library(folder)
@@ -94,12 +94,12 @@ def test_new_project_pins_every_package_with_the_hashes_of_this_repository():
 
 
 def uses(*workflows: str) -> set[str]:
-    """Return the actions of workflows, with their hashes."""
+    """Return the actions that the workflows use, with their commit hashes."""
     jobs = [job for text in workflows for job in yaml.safe_load(text)["jobs"].values()]
     return {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
 
 
-def test_project_template_has_the_deployment_and_ci_actions_of_this_repository():
+def test_project_template_uses_the_manager_deployment_and_ci_actions_of_this_repository():
     names = Names(program="operator-manager", domain="example.com")
     manager = Path("config/manager/manager.yaml")
     assert names.in_place(template(manager)) == (ROOT / manager).read_text()
@@ -115,7 +115,7 @@ def test_project_template_has_the_deployment_and_ci_actions_of_this_repository()
         (("library",), 'make: FROM has to name a checkout of the library in which "make venv" has run'),
     ],
 )
-def test_make_of_new_project_stops_when_the_library_or_python_is_missing(
+def test_make_of_new_project_names_a_missing_library_or_python_and_stops(
     project: Path, arguments: tuple[str, ...], said: str
 ):
     (project / WHEEL).unlink()

@@ -1,4 +1,4 @@
-"""`create webhook` in files that a user has edited."""
+"""`create webhook` in a project whose files a user has edited."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EVERY = ("--defaulting", "--validation", "--conversion=v2")
         ),
     ],
 )
-def test_create_webhook_refuses_an_unsuitable_file_and_suggests_a_fix(
+def test_create_webhook_names_the_problem_of_an_edited_file_and_changes_no_file(
     command: Command, project: Path, path: str, there: str, then: str, expected: str
 ):
     text = (project / path).read_text()

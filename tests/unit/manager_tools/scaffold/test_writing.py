@@ -33,7 +33,7 @@ BOTH = "(\n    GreetingOperator,\n    CompanyOperator,\n)\n"
         ("OPERATORS: tuple[object, ...] = ()", "OPERATORS: tuple[object, ...] = (\n    CompanyOperator,\n)"),
     ],
 )
-def test_with_operator_adds_to_the_operator_list_in_each_format(project: Path, there: str, then: str):
+def test_with_operator_adds_an_operator_to_the_list_in_each_format(project: Path, there: str, then: str):
     main_module = (project / "controllers" / "main.py").read_text()
     assert "OPERATORS = (GreetingOperator,)\n" in main_module
     names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
@@ -72,7 +72,7 @@ def test_with_members_inserts_versions_and_methods_into_a_class(there: str, then
         ("from manager import a  # noqa\n", "from manager import a  # noqa\nfrom manager import webhook\n"),
     ],
 )
-def test_with_import_adds_a_missing_import_only(there: str, then: str):
+def test_with_import_adds_an_import_only_when_it_is_missing(there: str, then: str):
     assert with_import(there, "manager", "webhook") == then
 
 
@@ -81,7 +81,7 @@ NAMESPACED = [kind for kind in CHILD_KINDS if kind != "Namespace"]
 
 @pytest.fixture(params=[*([kind] for kind in NAMESPACED), NAMESPACED], ids=lambda kinds: kinds[-1])
 def operator_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the module of an operator with children of these kinds."""
+    """Return the module of a generated operator that owns the kinds of the parameter."""
     module = ModuleType("operator_with_children")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(operator_text(request.param), vars(module))
@@ -89,7 +89,7 @@ def operator_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     return module
 
 
-async def test_generated_operator_becomes_ready_with_any_kinds_of_children(operator_module: ModuleType):
+async def test_generated_operator_becomes_ready_with_owned_children_of_any_kind(operator_module: ModuleType):
     async with operated(operator_module.GreetingOperator) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
         await world.until(greeting, lambda it: [each.status for each in it.status.conditions] == ["True"])
@@ -98,7 +98,7 @@ async def test_generated_operator_becomes_ready_with_any_kinds_of_children(opera
             assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
 
 
-def test_names_in_place_replaces_no_inserted_text_again():
+def test_names_in_place_does_not_replace_text_that_it_inserted():
     names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
     text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
     assert names.in_place(text) == (

@@ -1,4 +1,4 @@
-"""Progress output of `simulate`, and interrupted runs."""
+"""Output, exit codes and interruption of the command `simulate`."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run in an empty folder."""
+    """Run each test in an empty current folder; return the folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 class InterruptingOperator(GreetingOperator):
-    """Operator that interrupts the program while it works."""
+    """Operator that sends SIGINT to the program in each reconcile."""
 
     kind = Greeting
     name = "greeting"
@@ -76,7 +76,7 @@ class EndingOperator(ForgetfulOperator):
 
 
 class ClockReadingOperator(GreetingOperator):
-    """Operator whose runs differ from each other."""
+    """Operator that reads the real clock, so that two runs differ."""
 
     kind = Greeting
     name = "greeting"
@@ -94,7 +94,7 @@ def test_simulate_error_names_the_file_and_line_of_an_invalid_yaml_sample(tmp_pa
         simulate(["--seeds=1"], [GreetingOperator])
 
 
-def test_simulate_prints_progress_and_the_next_seed_when_interrupted(
+def test_simulate_prints_progress_and_the_next_seed_when_it_is_interrupted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(campaign, "_TOLD_EVERY", 0.0)
@@ -107,7 +107,7 @@ def test_simulate_prints_progress_and_the_next_seed_when_interrupted(
 
 
 @pytest.mark.long
-def test_simulate_ends_all_jobs_when_one_is_interrupted():
+def test_simulate_ends_all_worker_processes_when_one_is_interrupted():
     program = (
         f"from {THIS} import *\n"
         "arguments = ['--seeds=50', '--minutes=1', '--jobs=2']\n"
@@ -122,7 +122,7 @@ def test_simulate_ends_all_jobs_when_one_is_interrupted():
     assert not done.stderr
 
 
-def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
+def test_simulate_reports_the_failure_when_it_is_interrupted_while_shrinking(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     plan = failed_run().plan
@@ -160,24 +160,24 @@ def test_simulate_keep_going_runs_all_seeds_and_saves_each_failure_for_replay(
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
 
 
-def test_simulate_reports_a_nondeterministic_operator_in_one_line(capsys: pytest.CaptureFixture[str]):
+def test_simulate_error_names_the_file_of_a_nondeterministic_operator(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(click.ClickException, match=r"^.*test_campaign\.py.*$"):
         simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])
     assert not capsys.readouterr().out
 
 
-def test_simulate_fails_when_one_run_creates_no_objects(capsys: pytest.CaptureFixture[str]):
+def test_simulate_fails_when_the_server_accepts_no_random_object(capsys: pytest.CaptureFixture[str]):
     assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator]) == 1
     assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
 
 
-def test_simulate_refuses_an_unwritable_report_file_before_the_first_run(tmp_path: Path):
+def test_simulate_refuses_an_unwritable_matrix_file_before_the_first_run(tmp_path: Path):
     page = tmp_path / "missing" / "faults.md"
     with pytest.raises(click.UsageError, match=f"--matrix {page}: No such file or directory"):
         simulate([f"--matrix={page}"], [EndingOperator])
 
 
-def test_simulation_matrix_row_shows_the_number_of_lost_children():
+def test_fault_page_row_shows_the_number_of_missing_child_objects():
     operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
     steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
     fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)
@@ -191,7 +191,7 @@ def test_simulation_matrix_row_shows_the_number_of_lost_children():
     assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")
 
 
-def test_simulation_faults_page_lists_each_fault_and_each_operator():
+def test_faults_page_of_the_documentation_lists_each_fault_and_each_operator():
     told = (ROOT / "docs" / "faults.md").read_text()
     rows = [line.split(" | ") for line in told.splitlines() if line.startswith("| ")]
     assert [row[0].strip("| `") for row in rows[2:]] == list(KINDS_OF_FAULT), "generate it anew, as it says"

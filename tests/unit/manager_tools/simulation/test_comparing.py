@@ -1,4 +1,4 @@
-"""The users' objects that the simulation applies to a fresh install."""
+"""Objects of users that the simulation creates in a fresh install, to compare the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS = {"controller-uid": "1", "batch.kubernetes.io/controller-uid": "1", "job
 
 
 def asked_of(operator: AnyOperator, *others: AnyOperator, **there: dict[str, Any]) -> list[Asked]:
-    """Return the objects that a fresh install receives, by plural."""
+    """Return the objects that a fresh install gets; `there` has the cluster's objects by plural."""
 
     def objects(resource: str) -> list[dict[str, Any]]:
         found = there.get(resource.partition(".")[0])
@@ -28,7 +28,7 @@ def asked_of(operator: AnyOperator, *others: AnyOperator, **there: dict[str, Any
     return asked_for(cast("DevCluster", cluster), (operator, *others), (), (), {})
 
 
-def test_asked_for_objects_have_no_job_fields_that_the_control_plane_set() -> None:
+def test_asked_for_omits_job_fields_that_the_control_plane_sets() -> None:
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": []}}
     spec = {"selector": {"matchLabels": {"controller-uid": "1"}}, "template": template, "backoffLimit": 1}
     [job] = asked_of(
@@ -40,14 +40,14 @@ def test_asked_for_objects_have_no_job_fields_that_the_control_plane_set() -> No
     assert job.object["spec"]["backoffLimit"] == 1
 
 
-def test_asked_for_pod_keeps_its_name_and_generate_name() -> None:
+def test_asked_for_keeps_the_name_and_generate_name_of_a_pod() -> None:
     metadata = {"name": "a-x7k2p", "generateName": "a-", "namespace": "default"}
     [pod] = asked_of(JobOperator, pods={"kind": "Pod", "metadata": metadata, "spec": {}})
     assert pod.object["metadata"] == metadata
 
 
 @pytest.mark.parametrize("owned", [True, False])
-def test_asked_for_objects_exclude_children_of_other_operators(owned: bool) -> None:
+def test_asked_for_excludes_only_objects_that_another_operator_owns(owned: bool) -> None:
     metadata: dict[str, Any] = {"name": "a", "uid": "1"}
     if owned:
         owner = {"apiVersion": DaskCluster.gvk.api_version, "kind": "DaskJob", "name": "a", "uid": "2"}

@@ -18,7 +18,7 @@ from manager_tools.simulation.seeds import Outcome, run, story_of
 NAMES = {each.name: each for each in OPERATORS}
 MEMCACHED = (NAMES["memcached"],)
 STUCK = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
-"""The draw of a power failure that comes seconds after the disk got stuck."""
+"""Value of `draw` for which the disk hangs for more than a second before the power fails."""
 
 SEEN = {
     "power": r"cluster killed: \d+ writes are lost",
@@ -39,11 +39,11 @@ SEEN = {
     "slow": r"no answer within [123]\d",
     "skips": r"a watch skips to the last of [2-9]\d* states",
 }
-"""What the time line has if, and only if, a fault has happened."""
+"""Pattern of a line in the timeline that appears only if the fault has happened, by the fault."""
 
 
 def with_fault(what: str, *, seed: int) -> Plan:
-    """Plan a seed in which this fault alone happens again and again during users' actions."""
+    """Return the plan of the seed with this fault alone, just before every third user action."""
     keeps = what in OF_CERTIFICATES
     plan = replace(plan_of(seed, MEMCACHED, minutes=3), replicas=2, keeps_certificates=keeps)
     wrong = tuple(
@@ -57,15 +57,15 @@ def lines(outcome: Outcome) -> list[str]:
     return [f"{who} {what}" for _, who, what in outcome.timeline]
 
 
-# One fault each of disk, requests, rights and clocks; the operators' seeds have all faults.
+# One fault each of disk, requests, rights and clocks; test_seeds_operators.py has all faults.
 QUICK = {"power", "twice", "some_rights", "drift"}
 
 
 @pytest.mark.parametrize(
     "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
-def test_simulated_fault_appears_in_the_timeline_and_operators_recover(what: str):
-    for seed in (2, 5, 1, 3, 0, 4):  # the seed with the fewest steps first
+def test_simulated_fault_appears_in_the_timeline_and_the_operator_recovers(what: str):
+    for seed in (2, 5, 1, 3, 0, 4):  # the seed with the fewest steps comes first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
         assert not outcome.violations, story_of(outcome)
@@ -78,7 +78,7 @@ def test_simulated_fault_appears_in_the_timeline_and_operators_recover(what: str
     assert outcome.digest != without.digest
 
 
-def test_simulated_network_weather_keeps_a_later_lag_when_an_earlier_lag_ends():
+def test_weather_keeps_the_later_network_lag_when_an_earlier_lag_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
@@ -89,14 +89,14 @@ def test_simulated_network_weather_keeps_a_later_lag_when_an_earlier_lag_ends():
     assert weather == Weather()
 
 
-def test_simulation_accepts_the_late_stop_of_a_frozen_process():
+def test_simulation_finds_no_fault_when_a_frozen_process_stops_late():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)
     assert not outcome.violations, story_of(outcome)
 
 
-def test_power_fault_restores_a_crd_whose_deletion_was_lost():
+def test_operator_recovers_when_a_power_fault_undoes_the_deletion_of_its_crd():
     pet = (NAMES["pet"],)
     wrong = (
         Fault(50.0, "freeze", 0, 40.0),
@@ -110,7 +110,7 @@ def test_power_fault_restores_a_crd_whose_deletion_was_lost():
     assert not outcome.violations, story_of(outcome)
 
 
-def test_power_fault_restores_a_spoiled_ca_bundle_when_the_spoiling_write_is_lost():
+def test_operator_recovers_when_a_power_fault_undoes_a_spoiled_ca_bundle():
     wrong = (Fault(60.0, "power", 0, 1.0, draw=STUCK), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
     said = lines(outcome)

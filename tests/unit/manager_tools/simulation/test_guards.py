@@ -1,5 +1,5 @@
-# ruff: noqa: PLW0108, DTZ011 - looked up when it is called, and not when it is listed
-"""Guards against nondeterminism: a call that would make runs differ raises an error with its name."""
+# ruff: noqa: PLW0108, DTZ011 - the guards replace functions later than this module is imported
+"""Guards against nondeterminism: each call that could make two runs differ raises an error."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def operator_that(does: Callable[[], Any]) -> type[Operator[Any]]:
 
 
 @pytest.mark.parametrize("shown", DONE)
-def test_not_repeatable_error_names_file_and_line_of_the_call(shown: str):
+def test_nondeterministic_call_raises_not_repeatable_with_its_file_and_line(shown: str):
     does = DONE[shown]
     with pytest.raises(NotRepeatable) as raised:
         run(SHORT, [operator_that(does)])
@@ -137,12 +137,12 @@ def test_not_repeatable_error_names_file_and_line_of_the_call(shown: str):
     assert "\n" not in what
 
 
-def test_simulation_lets_manager_shards_read_the_clock():
+def test_simulation_allows_clock_reads_of_the_manager_shards_package():
     assert not run(replace(SHORT, shards=4), [GreetingOperator], compare=False).violations
 
 
 class CarefulOperator(GreetingOperator):
-    """Operator that uses the clock, random numbers and threads through their simulated versions."""
+    """Operator that uses only the simulated clock, random numbers and threads."""
 
     kind = Greeting
     name = "greeting"
@@ -157,7 +157,7 @@ class CarefulOperator(GreetingOperator):
         await super().reconcile(greeting, ctx)
 
 
-def test_simulation_allows_simulated_calls_and_restores_the_originals_after_a_run():
+def test_simulation_allows_simulated_calls_and_restores_the_original_functions():
     before = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start
     assert not run(SHORT, [CarefulOperator]).violations
     after = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start

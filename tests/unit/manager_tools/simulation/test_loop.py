@@ -1,4 +1,4 @@
-"""Virtual time, the order of tasks, and the clocks of processes."""
+"""Event loop of the simulation: virtual time, the order of tasks, and the clocks of processes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from manager_tools.simulation.loop import EPOCH, ProcessClock, ThreadHold, proce
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_virtual_time_advances_only_by_sleeps_of_any_length():
+async def test_virtual_time_advances_exactly_by_the_sleeps_of_tasks():
     for _ in range(3):
         await asyncio.sleep(0.1)
     assert clock.monotonic() == 0.3
     assert clock.now().timestamp() == EPOCH + 0.3
     until = clock.monotonic() + 1e-10
-    while clock.monotonic() < until:  # noqa: ASYNC110 -- that is the question
+    while clock.monotonic() < until:  # noqa: ASYNC110 -- the test needs the loop
         await asyncio.sleep(until - clock.monotonic())
     assert 0.3 < clock.monotonic() <= 0.3 + 2e-6
 
@@ -40,7 +40,7 @@ async def test_simulated_processes_have_separate_clocks():
     assert clock.monotonic() == pytest.approx(30.0, abs=1e-5)
 
 
-async def test_thread_of_the_simulation_takes_no_virtual_time():
+async def test_thread_call_takes_no_virtual_time():
     order: list[str] = []
     asyncio.get_running_loop().call_soon(order.append, "loop")
     await asyncio.to_thread(order.append, "thread")
@@ -58,7 +58,7 @@ async def test_thread_hold_blocks_threads_while_virtual_time_advances():
     assert clock.monotonic() == 3600
 
 
-def test_simulate_fails_when_a_task_would_wait_forever():
+def test_simulate_raises_runtime_error_when_a_task_would_wait_forever():
     with pytest.raises(RuntimeError, match="standstill"):
         simulate(asyncio.Event().wait())
 
@@ -71,13 +71,13 @@ async def _ran(order: list[int]) -> list[int]:
     return order
 
 
-def test_simultaneously_ready_tasks_run_in_random_order_of_the_seed():
+def test_tasks_that_are_ready_together_run_in_an_order_given_by_the_seed():
     first, second, other = (simulate(_ran([]), random.Random(seed)) for seed in (1, 1, 2))
     assert first == second != other
     assert sorted(first) == list(range(20)) == simulate(_ran([]))
 
 
-async def test_process_clock_delays_callbacks_of_a_frozen_process():
+async def test_process_clock_delays_callbacks_of_a_paused_process_until_it_resumes():
     process, ticks, loop = ProcessClock(), list[float](), asyncio.get_running_loop()
 
     async def tick() -> None:

@@ -40,7 +40,7 @@ class TimerOperator(Operator[Greeting]):
 
 
 class ExpiryOperator(Operator[Greeting]):
-    """Operator that deletes objects after their time to live."""
+    """Operator that deletes each object ten minutes after its creation."""
 
     rights = (rbac(groups="test.example.com", resources="greetings", verbs="delete"),)
 
@@ -55,7 +55,7 @@ class ExpiryOperator(Operator[Greeting]):
 
 
 class PodOperator(Operator[Greeting]):
-    """Owns pods, a Secret and a ConfigMap, in which is what the control plane has chosen."""
+    """Operator that owns a Pod, a Secret, and a ConfigMap with the UID of the Greeting."""
 
     owns = (Pod, Secret, ConfigMap)
 
@@ -76,7 +76,7 @@ class PodOperator(Operator[Greeting]):
 
 
 @pytest.mark.parametrize("operator", [TimerOperator, ExpiryOperator, PodOperator])
-def test_assert_holds_passes_for_operators_that_use_the_clock_or_own_pods(operator: type[Operator[Any]]):
+def test_assert_holds_passes_for_correct_operators_that_use_timers_or_own_pods(operator: type[Operator[Any]]):
     assert_holds(operator, seeds=range(2), minutes=3)
 
 
@@ -90,7 +90,7 @@ class AgeOperator(Operator[Greeting]):
         return Result(requeue_after=7)
 
 
-def test_assert_holds_ignores_differences_in_the_named_fields():
+def test_assert_holds_ignores_differences_in_fields_listed_in_may_differ():
     operators = (AgeOperator,)
     outcome = run(plan_of(1, operators, minutes=2), operators)
     assert {"status: seconds" in each.what for each in outcome.violations} == {True}
@@ -110,7 +110,7 @@ SERVICES = {"http://registry.default.svc:5000": tag, "https://api.example.com": 
 
 
 class CallingOperator(Operator[Greeting]):
-    """Operator that calls HTTP services, also from its own tasks."""
+    """Operator that calls HTTP services, also in parallel tasks."""
 
     async def get(self, url: str, **options: Any) -> dict[str, Any]:
         async with aiohttp.ClientSession() as session, session.request(url=url, **options) as answer:
@@ -136,12 +136,12 @@ def outcome_of(operator: type[Operator[Any]]) -> Outcome:
     return run(CREATED, (operator,), services=SERVICES)
 
 
-def test_fake_services_answer_in_a_simulation():
+def test_fake_http_services_answer_requests_of_simulated_operators():
     assert not outcome_of(CallingOperator).violations
     assert_holds(CallingOperator, seeds=range(2), minutes=1, services=SERVICES)
 
 
-async def test_operated_provides_fake_services_on_a_virtual_clock():
+async def test_fake_http_services_answer_requests_of_operators_on_a_virtual_clock():
     async with operated(CallingOperator, clock=VirtualClock(), services=SERVICES) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a")))
         greeting = await world.until(greeting, lambda it: it.status.text)
@@ -154,18 +154,18 @@ async def calls_what_is_not_faked() -> None:
         await asyncio.sleep(5)
 
 
-async def test_operated_error_names_a_service_without_a_fake():
+async def test_operated_error_names_an_http_service_without_a_fake():
     with pytest.raises(NotRepeatable, match=r"test_scene.py:\d+: registry.default.svc is looked up, and"):
         await calls_what_is_not_faked()
 
 
-async def test_operated_refuses_services_without_a_virtual_clock():
+async def test_operated_refuses_fake_services_without_a_virtual_clock():
     with pytest.raises(ValueError, match="services need a VirtualClock"):
         async with operated(CallingOperator, services=SERVICES):
             pass
 
 
 @pytest.mark.parametrize("url", ["registry:5000", "ftp://a", "http://a/path", "http://", "http://a:x"])
-def test_simulation_services_refuse_an_address_without_scheme_host_and_port(url: str):
+def test_assert_holds_refuses_a_service_address_that_is_no_http_host(url: str):
     with pytest.raises(ValueError, match=f"services: '{url}' is no http\\(s\\)://HOST"):
         assert_holds(CallingOperator, seeds=[1], services={url: tag})

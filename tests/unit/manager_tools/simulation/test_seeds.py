@@ -1,4 +1,4 @@
-"""Simulated worlds: they are deterministic, find faults, and report them."""
+"""Simulation runs: they are deterministic, find faults of operators, and report them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,10 @@ from tests.support import ROOT
 
 
 class GreetingSpec(ApiModel):
-    """Spec of a greeting."""
-
     name: Annotated[str, Field(max_length=40)] = "you"
 
 
 class GreetingStatus(ApiModel):
-    """Status of a greeting."""
-
     text: str = ""
     beats: int = 0
     seconds: int = 0
@@ -47,14 +43,14 @@ class GreetingStatus(ApiModel):
 
 @crd()
 class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
-    """A greeting."""
+    """Kind of the operators in this file."""
 
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Keeps a ConfigMap with the greeting."""
+    """Operator that owns a ConfigMap with the text of the greeting."""
 
     owns = (ConfigMap,)
 
@@ -71,7 +67,7 @@ class GreetingOperator(Operator[Greeting]):
 
 
 def operator_of_the_page() -> type[Operator[Any]]:
-    """Return the operator with a planted fault from docs/simulation.md."""
+    """Return the class `ForgetfulOperator` of docs/simulation.md, which has a fault."""
     page = ROOT / "docs" / "simulation.md"
     [code] = re.findall(r"```python\n(class .*?)```", page.read_text(), re.DOTALL)
     found = dict(globals())
@@ -84,7 +80,7 @@ ForgetfulOperator = operator_of_the_page()
 
 
 class RestlessOperator(GreetingOperator):
-    """Operator that never stops writing new values."""
+    """Operator that writes a new status every `pause` seconds without end."""
 
     kind = Greeting
     name = "greeting"
@@ -97,7 +93,7 @@ class RestlessOperator(GreetingOperator):
 
 
 class SluggishOperator(RestlessOperator):
-    """Operator that writes again only after the simulation has become calm."""
+    """Operator that writes again after 1,000 s, when the simulation already seems calm."""
 
     kind = Greeting
     name = "greeting"
@@ -105,7 +101,7 @@ class SluggishOperator(RestlessOperator):
 
 
 class CountingOperator(GreetingOperator):
-    """Operator that counts its reconciles forever."""
+    """Operator that counts its reconciles in the status every 30 s."""
 
     kind = Greeting
     name = "greeting"
@@ -117,7 +113,7 @@ class CountingOperator(GreetingOperator):
 
 
 class RecordOperator(Operator[Greeting]):
-    """Operator that keeps a ConfigMap without an owner for each greeting."""
+    """Operator that creates a ConfigMap without an owner reference for each greeting."""
 
     rights = (rbac(groups="", resources="configmaps", verbs="get;create;update;delete"),)
 
@@ -139,7 +135,7 @@ class RecordOperator(Operator[Greeting]):
 
 
 class LeavingOperator(RecordOperator):
-    """Operator that never deletes its records."""
+    """Operator that does not delete the ConfigMap in its cleanup."""
 
     kind = Greeting
     name = "record"
@@ -159,7 +155,7 @@ class MistakenOperator(GreetingOperator):
 
 
 class CuriousOperator(GreetingOperator):
-    """Operator that requeues without end and reads from the server each time."""
+    """Operator that reads from the server every 20 ms without end."""
 
     kind = Greeting
     name = "greeting"
@@ -170,7 +166,7 @@ class CuriousOperator(GreetingOperator):
 
 
 @pytest.mark.long
-def test_same_seed_gives_the_same_run_in_every_process():
+def test_simulation_runs_of_the_same_seed_are_identical_in_every_process():
     program = (
         "import sys\n"
         "from controllers.main import OPERATORS; from manager_tools.simulation.seeds import plan_of, run\n"
@@ -191,20 +187,20 @@ def test_same_seed_gives_the_same_run_in_every_process():
     assert len({line for each in runs for line in each}) == 2
 
 
-def test_simulation_frees_its_world_after_a_run():
+def test_simulation_run_leaves_no_world_object_in_memory():
     gc.collect()
     outcome = run(plan_of(1, (GreetingOperator,), minutes=0.5), (GreetingOperator,))
     assert not [each for each in gc.get_objects() if isinstance(each, World)]
     assert not outcome.violations
 
 
-def test_assert_holds_accepts_user_defined_operators():
-    # Every fourth seed is observed for half an hour.
+def test_assert_holds_passes_for_correct_operators_with_and_without_owned_children():
+    # Seed 0, as every fourth seed, continues for half an hour.
     assert_holds(GreetingOperator, seeds=range(2), minutes=1)
     assert_holds(RecordOperator, seeds=range(1, 4), minutes=1)
 
 
-def test_simulation_accepts_periodic_writes_to_a_named_heartbeat_field():
+def test_simulation_accepts_periodic_writes_only_to_a_heartbeat_field():
     operators = (CountingOperator,)
     plan = Plan(1, 1, tuple(each for each in plan_of(0, operators).steps if each.act == "create")[:1], ())
     [violation] = run(plan, operators, compare=False).violations
@@ -222,12 +218,12 @@ def test_simulation_accepts_periodic_writes_to_a_named_heartbeat_field():
         ({"seeds": []}, "assert_holds needs an operator and a seed at least"),
     ],
 )
-def test_assert_holds_refuses_arguments_that_leave_no_check(given: Any, said: str):
+def test_assert_holds_refuses_malformed_field_lists_and_an_empty_seed_list(given: Any, said: str):
     with pytest.raises(ValueError, match=f"^{said}$"):
         assert_holds(GreetingOperator, **given)
 
 
-def test_assert_holds_refuses_an_outside_that_is_no_outside_subclass():
+def test_assert_holds_refuses_an_outside_class_that_does_not_derive_from_outside():
     class Outside:
         """Class that does not derive from `manager_tools.simulation.Outside`."""
 
@@ -241,11 +237,11 @@ def test_assert_holds_refuses_an_outside_that_is_no_outside_subclass():
 
 
 SHORT = (35, 13, 19)
-"""Seeds with few steps that find the fault of the operator of the page."""
+"""Seeds with few steps that find the fault of `ForgetfulOperator`."""
 
 
 def failed_run(operator: type[Operator[Any]] = ForgetfulOperator, numbers: Iterable[int] = SHORT) -> Outcome:
-    """Return the first run that finds a fault of the operator."""
+    """Return the outcome of the first seed whose run finds a fault of the operator."""
     outcomes = (run(plan_of(number, (operator,), minutes=2), (operator,)) for number in numbers)
     return next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
 
@@ -273,7 +269,7 @@ def test_simulation_finds_a_faulty_operator_and_prints_the_timeline(operator: ty
 @pytest.mark.parametrize(
     ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
 )
-def test_simulation_observes_every_fourth_seed_and_certificate_plans_for_half_an_hour(
+def test_simulation_continues_half_an_hour_for_every_fourth_seed_or_certificate_plan(
     seed: int, keeps_certificates: bool, found: bool
 ):
     operators = (SluggishOperator,)
@@ -284,7 +280,7 @@ def test_simulation_observes_every_fourth_seed_and_certificate_plans_for_half_an
 
 
 @pytest.mark.long
-def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
+def test_shrunk_plan_reproduces_its_violations_after_json_encoding():
     operators, found = (ForgetfulOperator,), failed_run()
     small = shrunk(found, operators)
     assert small.sort == found.sort
@@ -294,7 +290,7 @@ def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
     assert again.digest == small.digest
 
 
-def test_shrunk_plan_search_stops_at_the_time_limit(monkeypatch: pytest.MonkeyPatch):
+def test_shrunk_stops_at_its_time_limit_and_returns_a_smaller_plan(monkeypatch: pytest.MonkeyPatch):
     found, runs, seconds = failed_run(), Mock(side_effect=run), itertools.count()
     monkeypatch.setattr(seeds, "run", runs)
     monkeypatch.setattr(seeds, "time", SimpleNamespace(monotonic=lambda: next(seconds)))

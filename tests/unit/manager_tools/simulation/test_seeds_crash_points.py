@@ -38,14 +38,14 @@ def test_simulation_waits_for_a_manager_that_restarts_after_the_last_fault():
 
 
 RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True)
-"""A plan without users: only the certificates of a Pet's webhooks and their CA are made and renewed."""
+"""Plan without user actions: only the CA and the certificates of webhooks are created and renewed."""
 
 
 @pytest.mark.parametrize(
     "number",
     [pytest.param(number, marks=() if number % 3 == 1 else pytest.mark.long) for number in range(1, 16)],
 )
-def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int):
+def test_pet_operator_recovers_from_a_crash_after_any_certificate_renewal_write(number: int):
     outcome = run(replace(RENEWALS, crash_at=(number, "after")), PET, compare=False)
     assert outcome.writes > number
     assert not outcome.violations, story_of(outcome)
@@ -53,7 +53,7 @@ def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int)
 
 @pytest.mark.whole
 @pytest.mark.timeout(1800)
-def test_pet_operator_recovers_at_every_crash_point_of_a_renewal():
+def test_pet_operator_recovers_at_every_crash_point_of_a_certificate_renewal():
     for point in crash_points(RENEWALS, PET):
         outcome = run(point, PET, compare=False)
         assert not outcome.violations, story_of(outcome)

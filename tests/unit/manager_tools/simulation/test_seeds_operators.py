@@ -1,4 +1,4 @@
-"""Operators recover from all simulated faults, with a few seeds or with the seeds in SEEDS."""
+"""Operators recover from all simulated faults; the variable SEEDS sets the number of quick seeds."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ SEEDS, MORE, AT_ONCE = int(os.environ.get("SEEDS") or 6), 300, 6
         for first in range(0, max(SEEDS, MORE), AT_ONCE)
     ],
 )
-def test_simulated_operators_recover_for_all_seeds(first: int):
+def test_operators_recover_from_the_simulated_faults_of_every_seed(first: int):
     assert_holds(*OPERATORS, seeds=range(first, first + AT_ONCE))

@@ -1,4 +1,4 @@
-"""Simulated user actions: valid specs, values just beyond the schema, and changes of children."""
+"""Simulated user actions: valid specs, values just outside of the schema, and changes of children."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def values(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_changed_specs_cover_every_field_at_and_beyond_the_schema_bounds(name: str):
+def test_changed_specs_have_values_at_and_beyond_the_bounds_of_every_field(name: str):
     schema, rng, seen = spec_of(name), random.Random(1), defaultdict(set)
     for _ in range(6000):
         for path, value in values(changed({}, schema, rng)):
@@ -52,7 +52,7 @@ def test_changed_specs_cover_every_field_at_and_beyond_the_schema_bounds(name: s
         assert seen[path] >= {repr(each) for each in edges(field)}, path
 
 
-def test_edges_of_a_schema_are_values_at_and_beyond_its_bounds():
+def test_edges_returns_values_at_and_beyond_the_bounds_of_a_schema():
     assert edges({"type": "integer", "minimum": 1, "maximum": 5}) == [1, 0, 5, 6]
     assert edges({"type": "integer", "maximum": 2**31}) == [2**31 + 1]
     assert edges({"type": "string", "minLength": 2, "maxLength": 3}) == ["xx", "x", "xxx", "xxxx"]
@@ -71,7 +71,7 @@ def test_memcached_operator_recovers_when_users_write_to_its_children(act: str, 
     assert any(took in each for each in done)
 
 
-def test_fresh_install_contains_objects_that_remain_after_their_owner():
+def test_simulation_finds_no_fault_when_orphaned_children_remain_after_their_owner():
     operators, missing = (NAMES["wordpress"],), {"name": "missing", "key": "password"}
     specs = [{"sqlrootpassword": "kept"}, {"sqlRootPasswordSecretRef": missing, "reclaimPolicy": "Delete"}]
     steps = (Step(0.0, "create", 0, 1), Step(20.0, "orphan", 0, 1), Step(40.0, "create", 0, 2))
@@ -82,7 +82,7 @@ def test_fresh_install_contains_objects_that_remain_after_their_owner():
     assert not outcome.violations, story_of(outcome)
 
 
-async def test_state_of_masks_pod_names_with_short_hashes():
+async def test_state_of_masks_pod_names_with_template_hashes_of_any_length():
     hashes = {len(each): each for each in (template_hash({"image": n}) for n in range(12_000))}
     assert {5, 6, 7, 8, 9, 10} <= hashes.keys()
     async with DevCluster(port=None, controllers=False) as cluster:
@@ -98,7 +98,7 @@ async def test_state_of_masks_pod_names_with_short_hashes():
     ("reason", "name", "told"),
     [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
 )
-def test_different_from_fresh_ignores_children_only_when_the_owner_reports_name_taken(
+def test_different_from_fresh_ignores_children_only_when_their_owner_reports_name_taken(
     reason: str, name: str, told: int
 ):
     condition = {"type": "Ready", "reason": reason}

@@ -1,4 +1,4 @@
-"""Sensitivity of simulations: some runs find the faults planted into the runtime and operators."""
+"""Simulations find faults that a test plants into the library or into an operator."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def nothing_awaited(*_: Any, **__: Any) -> None:
 
 
 def replacing(place: Any, name: str, replacement: Any) -> Plant:
-    """Return a function that replaces one attribute."""
+    """Return a function that replaces this attribute of `place` for one test."""
     return lambda patch: patch.setattr(place, name, replacement)
 
 
@@ -135,7 +135,7 @@ async def apply_without_other_labels(self: Client, obj: Any, **more: Any) -> Any
 
 APPLY, WRITE = Client.apply, SecretStore.write
 
-# The planted fault, the operator that shows it, the violation, and the crashes or faults of the runs.
+# The planted fault, the simulated operator, the expected violation, and the crashes or faults of the runs.
 MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
     "no fence": (without_fence, "memcached", TWO_LEAD, {"crash": "freeze"}),
     "calls without fence": (
@@ -196,7 +196,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
 
 
 def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Iterable[Plan]:
-    """Return seeds, or all crash points of one sort in the life of one object."""
+    """Return plans of all seeds; with `crash`, plans with one crash of this type in an object's life."""
     if not crash:
         return (plan_of(seed, operators, minutes=3, **options) for seed in itertools.count())
     life = tuple(
@@ -209,7 +209,7 @@ def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Ite
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_simulation_finds_planted_mutant(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_simulation_reports_the_violation_of_a_planted_fault(name: str, monkeypatch: pytest.MonkeyPatch):
     plant, operator, shown, options = MUTANTS[name]
     operators = (NAMES[operator],)
     plant(monkeypatch)
