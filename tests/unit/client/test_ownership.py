@@ -316,9 +316,7 @@ def test_ownership_translation_merges_entries_of_former_managers_by_api_version(
         made = next(each for each in entries if each["manager"] == name)
         assert made == {**entry(name, "Apply"), "apiVersion": version, "fieldsV1": made["fieldsV1"]}
         assert made["fieldsV1"]["f:spec"].keys() == {f"f:{field}" for field in fields}
-        assert owned(entries, "old").translation((), "v1") == (name, []), (
-            "the patch is not repeated after an interruption"
-        )
+        assert owned(entries, "old").translation((), "v1") == (name, []), "a repeat has no patch"
         made["apiVersion"] = "v1"  # an API server does this at an apply
     assert owned(entries, "old").translation((), "v1") is None
     assert patched(entries, "old") == [

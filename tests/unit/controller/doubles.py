@@ -79,7 +79,7 @@ class Reconciler:
 
 
 def resisting(how: str, seconds: float = 0.0) -> Callable[[Request], Awaitable[Result | None]]:
-    """Return a reconcile function that, when cancelled, waits `seconds` and then "ends", "raises" or succeeds."""
+    """Return a reconcile function that, when cancelled, waits `seconds`; it "ends", "raises" or succeeds."""
 
     async def act(request: Request) -> Result | None:
         try:
@@ -243,7 +243,7 @@ def record(name: str = "a", *, version: int = 1, **metadata: Any) -> Record:
 
 
 def changed(before: Mapping[str, Any] | None = None, **after: Any) -> CacheEvent:
-    """Return a change event: `before` is the old metadata, and `after` has the fields that the change sets."""
+    """Return a change event: `before` is the old metadata, `after` has the fields that the change sets."""
     known = before or {}
     return CacheEvent(record(**known), record(version=2, **{**known, **after}))
 

@@ -64,7 +64,7 @@ def undecodable(kind: type[Resource], name: str) -> Undecodable:
 
 FAULTS = [TypeError("x"), KeyError("x"), AttributeError("x"), AssertionError(), ZeroDivisionError()]
 NO, OTHER = TerminalError("no such flavour"), OSError("other")
-# Answers of successive reconciles, the time of each reconcile in seconds, and metrics besides the last success.
+# Answers of successive reconciles, the start of each reconcile in seconds, and metrics besides success.
 OUTCOMES: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
     "success": ([None], [0], {}),
     "an empty result": ([Result()], [0], {}),
@@ -141,7 +141,7 @@ def test_result_refuses_an_invalid_jitter_or_requeue_after(wrong: dict[str, floa
         (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
     ],
 )
-async def test_requeued_object_keeps_its_priority_unless_the_result_sets_one(
+async def test_requeue_keeps_the_priority_unless_the_result_sets_another_one(
     answer: Result, order: list[str]
 ):
     async def act(request: Request) -> Result | None:
@@ -323,7 +323,7 @@ async def test_failure_log_counts_the_objects_that_fail_for_the_same_reason(log_
     assert failures > 1_000
 
 
-async def test_failure_log_reports_the_end_of_an_error_when_all_objects_are_free_of_it(log_lines: LogLines):
+async def test_failure_log_reports_the_end_of_an_error_when_no_object_still_has_it(log_lines: LogLines):
     async def act(request: Request) -> Result | None:
         if request.name == "a" and now() > 10:
             raise errors.Invalid(422, "Invalid", "odd")
