@@ -229,9 +229,7 @@ async def test_wire_returns_an_early_response_when_the_server_stops_reading_the_
     answered.set()
 
 
-async def test_connection_is_reused_after_an_unread_response_has_arrived(
-    wire: HttpWire, script: ScriptedServer
-):
+async def test_connection_is_reused_after_an_unread_response(wire: HttpWire, script: ScriptedServer):
     begun = asyncio.Event()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (READ_AHEAD + 2)
     script.play(head, b"x" * (READ_AHEAD - 100), begun, b"x" * 102, script.take_answers)

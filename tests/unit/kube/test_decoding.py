@@ -155,9 +155,7 @@ async def test_lines_raises_protocol_error_for_a_line_beyond_the_limit():
 
 
 @given(st.lists(st.binary(min_size=1).filter(lambda line: b"\n" not in line)), st.data())
-async def test_lines_yields_the_same_lines_for_any_split_into_pieces(
-    wanted: list[bytes], data: st.DataObject
-):
+async def test_lines_are_equal_for_any_split_into_pieces(wanted: list[bytes], data: st.DataObject):
     whole = b"".join(line + b"\n" for line in wanted)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
     chunks = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]

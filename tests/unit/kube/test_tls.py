@@ -129,7 +129,7 @@ async def test_tls_checks_its_files_again_when_a_check_is_requested_during_a_che
     assert trusted(await tls.context()) == 2
 
 
-async def test_expired_certificate_names_the_client_certificate_that_has_expired(
+async def test_expired_certificate_names_the_expired_client_certificate(
     tmp_path: Path, authority: trustme.CA
 ):
     file, ended = tmp_path / "crt", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
