@@ -174,7 +174,7 @@ class ScriptedServer(LocalServer):
         self.serve: Serve = self.take_answers
 
     def play(self, *steps: bytes | asyncio.Event | Serve) -> None:
-        """After the first request of a connection: send bytes, wait for events and call functions in order."""
+        """After the first request of a connection, send bytes, await events and call functions in order."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await next_request(reader, writer)

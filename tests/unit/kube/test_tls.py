@@ -64,7 +64,7 @@ def test_tls_error_names_certificate_and_key_of_an_unusable_client_certificate(a
         files.build()
 
 
-async def test_tls_context_is_renewed_at_the_next_check_after_a_valid_change_of_a_file(
+async def test_tls_context_is_renewed_at_the_next_check_after_a_valid_file_change(
     ca_file: Path, tmp_path: Path, authority: trustme.CA, other_authority: trustme.CA
 ):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
@@ -129,9 +129,7 @@ async def test_tls_checks_its_files_again_when_a_check_is_requested_during_a_che
     assert trusted(await tls.context()) == 2
 
 
-async def test_expired_certificate_names_the_expired_client_certificate(
-    tmp_path: Path, authority: trustme.CA
-):
+async def test_expired_certificate_names_an_expired_client_certificate(tmp_path: Path, authority: trustme.CA):
     file, ended = tmp_path / "crt", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     key = Pem("key", data=b"")
     tls = Tls(TlsFiles(certificate=Pem("client-certificate", path=file), key=key))

@@ -276,7 +276,7 @@ async def test_shard_is_not_released_while_a_thread_of_its_reconcile_runs():
         assert b.seen == cut
 
 
-async def test_late_write_of_a_task_is_fenced_after_the_shard_of_its_object_has_moved():
+async def test_late_write_of_a_task_is_fenced_after_its_shard_has_moved():
     tasks: dict[str, asyncio.Task[None]] = {}
 
     async def leave_something(operator: Copying, obj: Secret, _: Context) -> None:

@@ -26,7 +26,7 @@ def test_wordpress_pods_meet_the_restricted_pod_security_standard():
         assert security["runAsNonRoot"] is True
         assert security["runAsUser"] > 0
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
-        # The only one that the standard allows and the images need.
+        # The images need only this sysctl, which the standard allows.
         for sysctl in security.get("sysctls", ()):
             assert sysctl == {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
         [container] = pod["containers"]
@@ -59,7 +59,7 @@ def test_wordpress_database_and_frontend_have_the_same_user_password_and_host():
     assert service.spec["selector"] == WORKLOADS.database(site()).spec["selector"]["matchLabels"]
 
 
-def test_wordpress_images_are_those_of_the_settings_unless_the_site_names_others():
+def test_wordpress_images_come_from_the_settings_unless_the_site_names_images():
     for spec, images in (
         ({"mysqlImage": None, "image": ""}, ["mysql:default", "wordpress:default"]),
         ({"mysqlImage": "mysql:own", "image": "wordpress:own"}, ["mysql:own", "wordpress:own"]),
