@@ -48,7 +48,7 @@ class TestCacheOwnedBy:
         """Return for each cached object, by name, whether it is complete."""
         return {record.key.name: not record.is_cut for record in informer.list()}
 
-    async def test_owned_by_informer_keeps_only_metadata_of_objects_without_an_owner_of_that_kind(
+    async def test_informer_with_owned_by_caches_only_metadata_of_unowned_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         stream = Listed(10, ("theirs", 1), ("another", 2))
@@ -118,7 +118,7 @@ class TestCacheOwnedBy:
         cache.release(informer)
         assert cache.informers == ()
 
-    async def test_stopped_cache_raises_when_a_caller_requests_complete_objects_of_an_owned_by_kind(
+    async def test_stopped_cache_refuses_to_upgrade_a_metadata_informer_to_complete_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -294,8 +294,6 @@ async def test_cache_uses_separate_informers_for_complete_objects_and_selected_f
 
 
 @pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])
-async def test_cache_refuses_a_keeps_argument_without_field_paths(
-    cache: Cache, keeps: Any, error: type[Exception]
-):
+async def test_cache_refuses_keeps_that_are_no_field_paths(cache: Cache, keeps: Any, error: type[Exception]):
     with pytest.raises(error, match=r"status"):
         cache.informer(Pod, keeps=keeps)

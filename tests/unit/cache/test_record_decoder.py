@@ -194,7 +194,7 @@ def decoder_of(*paths: str) -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager="m", parts=Parts(paths))
 
 
-def test_decoder_with_field_paths_keeps_only_those_fields_and_limited_metadata():
+def test_decoder_with_field_paths_keeps_only_the_selected_fields_and_limited_metadata():
     state = {"waiting": {"reason": "ContainerCreating"}}
     status = {
         "phase": "Pending",
@@ -287,7 +287,7 @@ class TestRecordDecoderOwners:
         ],
         ids=["owned", "written-by-us"],
     )
-    def test_decoder_keeps_the_complete_object_when_a_given_kind_owns_or_we_have_written_it(
+    def test_decoder_keeps_the_complete_object_when_it_is_owned_or_written_by_us(
         self, decoder: RecordDecoder, more: dict[str, Any]
     ):
         record, _ = decoder(encoded(pod("a", 1, **more)))

@@ -242,7 +242,7 @@ class TestReflectorWatch:
         assert scene.restarts == {"silent": 1}
 
     @pytest.mark.parametrize("lost", [False, True])
-    async def test_watch_that_ends_within_a_line_resumes_from_its_last_event(self, scene: Scene, lost: bool):
+    async def test_watch_that_ends_within_an_event_resumes_before_that_event(self, scene: Scene, lost: bool):
         stream, after = Listed(10), Stream()
         scene.serve("stream", stream)
         scene.serve("watch", after)

@@ -150,7 +150,7 @@ class Following(RuleBasedStateMachine):
         if name in self.server.live:
             self.answers.append(self.server.delete(name))
 
-    # Arrivals at the store.
+    # Arrivals of responses and events at the store.
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
@@ -248,8 +248,6 @@ class Following(RuleBasedStateMachine):
             len(self.server.log),
         )
         self.listing = None
-
-    # In the end.
 
     @rule(answers_first=st.booleans())
     def everything_arrives(self, answers_first: bool) -> None:

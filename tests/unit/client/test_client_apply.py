@@ -269,7 +269,7 @@ class TestOutcome:
         ({"spec": {"replicas": 5}}, {"spec": {"replicas": 2}}, False),
     ],
 )
-async def test_apply_counts_as_own_write_when_only_desired_fields_have_changed(
+async def test_apply_counts_as_write_of_this_client_when_only_desired_fields_changed(
     scene: Scene, before: dict[str, Any], answer: dict[str, Any], is_own: bool
 ):
     written = own_writes_from_here()
@@ -289,7 +289,7 @@ async def test_apply_counts_as_own_write_when_only_desired_fields_have_changed(
     ],
     ids=["number to boolean", "number to boolean in a list", "item of a set", "item with a key"],
 )
-async def test_apply_is_no_own_write_when_another_client_may_have_made_the_change(
+async def test_apply_is_no_write_of_this_client_when_another_client_may_have_written(
     scene: Scene, before: dict[str, Any], after: dict[str, Any], wanted: dict[str, Any]
 ):
     written = own_writes_from_here()

@@ -119,7 +119,7 @@ CHANGES: dict[str, tuple[Change, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("change", "held", "exactly"), CHANGES.values(), ids=CHANGES)
-def test_ownership_holds_compares_desired_fields_with_values_and_managed_fields(
+def test_ownership_holds_compares_desired_fields_with_stored_and_managed_fields(
     change: Change, held: bool, exactly: bool
 ):
     wanted, stored, owned = copy.deepcopy(WANTED), live(), copy.deepcopy(OWNED)

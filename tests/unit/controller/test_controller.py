@@ -69,9 +69,7 @@ async def test_standby_controller_has_no_queue_and_all_its_metrics_are_zero():
         assert running.sample(f"controller_runtime_reconcile_{name}_total") == 0
     await standby.stop(grace=30)
     await standby.run()
-    assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), (
-        "a stopped controller never starts"
-    )
+    assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), "it cannot start"
 
 
 async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():
@@ -194,7 +192,7 @@ async def test_controller_stop_drops_reconciles_waiting_for_the_rate_limit(
 
 
 @pytest.mark.parametrize(("takes", "how"), [(0, "ends"), (1, "succeeds"), (1, "raises")])
-async def test_cancelled_controller_ends_when_its_reconcile_resists_cancellation(takes: float, how: str):
+async def test_cancelled_controller_ends_after_a_reconcile_that_resists_cancellation(takes: float, how: str):
     async with Running(Reconciler(resisting(how, takes)), max_concurrent_reconciles=1) as running:
         running.add("a", "b")
         await asyncio.sleep(1)

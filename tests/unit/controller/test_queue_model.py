@@ -128,9 +128,7 @@ class QueueMachine(RuleBasedStateMachine):
         waited = self.now - wish.due
         for key in takeable - {item.key}:
             other = self.model.wishes[key]
-            assert other.priority != wish.priority or other.joined > wish.joined, (
-                "overtook a key of its priority"
-            )
+            assert other.priority != wish.priority or other.joined > wish.joined, "wrong order"
             if other.priority > wish.priority:
                 assert waited > AGEING - SLACK, "overtook a key of a higher priority before it was aged"
             if self.now - other.due > AGEING + SLACK:

@@ -296,9 +296,7 @@ async def test_kind_source_enqueues_an_event_when_a_predicate_raises(
         raise RuntimeError("broken")
 
     pods.synced()
-    assert (
-        failures(metrics, "predicate") == 0
-    )  # exists from the start, so that an alert notices the first failure
+    assert failures(metrics, "predicate") == 0, "an alert needs the metric before the first failure"
     async with running(KindSource(pods.informer, enqueue_object, predicates=[broken]), queue):
         pods.put("a")
         assert await drain(queue) == [("a", Priority.NORMAL, 0)]
@@ -335,10 +333,7 @@ async def test_kind_source_retries_a_handler_with_merged_changes_of_the_object(p
         pods.put("a", labels={"step": "2"}, annotations={"x": "y"})
         assert await drain(queue) != []
         event = handler.asked[-1]
-        assert (event.old, event.meta.labels) == (
-            None,
-            {"step": "2"},
-        )  # the replay of the existing object had failed too
+        assert (event.old, event.meta.labels) == (None, {"step": "2"})  # the initial replay failed too
         handler.bad.add("a")
         pods.put("a", labels={"step": "3"})
         pods.delete("a")
@@ -400,7 +395,7 @@ async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queu
     assert max(intervals) - min(intervals) > 20
 
 
-async def test_channel_source_keeps_requests_sent_before_its_start_at_highest_priority(queue: Queue):
+async def test_channel_source_merges_early_requests_and_keeps_their_highest_priority(queue: Queue):
     source = ChannelSource()
     await source.wait_synced()
     source.send(Request("ns", "a"), priority=Priority.LOW)

@@ -23,8 +23,8 @@ class Died(BaseException):
 class Fate:
     """Script of faults; its keys are the numbers of calls, from 0.
 
-    A fault ends the call (`lost`) or the process (`died`), `before` or `after` the server acts. An exception in
-    the script is raised in place of the call.
+    `lost` loses the call and `died` ends the process, `before` or `after` the server acts. An exception is
+    raised in place of the call.
     """
 
     def __init__(self, script: Mapping[int, str | Exception] | None = None) -> None:

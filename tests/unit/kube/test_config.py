@@ -104,7 +104,7 @@ async def test_config_from_a_kubeconfig_has_its_server_token_namespace_and_path(
     assert await config.authorization() is config.namespace is await config.ssl_context() is None
 
 
-async def test_config_in_a_pod_uses_token_namespace_and_authority_of_the_service_account(pod: Path):
+async def test_config_in_a_pod_uses_token_namespace_and_ca_of_the_service_account(pod: Path):
     config = await load(**IN_POD)
     assert config.server == URL("https://10.96.0.1:443")
     assert config.namespace == "pod-namespace"
@@ -140,7 +140,7 @@ async def test_kubeconfig_paths_are_relative_to_the_file_that_contains_them(tmp_
     assert await config.authorization() == "Bearer beside-second"
 
 
-async def test_server_address_without_scheme_means_http_when_no_authority_is_configured(tmp_path: Path):
+async def test_server_address_without_scheme_means_http_when_no_ca_is_configured(tmp_path: Path):
     config = await load(write(tmp_path / "config", "a:6443", user={"as": "jane"}))
     assert config.server == URL("http://a:6443")
     assert config.headers == [("Impersonate-User", "jane")]

@@ -108,7 +108,7 @@ async def test_proxy_tunnel_stays_open_when_the_connect_response_announces_a_bod
             assert await fetch(wire) == (200, b"")
 
 
-async def test_dial_leaves_no_open_socket_when_the_trusted_authorities_are_unreadable(
+async def test_dial_leaves_no_open_socket_when_the_trusted_ca_file_is_unreadable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, authority: trustme.CA
 ):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

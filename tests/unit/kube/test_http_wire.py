@@ -134,7 +134,7 @@ async def test_tcp_keepalive_is_enabled_on_connections(wire: HttpWire, server: L
                 assert values == [15, 5, 3, 30_000]
 
 
-async def test_server_certificate_is_checked_against_authority_and_server_name(
+async def test_server_certificate_is_checked_against_ca_and_server_name(
     authority: trustme.CA, other_authority: trustme.CA
 ):
     async with LocalServer(authority, identity="kubernetes.default") as server:
@@ -172,7 +172,7 @@ async def test_wire_renews_the_token_after_a_rejection_and_at_the_end_of_its_lif
     assert {request.body for request in server.requests} == {b"body"}
 
 
-async def test_wire_trusts_a_replaced_authority_file_after_the_first_tls_failure(
+async def test_wire_trusts_a_replaced_ca_file_after_the_first_tls_failure(
     authority: trustme.CA, other_authority: trustme.CA, tmp_path: Path
 ):
     ca = tmp_path / "ca.crt"

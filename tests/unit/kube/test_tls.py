@@ -34,7 +34,7 @@ def trusted(context: ssl.SSLContext) -> int:
     return context.cert_store_stats()["x509_ca"]
 
 
-def test_tls_trusts_only_the_configured_authorities_unless_verification_is_off(ca_file: Path):
+def test_tls_trusts_only_the_configured_ca_unless_verification_is_off(ca_file: Path):
     context = TlsFiles(authorities=Pem("ca", path=ca_file)).build()
     assert trusted(context) == 1
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -45,7 +45,7 @@ def test_tls_trusts_only_the_configured_authorities_unless_verification_is_off(c
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nxx\n"])
-def test_invalid_authority_file_raises_an_error_that_names_the_file(tmp_path: Path, content: bytes):
+def test_invalid_ca_file_raises_an_error_that_names_the_file(tmp_path: Path, content: bytes):
     file = tmp_path / "ca.crt"
     file.write_bytes(content)
     with pytest.raises(

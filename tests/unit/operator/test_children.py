@@ -158,7 +158,7 @@ class TestUnstableChild:
             if reason == "CreatedWithoutEnd":
                 assert self.gauge(world, reason) == 1
 
-    async def test_child_changes_are_not_slowed_down_when_a_watched_object_causes_each(self):
+    async def test_child_changes_caused_by_a_watched_object_are_not_slowed_down(self):
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             source = await ctx.find(ConfigMap, "source")

@@ -371,9 +371,7 @@ async def test_condition_of_a_blocked_exception_is_cleared_by_the_next_successfu
         await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
         await asyncio.sleep(1)
         found = {each["type"]: (each["status"], each["reason"]) for each in stored_conditions(world)}
-        if (
-            restarted and reason == "NoImage" and not left
-        ):  # the operator may have set these conditions itself
+        if restarted and reason == "NoImage" and not left:  # the operator may have set these itself
             kept = {"Ready": ("False", "NoImage"), "ChildrenStable": ("True", "AsWanted")}
             left = {each: kept[each] for each in status.meanings}
         assert found == left

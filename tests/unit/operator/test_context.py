@@ -165,9 +165,7 @@ async def test_status_is_written_again_after_another_client_has_changed_it(on: P
         await settled(world)
         api = world.cluster.client
         path = "greetings.test.example.com", "default", "hello"
-        change = {
-            "status": other if other is None else dict(other)
-        }  # a copy, because the server stores this very object
+        change = {"status": other if other is None else dict(other)}  # the server stores this object
         if other == {}:
             bare = {**await api.get(*path), **change}
             await api.update(path[0], path[1], bare, subresource="status")

@@ -96,7 +96,7 @@ async def test_context_apply_reports_a_taken_child_name_and_retries_until_the_na
         assert await world.events(obj) == ["NameTaken", "Created"]
 
 
-async def test_left_over_child_of_a_deleted_owner_sets_progressing_but_not_degraded():
+async def test_leftover_child_of_a_deleted_owner_sets_progressing_but_not_degraded():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
         ctx.condition("Available", True, "Greeted")

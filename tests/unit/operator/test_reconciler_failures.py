@@ -103,11 +103,7 @@ AT_ONCE = {
     "error with a declared reason": (Unpaid("invoice 7 is open"), "PaymentRefused", "invoice 7 is open"),
     "invalid": (Invalid(422, "Invalid", "Secret b is invalid"), "Invalid", "Secret b is invalid"),
     "quota": (Forbidden(403, "Forbidden", "exceeded quota: q"), "Forbidden", "exceeded quota: q"),
-    "kind is not served": (
-        NoMatch("the API server does not serve x"),
-        "NoMatch",
-        "the API server does not serve x",
-    ),
+    "no kind": (NoMatch("the API server does not serve x"), "NoMatch", "the API server does not serve x"),
     "webhook is unreachable": (
         ServerError(500, "InternalError", 'Internal error occurred: failed calling webhook "w": no'),
         "ServerError",

@@ -205,7 +205,7 @@ async def test_object_of_a_stopped_replica_is_reconciled_only_when_the_on_predic
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_handed_over_and_gone_are_called_for_moved_and_deleted_objects():
+async def test_operator_hooks_handed_over_and_gone_run_for_moved_and_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen

@@ -295,7 +295,7 @@ async def test_watch_requires_exactly_one_of_label_and_enqueue(host: Host):
         Watch(Pod, label="foo", enqueue=lambda _, __: [])
 
 
-async def test_operator_waits_for_enqueues_the_waiting_object_on_any_event_of_the_awaited_name(host: Host):
+async def test_object_that_waits_for_a_name_is_enqueued_on_any_event_of_that_name(host: Host):
     controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=not_(all_of())),)))
     _, pods = host.synced(Foo, Pod)
     async with running(controller):

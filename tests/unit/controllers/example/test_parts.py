@@ -50,7 +50,7 @@ def test_check_ours_accepts_a_child_with_labels_or_owner_reference_of_the_site(m
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_check_ours_refuses_foreign_left_over_and_terminating_children(metadata: ObjectMeta, reason: str):
+def test_check_ours_refuses_foreign_leftover_and_terminating_children(metadata: ObjectMeta, reason: str):
     with pytest.raises(Blocked) as blocked:
         check_ours("PersistentVolumeClaim", metadata, site(), "test")
     assert blocked.value.reason == reason

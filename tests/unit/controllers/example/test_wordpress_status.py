@@ -90,7 +90,7 @@ def test_blocked_wordpress_is_progressing_for_a_temporary_cause_and_otherwise_de
     assert seen(sight)["Available"] == (False, "Reason")
 
 
-def test_wordpress_degraded_condition_joins_all_messages_and_has_the_first_reason():
+def test_wordpress_degraded_condition_joins_messages_of_all_problems_and_has_the_first_reason():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
     assert ("Degraded", True, "First", "one; two") in conditions_of(sight)

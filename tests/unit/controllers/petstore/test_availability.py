@@ -112,7 +112,7 @@ async def test_availability_probes_a_failed_store_and_enqueues_waiting_pets_when
         assert len(probes) == count
 
 
-async def test_availability_leaves_pets_to_their_backoff_when_calls_fail_but_probes_succeed():
+async def test_availability_enqueues_no_pet_when_calls_fail_but_probes_succeed():
     watch = Watch()
     async with running(watch.availability.run()):
         watch.availability.wait(THOR)
@@ -125,7 +125,7 @@ async def test_availability_leaves_pets_to_their_backoff_when_calls_fail_but_pro
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-async def test_failed_store_check_enqueues_every_pet_that_is_not_yet_waiting(hangs: bool):
+async def test_failed_store_check_enqueues_every_pet_that_does_not_wait_for_the_store_yet(hangs: bool):
     watch = Watch()
     pets: Any = Pets(THOR, TRON)
     watch.store.up, watch.store.hangs = False, hangs

@@ -49,7 +49,7 @@ async def test_pet_operator_never_reverts_a_record_when_its_cache_is_stale(
 async def one_that_vanishes(
     server: ApiServer, store: EmbeddedStore, *, before: int, replaced: bool, blow: str, behind: bool
 ) -> bool:
-    """Delete a new Pet, without its finalizer, before a call of its first reconcile; return if that call exists."""
+    """Delete a new Pet before a call of its first reconcile; return whether the reconcile has that call."""
     fate = Fate()
     server.begin_anew()
     process = Process(server, store.client, fate)
