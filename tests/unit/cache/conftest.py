@@ -47,7 +47,7 @@ class Scene:
 
     @asynccontextmanager
     async def following(self, *listed: Any) -> AsyncIterator[Listed]:
-        """Run the reflector, and enter the block when its streaming list is complete."""
+        """Run the reflector; yield its streaming list as soon as the list is complete."""
         stream = Listed(*listed)
         self.serve("stream", stream)
         async with self.running():

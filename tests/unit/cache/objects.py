@@ -34,7 +34,7 @@ class Widget(Resource, group="example.com", version="v1", plural="widgets"):
 def pod(
     name: str, version: int, *, namespace: str = "ns", uid: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Return a pod as JSON; `more` sets `spec`, and metadata fields by their JSON names."""
+    """Return a pod as JSON, by default with UID `NAME-1`; `more` sets `spec` and metadata fields."""
     spec = more.pop("spec", {"nodeName": "n1"})
     metadata = {"name": name, "namespace": namespace, "uid": uid or f"{name}-1"}
     metadata |= {"resourceVersion": str(version), "generation": 1, **more}

@@ -112,7 +112,7 @@ class TestStoreList:
         assert summaries(store.replace("", listed(record("a", 10)), 25)) == []
         assert summaries(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
 
-    def test_store_replace_reverts_an_incomplete_list_when_the_server_was_restored(self, store: Store):
+    def test_store_replace_discards_an_incomplete_list_when_the_server_was_restored(self, store: Store):
         """Restore the server from a backup before the first list is complete."""
         store.put(record("a", 50), initial=True)
         store.put(record("b", 60), initial=True)

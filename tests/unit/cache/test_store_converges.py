@@ -195,7 +195,7 @@ class Following(RuleBasedStateMachine):
             self.last_version[uid] = max(version, self.last_version.get(uid, 0))
 
     def event_of(self, change: Change) -> tuple[str | None, msgspec.Raw]:
-        """Return type and object of the watch event; the type is None outside of the selection."""
+        """Return type and object of a watch event; the type is None if the selection never had the object."""
         selected = (self.selects(change.before), self.selects(change.after))
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
         last = change.after or change.before

@@ -208,7 +208,7 @@ class TestOutcome:
         return await scene.apply(Deployment(metadata=WANTED.metadata, spec=spec))
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the same process"])
-    async def test_apply_outcome_is_restored_when_another_manager_has_changed_the_field(
+    async def test_apply_reports_restored_when_another_manager_has_changed_the_field(
         self, scene: Scene, known: bool
     ):
         if known:
@@ -224,7 +224,7 @@ class TestOutcome:
         assert [sent.query["force"] for sent in scene.patches] == ["false", "true"]
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the same process"])
-    async def test_apply_outcome_is_updated_when_the_desired_value_changes(self, scene: Scene, known: bool):
+    async def test_apply_reports_updated_when_the_desired_value_changes(self, scene: Scene, known: bool):
         scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
         if known:
             await self.apply(scene, replicas=1, paused=True)
@@ -233,7 +233,7 @@ class TestOutcome:
         assert (came.outcome, came.conflicts) == (Outcome.UPDATED, ())
         assert len(scene.patches) == 1
 
-    async def test_apply_outcome_is_restored_when_another_client_removed_the_field(self, scene: Scene):
+    async def test_apply_reports_restored_when_another_client_removed_the_field(self, scene: Scene):
         scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
         await self.apply(scene, replicas=1, paused=True)
         scene.there(applied({"replicas": 1}, {"f:spec": {"f:replicas": {}}}, version=2))
@@ -241,7 +241,7 @@ class TestOutcome:
         assert (await self.apply(scene, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_apply_outcome_is_restored_when_the_create_digest_equals_the_desired_object(
+    async def test_apply_reports_restored_when_the_create_digest_equals_the_desired_object(
         self, scene: Scene, same: bool
     ):
         name = {"name": "cache", "namespace": "team"}

@@ -79,7 +79,7 @@ class Reconciler:
 
 
 def resisting(how: str, seconds: float = 0.0) -> Callable[[Request], Awaitable[Result | None]]:
-    """Return a reconcile function that, when cancelled, waits `seconds`; it "ends", "raises" or succeeds."""
+    """Return a long reconcile that waits `seconds` when cancelled, and then "ends", "raises" or succeeds."""
 
     async def act(request: Request) -> Result | None:
         try:
@@ -159,7 +159,7 @@ def offline_cache(metrics: Metrics) -> Cache:
 
 
 class Watched:
-    """Informer without a server; the test delivers its list and its watch events."""
+    """Informer of a kind without a server; the test delivers its list and its watch events."""
 
     def __init__(
         self,

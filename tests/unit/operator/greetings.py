@@ -78,7 +78,7 @@ def doing(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[
 async def greeted(
     act: Act, until: Callable[[Greeting], Any] = lambda it: it.status.text, **attributes: Any
 ) -> AsyncIterator[tuple[World, Greeting]]:
-    """Run an operator whose reconcile is `act`; yield world and greeting when `until` accepts it."""
+    """Run an operator with the reconcile `act`; yield world and greeting when `until` accepts the greeting."""
     async with operated(doing(act, **attributes), objects=[greeting()]) as world:
         yield world, await world.until(greeting(namespace="default"), until)
 
@@ -134,7 +134,7 @@ WORLD: list[World] = []
 
 
 def deployment(**changed: Any) -> Deployment:
-    """Return a child with lists and an immutable selector."""
+    """Return a child Deployment; `changed` may set `port` and `image`, or `fewer` to omit a label."""
     labels = {"app": "hello", **({} if changed.get("fewer") else {"old": "1"})}
     port = {"name": "web", "containerPort": changed.get("port", 80)}
     container = {"name": "main", "image": changed.get("image", "image:1"), "ports": [port]}

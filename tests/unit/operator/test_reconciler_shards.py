@@ -1,4 +1,4 @@
-"""Replicas that share the objects: their reconciles, their write permits, and moving shards."""
+"""Replicas that own shards of the objects: their reconciles, write permits and moving shards."""
 
 from __future__ import annotations
 

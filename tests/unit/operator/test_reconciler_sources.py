@@ -57,7 +57,7 @@ class Host:
         self.operator: Any = None
 
     def synced(self, *kinds: type[Resource]) -> list[Watched]:
-        """Return informers of the kinds, after an empty first list of each kind."""
+        """Return a `Watched` informer for each kind, after an empty first list."""
         watched = [Watched(self.cache, kind) for kind in kinds]
         for each in watched:
             each.synced()

@@ -118,7 +118,7 @@ class Pods:
         )
 
     def condition(self, kind: str) -> tuple[str, str, str]:
-        """Return the status, reason and message of the Memcached's condition."""
+        """Return status, reason and message of the Memcached's condition of this type."""
         conditions = self._memcacheds.status("m")["conditions"]
         found = next(each for each in conditions if each["type"] == kind)
         return found["status"], found["reason"], found.get("message", "")

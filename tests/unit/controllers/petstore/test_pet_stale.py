@@ -1,4 +1,4 @@
-"""No orphaned records for Pets that are deleted but still cached, or deleted during a reconcile."""
+"""Pets that are deleted but still cached, or deleted during a reconcile, leave no orphaned records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = ObjectKey("default", "thor")
 
 
 async def work(process: Process, *, rounds: int = 3) -> None:
-    """Reconcile the Pet a few times and ignore errors."""
+    """Reconcile the Pet `rounds` times, and ignore errors of the API server."""
     for _ in range(rounds):
         try:
             await process.reconcile(KEY)
