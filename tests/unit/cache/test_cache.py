@@ -24,7 +24,7 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestCacheInformer:
-    async def test_cache_returns_one_informer_to_all_callers(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_shares_one_informer_among_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
             pass
 
@@ -97,7 +97,7 @@ class TestCacheOwnedBy:
 
     @pytest.mark.parametrize("first", [True, False], ids=["complete-first", "metadata-first"])
     @pytest.mark.parametrize("needs", ["all", "index", "selection"])
-    async def test_cache_keeps_complete_objects_when_one_of_two_callers_of_a_kind_needs_them(
+    async def test_cache_keeps_complete_objects_when_another_caller_needs_complete_objects(
         self, cache: Cache, needs: str, first: bool
     ):
         def ask() -> Informer:

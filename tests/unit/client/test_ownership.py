@@ -222,7 +222,7 @@ def test_may_repeat_keys_returns_false_when_no_list_items_have_equal_keys(items:
     assert not may_repeat_keys(orjson.dumps({**WANTED, "list": items}))
 
 
-def test_ownership_holds_exactly_distinguishes_true_from_one():
+def test_ownership_holds_exactly_distinguishes_true_from_the_number_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
 

@@ -167,7 +167,7 @@ async def following(cluster: DevCluster, *, token: str = "") -> AsyncIterator[tu
         await transport.aclose()
 
 
-async def test_crd_gate_waits_for_a_valid_crd_and_pauses_the_queue_without_one(log_lines: LogLines):
+async def test_crd_gate_stays_closed_and_pauses_the_queue_while_the_crd_is_invalid(log_lines: LogLines):
     async with cluster_alone() as cluster, following(cluster) as (definitions, gate):
         await asyncio.sleep(1)
         assert definitions.problem() == f"{NAME} is not installed"

@@ -191,7 +191,7 @@ async def peers(
             await each.stop()
 
 
-async def test_object_of_a_stopped_replica_is_reconciled_only_when_the_on_predicate_accepts_it():
+async def test_object_of_a_stopped_replica_is_reconciled_only_if_on_accepts_the_object():
     wanted = staticmethod(lambda event: "a" in event.meta.labels)
     async with peers(on=wanted) as scene:
         a, b = await scene.start("a", "b")

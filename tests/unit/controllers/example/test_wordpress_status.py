@@ -144,7 +144,7 @@ def test_wordpress_condition_names_the_problem_of_the_database_or_frontend_pod()
 
 
 @pytest.mark.virtual_time
-async def test_wordpress_sends_one_event_for_a_pod_problem_when_only_the_last_log_line_changes():
+async def test_wordpress_sends_no_new_event_when_only_the_last_log_line_of_a_pod_changes():
     labels = {"app": "blog", "tier": "mysql", "app.kubernetes.io/part-of": "wordpress"}
     spec = {"schedulerName": "none", "containers": [{"name": "mysql", "image": "image"}]}
     async with watched(WordpressOperator) as sites:

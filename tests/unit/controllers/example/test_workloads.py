@@ -67,7 +67,7 @@ def test_wordpress_images_come_from_the_settings_unless_the_site_names_images():
         assert [pod_of(each)["containers"][0]["image"] for each in both(site(**spec))] == images
 
 
-def test_wordpress_child_labels_and_names_have_at_most_63_characters_when_the_site_name_is_long():
+def test_wordpress_child_names_and_labels_stay_below_64_characters_for_a_long_site_name():
     wanted = site()
     wanted.metadata.name = "n" * 50
     for deployment in both(wanted):

@@ -94,7 +94,7 @@ async def test_record_is_removed_when_its_pet_is_deleted_during_its_first_reconc
         assert steps >= 3, blow
 
 
-async def test_pet_is_read_from_the_api_server_only_when_its_lost_record_is_added_again(stage: Stage):
+async def test_pet_is_read_from_the_server_only_before_a_lost_record_is_added_again(stage: Stage):
     fate, process, store = stage.fate, stage.process, stage.store
     stage.create()
     await process.settle(KEY)
