@@ -439,7 +439,7 @@ class TestReaderOwnedBy:
         key, path = ObjectKey("ns", "p00"), "/api/v1/namespaces/ns/pods/p00"
         world.wire.on("GET", path, Reply.json(theirs), Reply.status(404, "NotFound"))
         assert (await world.client.get(Pod, key)).spec == {"nodeName": "n1"}
-        assert await world.client.find(Pod, key) is None, "it was deleted meanwhile"
+        assert await world.client.find(Pod, key) is None, "the object was deleted meanwhile"
         assert (await world.client.get(Pod, ObjectKey("ns", "ours"))).spec == {"nodeName": "n1"}
         assert await world.client.find(Pod, ObjectKey("ns", "none")) is None
         assert [sent.path for sent in world.wire.sent("GET")[1:]] == [path, path]

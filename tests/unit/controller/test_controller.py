@@ -69,7 +69,7 @@ async def test_standby_controller_has_no_queue_and_all_its_metrics_are_zero():
         assert running.sample(f"controller_runtime_reconcile_{name}_total") == 0
     await standby.stop(grace=30)
     await standby.run()
-    assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), "it cannot start"
+    assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), "a stop is final"
 
 
 async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():

@@ -170,7 +170,7 @@ async def test_on_predicate_of_a_watch_does_not_affect_owns_of_the_same_kind(hos
     assert sorted(reconciler.names) == ["mapped", "owner", "owner"]
 
 
-async def test_owned_kind_caches_only_metadata_of_foreign_objects_and_skips_their_events(host: Host):
+async def test_cache_of_an_owned_kind_has_only_metadata_of_foreign_objects(host: Host):
     judged: list[str] = []
 
     def judge(event: CacheEvent) -> bool:
@@ -260,7 +260,7 @@ async def test_source_enqueues_only_for_events_that_its_on_predicate_accepts(
     ],
     ids=["an index", "reads", "watches"],
 )
-async def test_owned_kind_caches_complete_foreign_objects_when_a_declaration_needs_them(
+async def test_cache_of_an_owned_kind_has_complete_objects_when_a_declaration_needs_them(
     host: Host, declared: dict[str, Any]
 ):
     host.runs(declaring(**declared))
