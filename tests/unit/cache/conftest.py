@@ -47,7 +47,7 @@ class Scene:
 
     @asynccontextmanager
     async def following(self, *listed: Any) -> AsyncIterator[Listed]:
-        """Run the reflector; enter the block after its streaming list has become a watch."""
+        """Run the reflector; yield its streaming list as soon as the list is complete."""
         stream = Listed(*listed)
         self.serve("stream", stream)
         async with self.running():
@@ -72,7 +72,7 @@ class Scene:
 
     @property
     def said(self) -> list[str]:
-        """Return the lines of the log that are not only for debugging."""
+        """Return the messages of all log lines above the debug level."""
         return [line["event"] for line in self.log if line["log_level"] != "debug"]
 
     @property
@@ -81,7 +81,7 @@ class Scene:
 
     @property
     def restarts(self) -> dict[str, float]:
-        """Return how often the watch started again, by reason."""
+        """Return the number of watch restarts for each reason."""
         samples = (each for metric in self.metrics.watch_restarts.collect() for each in metric.samples)
         return {each.labels["reason"]: each.value for each in samples if each.name.endswith("_total")}
 
@@ -108,4 +108,4 @@ async def server(wire: ScriptedWire) -> PodServer:
 
 @pytest.fixture(autouse=True)
 def quiet(log_lines: object) -> None:
-    """Capture the log, because printing would block the loop."""
+    """Capture the log, because printing would block the event loop."""

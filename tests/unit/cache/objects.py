@@ -1,4 +1,4 @@
-"""Objects as a server sends them, and records as the cache keeps them."""
+"""Test objects: as JSON of the API server, and as records of the cache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Widget(Resource, group="example.com", version="v1", plural="widgets"):
 def pod(
     name: str, version: int, *, namespace: str = "ns", uid: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Return a pod; `more` goes into its metadata by wire names, except `spec`."""
+    """Return a pod as JSON, by default with UID `NAME-1`; `more` sets `spec` and metadata fields."""
     spec = more.pop("spec", {"nodeName": "n1"})
     metadata = {"name": name, "namespace": namespace, "uid": uid or f"{name}-1"}
     metadata |= {"resourceVersion": str(version), "generation": 1, **more}
@@ -49,7 +49,7 @@ _decoder = RecordDecoder(Pod.gvk, field_manager="operator-manager")
 
 
 def taken(value: Mapping[str, Any]) -> tuple[Record, Meta]:
-    """Decode an object as the cache does."""
+    """Return the cache record and the metadata of an object."""
     return _decoder(encoded(value))
 
 
@@ -58,7 +58,7 @@ def record(name: str, version: int, **more: Any) -> Record:
 
 
 def summaries(events: Iterable[CacheEvent]) -> list[str]:
-    """Return events in short form, `ADDED ns/a@5`, with the version of the delivered state."""
+    """Return each event in the form `ADDED ns/a@5`: its type, its key, and the version of its object."""
     return [f"{event.type.value} {event.key}@{event.record.version}" for event in events]
 
 
@@ -72,7 +72,7 @@ class EventLog:
         self.events.append(event)
 
     def take(self) -> list[str]:
-        """Return the events since the last call, in short form."""
+        """Return the `summaries` of the events since the last call."""
         taken, self.events = self.events, []
         return summaries(taken)
 
@@ -96,5 +96,5 @@ async def running(what: Informer | Cache | Reflector) -> AsyncIterator[None]:
 
 
 async def moments() -> None:
-    """Sleep long enough for data in flight to arrive, and for no timer."""
+    """Sleep for 10 ms: sent data arrives, but no timer of the cache expires."""
     await asyncio.sleep(0.01)

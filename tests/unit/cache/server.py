@@ -19,7 +19,7 @@ OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
-    """Scripted server with steps for each sort of request; the last step repeats. Unscripted sorts stall."""
+    """Server with a script of responses for each sort of request; the last response repeats."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
         self.wire = wire
@@ -31,7 +31,7 @@ class PodServer:
             wire.on("GET", each, self._answer)
 
         self.stores: list[Store] = []
-        """What a check of a lost watch is answered from, unless a test scripts one."""
+        """Stores whose objects the response to a history check contains, unless a test scripts it."""
 
     def _agree(self, sent: Sent) -> Step:
         name = sent.query.get("fieldSelector", "").rpartition("metadata.name=")[2]
@@ -48,11 +48,11 @@ class PodServer:
         return steps.popleft() if len(steps) > 1 else steps[0]
 
     def sent(self, sort: str) -> list[Sent]:
-        """Return the requests of a sort so far."""
+        """Return all requests of a sort that have arrived."""
         return [sent for sent in self.wire.sent("GET", self._path) if sort_of(sent) == sort]
 
     def sorts(self) -> list[str]:
-        """Return the sorts of all requests, in order."""
+        """Return the sort of each request, in the order of arrival."""
         return [sort_of(sent) for sent in self.wire.sent("GET", self._path)]
 
 
@@ -65,11 +65,11 @@ def sort_of(sent: Sent) -> str:
 
 
 def page(version: int, *names_and_versions: tuple[str, int], resume: str = "") -> Reply:
-    """Return an answer to a list."""
+    """Return the response to a list request; `resume` is its continue token."""
     items = []
     for name, of_object in names_and_versions:
         item = pod(name, of_object)
-        # Lists of the server do the same.
+        # An API server omits these fields in list items.
         del item["kind"], item["apiVersion"]
         items.append(item)
     metadata = {"resourceVersion": str(version)} | ({"continue": resume} if resume else {})
@@ -77,7 +77,7 @@ def page(version: int, *names_and_versions: tuple[str, int], resume: str = "") -
 
 
 def longer_than_any_object(reply: Reply) -> Reply:
-    """Pad the reply beyond the largest object."""
+    """Pad the response until it is longer than any single object may be."""
     return replace(reply, body=reply.body + b" " * LONGEST)
 
 
@@ -100,7 +100,7 @@ def expired() -> dict[str, Any]:
 
 
 class Listed(Stream):
-    """Streaming list of the given objects, which ends or becomes a watch."""
+    """Streaming list of the given objects; it stays open as a watch unless `ends` is set."""
 
     def __init__(self, version: int, *names_and_versions: tuple[str, int], ends: bool = False) -> None:
         super().__init__()

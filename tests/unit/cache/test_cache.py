@@ -24,7 +24,7 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestCacheInformer:
-    async def test_informer_and_watch_are_shared_by_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_shares_one_informer_among_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
             pass
 
@@ -42,13 +42,13 @@ class TestCacheInformer:
 
 
 class TestCacheOwnedBy:
-    """Foreign objects of a kind whose informer keeps only owned children complete."""
+    """Informer that keeps complete objects only if a given kind owns them."""
 
     def held(self, informer: Informer) -> dict[str, bool]:
-        """Return the names of cached objects, each with a flag: is the object complete?"""
+        """Return for each cached object, by name, whether it is complete."""
         return {record.key.name: not record.is_cut for record in informer.list()}
 
-    async def test_informer_with_owned_by_caches_foreign_objects_as_metadata_until_they_are_owned(
+    async def test_informer_with_owned_by_caches_only_metadata_of_unowned_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         stream = Listed(10, ("theirs", 1), ("another", 2))
@@ -84,7 +84,7 @@ class TestCacheOwnedBy:
             assert informer.get(ObjectKey("ns", "another")) is before
             assert self.held(informer) == {"another": False, "new": False}
 
-    async def test_observe_write_caches_complete_objects_when_we_own_or_manage_them(self, cache: Cache):
+    async def test_observe_write_caches_complete_objects_that_an_operator_owns_or_wrote(self, cache: Cache):
         informer = cache.informer(Pod, owned_by=Node)
         assert cache.informer(Pod, owned_by=Widget) is informer
         cache.observe_write(Pod, encoded(pod("theirs", 1)))
@@ -92,12 +92,12 @@ class TestCacheOwnedBy:
         cache.observe_write(Pod, encoded(pod("orphaned", 3, managedFields=[{"manager": "test-widget"}])))
         assert self.held(informer) == {"orphaned": True, "ours": True, "theirs": False}
         key = ObjectKey("ns", "theirs")
-        assert cache.has(Pod, key), "its end is told"
-        assert cache.held(Pod, key) is None, "nobody may take that for all there is of it"
+        assert cache.has(Pod, key), "subscribers learn of its deletion"
+        assert cache.held(Pod, key) is None, "the cached metadata is not the complete object"
 
-    @pytest.mark.parametrize("first", [True, False], ids=["before", "afterwards"])
+    @pytest.mark.parametrize("first", [True, False], ids=["complete-first", "metadata-first"])
     @pytest.mark.parametrize("needs", ["all", "index", "selection"])
-    async def test_informer_with_owned_by_caches_foreign_objects_complete_when_another_user_needs_them(
+    async def test_cache_keeps_complete_objects_when_another_caller_needs_complete_objects(
         self, cache: Cache, needs: str, first: bool
     ):
         def ask() -> Informer:
@@ -118,7 +118,7 @@ class TestCacheOwnedBy:
         cache.release(informer)
         assert cache.informers == ()
 
-    async def test_cache_refuses_a_user_of_complete_objects_after_its_end(
+    async def test_stopped_cache_refuses_to_upgrade_a_metadata_informer_to_complete_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -130,7 +130,7 @@ class TestCacheOwnedBy:
         assert cache.informers == (children,)
         assert cache.lookup(Pod) is children
 
-    async def test_cache_adds_an_informer_when_a_user_needs_complete_objects(
+    async def test_running_cache_adds_a_second_informer_when_a_caller_needs_complete_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
@@ -179,7 +179,7 @@ class TestCacheRun:
 
 
 class TestCacheRelease:
-    async def test_cache_release_by_the_last_user_ends_the_watch_and_frees_memory(
+    async def test_cache_ends_the_watch_and_frees_the_informer_after_its_last_release(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -199,7 +199,7 @@ class TestCacheRelease:
             gc.collect()
             assert gone() is None
 
-    async def test_cache_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_watches_a_released_kind_again_on_request(self, cache: Cache, wire: ScriptedWire):
         cache.release(cache.informer(Pod))
         assert cache.informers == (), "also before the cache has run"
         server = PodServer(wire)
@@ -279,7 +279,7 @@ class TestCacheSelection:
         assert value("objects") is None
 
 
-async def test_cache_keeps_partial_objects_apart_from_complete_objects(cache: Cache):
+async def test_cache_uses_separate_informers_for_complete_objects_and_selected_fields(cache: Cache):
     parts = cache.informer(Pod, keeps=["status.phase"])
     cache.observe_write(Pod, encoded(pod("a", 5)))
     (record,) = parts.list()
@@ -294,6 +294,6 @@ async def test_cache_keeps_partial_objects_apart_from_complete_objects(cache: Ca
 
 
 @pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])
-async def test_cache_refuses_keeps_without_field_paths(cache: Cache, keeps: Any, error: type[Exception]):
+async def test_cache_refuses_keeps_that_are_no_field_paths(cache: Cache, keeps: Any, error: type[Exception]):
     with pytest.raises(error, match=r"status"):
         cache.informer(Pod, keeps=keeps)

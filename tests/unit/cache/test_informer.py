@@ -38,7 +38,7 @@ async def informer(make: Make) -> Informer:
 
 
 class TestInformerRun:
-    async def test_informer_notifies_subscribers_once_of_each_change(
+    async def test_informer_notifies_each_subscriber_once_for_each_change(
         self, informer: Informer, wire: ScriptedWire
     ):
         stream = Listed(10, ("b", 1), ("a", 2))
@@ -92,7 +92,7 @@ class TestInformerSubscribe:
         assert [(event.type, event.initial) for event in told.events] == [(EventType.ADDED, True)]
         assert without.take() == []
 
-    async def test_subscriber_failure_is_logged_and_does_not_affect_others(
+    async def test_subscriber_failure_is_logged_and_other_subscribers_still_get_events(
         self, informer: Informer, metrics: Metrics, log_lines: LogLines
     ):
         def broken(event: CacheEvent) -> None:
@@ -110,7 +110,7 @@ class TestInformerSubscribe:
         labels = {"kind": "pods", "part": "handler"}
         assert metrics.registry.get_sample_value("operator_manager_cache_failures_total", labels) == 2
 
-    async def test_subscriber_can_unsubscribe_during_an_event(self, informer: Informer):
+    async def test_subscriber_gets_no_event_after_it_unsubscribes_in_its_handler(self, informer: Informer):
         told, other = EventLog(), EventLog()
 
         def leave(event: CacheEvent) -> None:
@@ -121,11 +121,11 @@ class TestInformerSubscribe:
         informer.subscribe(other)
         informer.observe_write(encoded(pod("a", 5)))
         informer.observe_write(encoded(pod("a", 6)))
-        cancel()  # once more does no harm
+        cancel()  # a repeated call has no effect
         assert told.take() == ["ADDED ns/a@5"]
         assert other.take() == ["ADDED ns/a@5", "MODIFIED ns/a@6"]
 
-    async def test_subscriber_gets_the_cached_metadata_before_and_after_a_change(self, informer: Informer):
+    async def test_subscriber_gets_the_metadata_before_and_after_each_change(self, informer: Informer):
         told, seen = EventLog(), list[int | None]()
 
         def look(event: CacheEvent) -> None:

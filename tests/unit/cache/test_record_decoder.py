@@ -38,7 +38,7 @@ def metadata_decoder() -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager="operator-manager", metadata_only=True)
 
 
-def test_record_has_key_uid_version_generation_and_labels(decoder: RecordDecoder):
+def test_decoder_reads_key_uid_version_generation_and_labels(decoder: RecordDecoder):
     record, meta = decoder(
         encoded(pod("a", 7, deletionTimestamp="2026-01-01T00:00:00Z", labels={"app": "web"}))
     )
@@ -47,13 +47,13 @@ def test_record_has_key_uid_version_generation_and_labels(decoder: RecordDecoder
     assert meta.labels == {"app": "web"}
 
 
-def test_decoder_keeps_managed_fields_of_our_field_managers_beside_the_object(decoder: RecordDecoder):
+def test_decoder_stores_our_managed_fields_separately_from_the_object(decoder: RecordDecoder):
     record, _ = decoder(encoded(pod("a", 1, managedFields=[OTHERS[0], *OURS, OTHERS[1]], selfLink="/x")))
     assert record.raw == encoded(pod("a", 1, selfLink="/x"))
     assert record.managed == encoded(OURS)
 
 
-def test_decoder_keeps_managed_fields_of_added_managers_by_full_name_or_with_a_digest():
+def test_decoder_keeps_managed_fields_of_added_managers_with_and_without_a_digest_suffix():
     managers = FieldManagers("operator-manager")
     managers.add(["former", "operator-manager"])
     names = ["former", "former+1f0c", "formerly", "kubectl"]
@@ -62,16 +62,14 @@ def test_decoder_keeps_managed_fields_of_added_managers_by_full_name_or_with_a_d
     assert json.loads(record.managed) == entries[:2]
 
 
-def test_decoder_keeps_a_field_with_the_name_and_value_of_managed_fields_outside_the_metadata(
-    decoder: RecordDecoder,
-):
+def test_decoder_keeps_a_field_named_managed_fields_outside_of_the_metadata(decoder: RecordDecoder):
     same = {"managedFields": OTHERS}
     record, _ = decoder(encoded({**same, **pod("a", 1, managedFields=OTHERS), "spec": same}))
     assert json.loads(record.raw) == {**same, **pod("a", 1), "spec": same}
 
 
 @pytest.mark.parametrize("style", [{"indent": 2}, {"separators": (" , ", ":")}], ids=["lines", "spaces"])
-def test_decoder_reads_json_with_spaces(decoder: RecordDecoder, style: dict[str, Any]):
+def test_decoder_accepts_json_with_spaces_and_line_breaks(decoder: RecordDecoder, style: dict[str, Any]):
     for ours in (OURS, []):
         record, _ = decoder(json.dumps(pod("a", 1, managedFields=[*OTHERS, *ours]), **style).encode())
         assert json.loads(record.raw) == pod("a", 1)
@@ -94,7 +92,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @pytest.mark.parametrize("kind", ["Pod", "PartialObjectMetadata"])
-def test_metadata_decoder_drops_last_applied_and_large_annotations(
+def test_metadata_decoder_drops_large_annotations_and_the_last_applied_annotation(
     metadata_decoder: RecordDecoder, kind: str
 ):
     annotations = {
@@ -122,7 +120,7 @@ def test_metadata_decoder_limits_the_size_of_each_metadata_field(metadata_decode
         "labels": dict.fromkeys(many, "é"),
         "annotations": {**dict.fromkeys(many, ""), "a": "x" * 5000},
         "finalizers": [f"example.com/{name}" for name in many],
-        # An object is looked for by its controller, whatever others have put before it.
+        # The controller reference is kept at any position, because children are found by it.
         "ownerReferences": [*map(owner, range(MOST_KEPT + 5)), owner(-1, controller=True)],
         "managedFields": [{"manager": "operator-manager", "fieldsV1": {"f:a": {}}}],
     }
@@ -138,19 +136,19 @@ def test_metadata_decoder_limits_the_size_of_each_metadata_field(metadata_decode
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": pod("a", 1, **kept)["metadata"],
-        # A writer of one of these lists needs the whole list.
+        # A client that writes one of these lists needs the complete list.
         "cut": ["finalizers", "ownerReferences"],
     }
     # Predicates see the same values in events and in the cache.
     assert msgspec.structs.asdict(record.meta()).items() <= msgspec.structs.asdict(meta).items()
 
 
-def test_decoder_keeps_every_annotation_of_a_complete_object(decoder: RecordDecoder):
+def test_decoder_of_complete_objects_keeps_every_annotation(decoder: RecordDecoder):
     raw = encoded(pod("a", 1, annotations={LAST_APPLIED: "{}", "large": "x" * 5000}))
     assert decoder(raw)[0].raw == raw
 
 
-def test_record_keeps_no_reference_to_the_bytes_of_the_watch_event(decoder: RecordDecoder):
+def test_decoder_result_keeps_no_reference_to_the_bytes_of_the_watch_event(decoder: RecordDecoder):
     line = b'{"object":%b}' % encoded(pod("a", 1))
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]
     before = sys.getrefcount(line)
@@ -160,7 +158,7 @@ def test_record_keeps_no_reference_to_the_bytes_of_the_watch_event(decoder: Reco
     assert type(record.raw) is bytes
 
 
-def test_records_of_one_namespace_share_one_namespace_string(decoder: RecordDecoder):
+def test_decoder_uses_one_string_for_the_namespace_of_several_objects(decoder: RecordDecoder):
     one, _ = decoder(encoded(pod("a", 1, namespace="shared-by-all")))
     two, _ = decoder(encoded(pod("b", 2, namespace="shared-by-all")))
     assert one.key.namespace is two.key.namespace
@@ -196,7 +194,7 @@ def decoder_of(*paths: str) -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager="m", parts=Parts(paths))
 
 
-def test_decoder_with_paths_keeps_only_the_fields_at_the_paths_and_limited_metadata():
+def test_decoder_with_field_paths_keeps_only_the_selected_fields_and_limited_metadata():
     state = {"waiting": {"reason": "ContainerCreating"}}
     status = {
         "phase": "Pending",
@@ -215,13 +213,13 @@ def test_decoder_with_paths_keeps_only_the_fields_at_the_paths_and_limited_metad
 
 
 @pytest.mark.parametrize("status", [None, "odd", 7, [], {}, {"phase": None}, {"phase": [[1]]}], ids=repr)
-def test_decoder_keeps_a_value_whose_type_does_not_fit_its_path(status: Any):
+def test_decoder_with_field_paths_keeps_a_value_whose_type_does_not_fit_the_path(status: Any):
     record, _ = decoder_of("status.phase.deeper")(encoded(pod("a", 1) | {"status": status}))
     assert json.loads(record.raw)["status"] == status
 
 
 @pytest.mark.parametrize("paths", [("status", "status.phase"), ("status.phase", "status")])
-def test_decoder_keeps_the_complete_field_when_one_path_contains_another_path(paths: tuple[str, ...]):
+def test_decoder_keeps_the_complete_field_when_one_path_is_a_prefix_of_another_path(paths: tuple[str, ...]):
     status = {"phase": "Running", "message": "so"}
     record, _ = decoder_of(*paths)(encoded(pod("a", 1) | {"status": status}))
     assert json.loads(record.raw)["status"] == status
@@ -275,7 +273,7 @@ def test_decoder_drops_only_managed_fields_of_other_managers(
 
 
 class TestRecordDecoderOwners:
-    """Decoder that keeps only children of some kinds complete."""
+    """Decoder that keeps complete objects only if a given kind owns them."""
 
     @pytest.fixture
     def decoder(self) -> RecordDecoder:
@@ -287,9 +285,9 @@ class TestRecordDecoderOwners:
             {"ownerReferences": [owner(1), owner(2, apiVersion="example.com/v2", kind="Foo")]},
             {"managedFields": OURS},
         ],
-        ids=["is owned", "was written to by us"],
+        ids=["owned", "written-by-us"],
     )
-    def test_decoder_keeps_the_complete_object_if_owned_or_written_by_us(
+    def test_decoder_keeps_the_complete_object_when_it_is_owned_or_written_by_us(
         self, decoder: RecordDecoder, more: dict[str, Any]
     ):
         record, _ = decoder(encoded(pod("a", 1, **more)))
@@ -299,10 +297,10 @@ class TestRecordDecoderOwners:
     @pytest.mark.parametrize(
         "owners",
         [[], [owner(1, kind="Foo")], [owner(1, apiVersion="example.com/v1", kind="Bar", controller=True)]],
-        ids=["none", "of another group", "of another kind"],
+        ids=["no-owner", "owner-of-another-group", "owner-of-another-kind"],
     )
-    @pytest.mark.parametrize("kind", ["Pod", ""], ids=["of a watch", "of a list"])
-    def test_decoder_keeps_only_the_metadata_of_objects_with_foreign_owners_or_none(
+    @pytest.mark.parametrize("kind", ["Pod", ""], ids=["watch-event", "list-item"])
+    def test_decoder_keeps_only_metadata_of_objects_without_an_owner_of_the_given_kinds(
         self, decoder: RecordDecoder, metadata_decoder: RecordDecoder, owners: list[Any], kind: str
     ):
         value = pod("a", 1, ownerReferences=owners, annotations={"large": "x" * 5000}, managedFields=OTHERS)

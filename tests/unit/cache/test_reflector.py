@@ -44,7 +44,7 @@ TOO_LARGE = Reply.status(504, "Timeout", "Too large resource version: 50, curren
 
 
 class TestReflectorStreamingList:
-    async def test_streaming_list_includes_changes_and_continues_as_the_watch(self, scene: Scene):
+    async def test_streaming_list_applies_concurrent_changes_and_continues_as_the_watch(self, scene: Scene):
         stream = Stream()
         for name, version in (("a", 1), ("b", 7), ("gone", 2)):
             stream.event("ADDED", pod(name, version))
@@ -91,7 +91,7 @@ class TestReflectorStreamingList:
         assert scene.names == ["b"]
         assert scene.told.take() == ["ADDED ns/a@3", "ADDED ns/b@4", "MODIFIED ns/b@9", "DELETED ns/a@3"]
 
-    async def test_reflector_requests_namespace_selectors_and_metadata_only_form(
+    async def test_reflector_sends_namespace_selectors_and_metadata_only_type_in_every_request(
         self, make: Make, wire: ScriptedWire
     ):
         server = PodServer(wire, "/api/v1/namespaces/one/pods")
@@ -113,7 +113,7 @@ class TestReflectorStreamingList:
 
 
 class TestReflectorPagedList:
-    async def test_reflector_lists_pages_when_the_server_refuses_a_streaming_list(self, scene: Scene):
+    async def test_reflector_requests_pages_when_the_server_refuses_a_streaming_list(self, scene: Scene):
         scene.serve("stream", NO_STREAMING)
         scene.serve(
             "list", page(10, ("a", 1), resume="p2"), page(10, ("b", 2), resume="p3"), page(10), page(20)
@@ -146,7 +146,7 @@ class TestReflectorPagedList:
     @pytest.mark.parametrize(
         ("answer", "seconds"), [("a bookmark that does not end the list", 0), ("a list", 0), ("none", 90)]
     )
-    async def test_reflector_lists_pages_when_the_server_does_not_stream_the_list(
+    async def test_reflector_requests_a_paged_list_when_the_server_streams_no_complete_list(
         self, scene: Scene, answer: str, seconds: float
     ):
         stream = Stream()
@@ -165,7 +165,7 @@ class TestReflectorPages:
     def without_streaming(self, server: PodServer):
         server.on("stream", NO_STREAMING)
 
-    async def test_paged_list_is_fetched_in_one_response_when_its_continue_token_expires(self, scene: Scene):
+    async def test_paged_list_restarts_without_a_limit_when_its_continue_token_expires(self, scene: Scene):
         scene.serve("list", page(10, ("a", 1), resume="p2"), Reply.status(410, "Expired"), page(20, ("b", 2)))
         await scene.sync()
         whole = scene.sent("list")[2]
@@ -173,7 +173,7 @@ class TestReflectorPages:
         assert "continue" not in whole.query
         assert scene.names == ["b"]
 
-    async def test_page_with_a_deeply_nested_object_still_delivers_every_object(self, scene: Scene):
+    async def test_paged_list_delivers_every_object_when_one_object_is_deeply_nested(self, scene: Scene):
         answer = page(10, ("a", 1), ("deep", 2), ("b", 3))
         nested = b"[" * 5_000 + b"]" * 5_000
         body = answer.body.replace(b'"name":"deep"', b'"managedFields":%b,"name":"deep"' % nested)
@@ -196,7 +196,7 @@ class TestReflectorPages:
         ],
         ids=["garbage", "an endless empty page", "an endless page", "endless empty pages"],
     )
-    async def test_endless_paged_list_is_reported_as_a_problem_and_retried_later(
+    async def test_invalid_or_endless_paged_list_is_reported_as_a_problem_and_retried_later(
         self, scene: Scene, pages: list[Reply], why: str, most: int
     ):
         scene.serve("list", *pages)
@@ -208,7 +208,7 @@ class TestReflectorPages:
             assert scene.problem.startswith(f"pods: GET /api/v1/pods: not a list: {why}")
         assert len(scene.sent("list")) < most
 
-    async def test_paged_list_accepts_empty_pages_and_fills_in_the_kind(self, scene: Scene):
+    async def test_paged_list_accepts_empty_pages_and_adds_the_kind_to_its_items(self, scene: Scene):
         empty = [page(10, resume=str(number)) for number in range(1, 500)]
         scene.serve("list", *empty, page(10, ("a", 1), resume="x"), *empty, page(10, ("b", 2)))
         await scene.sync()
@@ -218,7 +218,7 @@ class TestReflectorPages:
 
 class TestReflectorWatch:
     @pytest.mark.parametrize("last", [("ADDED", pod("a", 15)), ("BOOKMARK", bookmark(15))])
-    async def test_watch_resumes_at_once_from_the_last_event_when_the_server_closes_it(
+    async def test_closed_watch_resumes_at_once_from_the_version_of_the_last_event(
         self, scene: Scene, last: tuple[str, dict[str, Any]]
     ):
         async with scene.following(10) as stream:
@@ -230,7 +230,7 @@ class TestReflectorWatch:
             assert scene.problem is None
         assert scene.restarts == {"closed": 1}
 
-    async def test_watch_is_replaced_when_it_receives_no_events_or_bookmarks(self, scene: Scene):
+    async def test_watch_is_replaced_after_90_seconds_without_events_or_bookmarks(self, scene: Scene):
         scene.serve("list", page(10))
         async with scene.following(10) as stream:
             await asyncio.sleep(89)
@@ -242,7 +242,7 @@ class TestReflectorWatch:
         assert scene.restarts == {"silent": 1}
 
     @pytest.mark.parametrize("lost", [False, True])
-    async def test_watch_resumes_before_an_incomplete_line_after_its_end(self, scene: Scene, lost: bool):
+    async def test_watch_that_ends_within_an_event_resumes_before_that_event(self, scene: Scene, lost: bool):
         stream, after = Listed(10), Stream()
         scene.serve("stream", stream)
         scene.serve("watch", after)
@@ -271,7 +271,7 @@ class TestReflectorWatch:
             b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"soon"}}}\n',
         ],
     )
-    async def test_reflector_lists_again_later_after_malformed_watch_data(self, scene: Scene, line: bytes):
+    async def test_reflector_lists_again_later_when_watch_data_is_malformed(self, scene: Scene, line: bytes):
         stream, after = Listed(10), Listed(20, ("b", 20))
         scene.serve("stream", stream, after)
         async with scene.running():
@@ -297,7 +297,7 @@ class TestReflectorWatch:
             assert scene.told.take() == ["ADDED ns/a@1", "ADDED ns/deep@11", "ADDED ns/after@12"]
             assert scene.problem is None
 
-    async def test_reflector_lists_again_and_reports_deletions_when_its_version_expired(self, scene: Scene):
+    async def test_reflector_lists_again_when_its_resource_version_has_expired(self, scene: Scene):
         stream, again = Listed(10, ("a", 1), ("b", 2), ("c", 3)), Stream()
         scene.serve("stream", stream, again)
         scene.serve("watch", Reply.status(410, "Expired", "too old resource version"))
@@ -315,7 +315,7 @@ class TestReflectorWatch:
         assert scene.sorts() == ["stream", "check", "watch", "stream"]
         assert scene.restarts == {"closed": 1, "expired": 1}
 
-    async def test_reflector_lists_at_once_when_its_version_expired_during_an_outage(self, scene: Scene):
+    async def test_reflector_lists_at_once_if_its_resource_version_expired_in_an_outage(self, scene: Scene):
         stream, again = Listed(10, ("a", 1)), Listed(30)
         scene.serve("stream", stream, again)
         scene.serve("watch", *[Unreached()] * 8, Reply.status(410, "Expired", "too old resource version"))
@@ -329,9 +329,9 @@ class TestReflectorWatch:
             await moments()
             assert scene.problem is None
         warned = [line["reason"] for line in scene.log if line["log_level"] == "warning"]
-        assert set(warned) == {"lost"}, "the list tells whether there is still a problem"
+        assert set(warned) == {"lost"}, "only the next list shows whether a problem remains"
 
-    async def test_watch_reopens_at_once_when_another_request_succeeds_after_an_outage(self, scene: Scene):
+    async def test_watch_reopens_soon_when_the_server_answers_any_request_after_an_outage(self, scene: Scene):
         stream, again = Listed(10, ("a", 1)), Stream()
         scene.serve("stream", stream)
         scene.serve("watch", Unreached())
@@ -351,7 +351,7 @@ class TestReflectorWatch:
     async def test_watch_is_retried_soon_when_the_recovered_server_refuses_the_first_watch(
         self, scene: Scene, refused: int | None
     ):
-        # The server's answer while it opens the storage of a kind.
+        # An API server answers this while it initialises the storage of a kind.
         refusal = Reply.status(429, "TooManyRequests", "storage is (re)initializing", retry_after=refused)
         stream, again = Listed(10, ("a", 1)), Stream()
         scene.serve("stream", stream)
@@ -401,11 +401,11 @@ class TestReflectorWatch:
             # Other clients have written since the restore, so the version is as high as before.
             pytest.param([("a", 30), ("b", 20)], ["MODIFIED ns/b@20"], id="newest is older"),
             pytest.param([("a", 30), ("b", 48)], ["MODIFIED ns/b@48"], id="newest changed before"),
-            pytest.param([("a", 30)], ["DELETED ns/b@45"], id="newest is gone"),
-            pytest.param([("a", 30), ("c", 40)], ["DELETED ns/b@45", "ADDED ns/c@40"], id="as many"),
-            pytest.param([("a", 30), ("b", 45), ("c", 40)], ["ADDED ns/c@40"], id="a deleted one is back"),
+            pytest.param([("a", 30)], ["DELETED ns/b@45"], id="newest was deleted"),
+            pytest.param([("a", 30), ("c", 40)], ["DELETED ns/b@45", "ADDED ns/c@40"], id="equal number"),
+            pytest.param([("a", 30), ("b", 45), ("c", 40)], ["ADDED ns/c@40"], id="deleted is recreated"),
             pytest.param(
-                [("a", 25), ("b", 75)], ["MODIFIED ns/a@25", "MODIFIED ns/b@75"], id="next is older"
+                [("a", 25), ("b", 75)], ["MODIFIED ns/a@25", "MODIFIED ns/b@75"], id="second is older"
             ),
             pytest.param([("a", 70), ("b", 75)], ["MODIFIED ns/a@70", "MODIFIED ns/b@75"], id="all changed"),
             pytest.param([("a", 30), ("b", 45)], None, id="nothing happened"),
@@ -413,7 +413,7 @@ class TestReflectorWatch:
         ],
     )
     @pytest.mark.parametrize("end", ["closed", "lost"])
-    async def test_lost_watch_resumes_only_when_the_server_still_has_the_same_history(
+    async def test_lost_watch_resumes_unless_a_check_shows_that_the_server_was_restored(
         self, scene: Scene, now: list[tuple[str, int]], events: list[str] | None, end: str
     ):
         def check(sent: Sent) -> Step:
@@ -433,7 +433,7 @@ class TestReflectorWatch:
             assert scene.problem is None
         assert len(scene.sent("watch")) == (events is None)
 
-    async def test_reflector_replaces_an_object_when_a_restored_server_reuses_a_version(self, scene: Scene):
+    async def test_reflector_replaces_an_object_when_a_restored_server_reuses_its_version(self, scene: Scene):
         stream, again = Listed(50, ("a", 30), ("b", 45)), Stream()
         again.event("ADDED", pod("a", 30, labels={"restored": "yes"}))
         again.event("ADDED", pod("b", 20))
@@ -447,7 +447,7 @@ class TestReflectorWatch:
             await asyncio.sleep(4)
             assert sorted(scene.told.take()) == ["MODIFIED ns/a@30", "MODIFIED ns/b@20"]
 
-    async def test_watch_that_ended_at_its_timeout_resumes_without_a_history_check(self, scene: Scene):
+    async def test_watch_resumes_without_a_history_check_when_it_ended_at_its_timeout(self, scene: Scene):
         scene.serve("watch", Stream())
         async with scene.following(10, ("a", 1)) as stream:
             await moments()
@@ -461,10 +461,10 @@ class TestReflectorWatch:
         assert scene.sorts() == ["stream", "watch"]
 
     @pytest.mark.parametrize("cause", ["expired", "silent"])
-    async def test_reflector_accepts_the_older_list_when_the_server_reports_a_too_large_version(
+    async def test_reflector_accepts_an_older_list_when_the_server_reports_a_too_large_resource_version(
         self, scene: Scene, cause: str
     ):
-        """Restore a server; a watch at a future version is silent until the server reaches the version."""
+        """Restore the server from a backup: its watch at a future version sends nothing."""
 
         def answer(sent: Sent) -> Step:
             return TOO_LARGE if "resourceVersion" in sent.query else Listed(41, ("a", 30))
@@ -483,7 +483,7 @@ class TestReflectorWatch:
             assert scene.told.take() == ["MODIFIED ns/a@30"]
             assert scene.problem is None
         if cause == "expired":
-            assert scene.sent("stream")[1].at == pytest.approx(1), "no back-off follows a complete list"
+            assert scene.sent("stream")[1].at == pytest.approx(1), "a complete list resets the back-off"
         else:
             assert "resourceVersion" not in scene.sent("check")[0].query
             assert scene.restarts["silent"] == 1
@@ -504,10 +504,10 @@ class TestReflectorDeletedObject:
         ],
         ids=["restored", "recreated", "deleted", "first read fails"],
     )
-    async def test_reflector_reads_a_deleted_object_when_no_watch_reports_the_deletion(
+    async def test_reflector_gets_the_object_from_the_server_when_no_watch_event_confirms_its_deletion(
         self, scene: Scene, answers: list[Reply], told: list[str]
     ):
-        """Cover a restored backup that contains the object, and a list that lags behind."""
+        """Cover a restored backup that contains the object, and a list from before the deletion."""
         scene.store.observe_deletion(DELETED, "a-1", 5)
         scene.wire.on("GET", DELETED_PATH, *answers)
         async with scene.following(1_000_010, ("a", 1), ("b", 2)) as stream:
@@ -518,7 +518,7 @@ class TestReflectorDeletedObject:
         assert scene.told.take() == ["ADDED ns/b@2", *told]
         assert len(scene.wire.sent("GET", DELETED_PATH)) == len(answers)
 
-    async def test_reflector_reads_no_deleted_object_when_a_watch_reports_the_deletion(self, scene: Scene):
+    async def test_reflector_sends_no_get_when_a_watch_event_confirms_the_deletion(self, scene: Scene):
         scene.store.observe_deletion(DELETED, "a-1", 5)
         async with scene.following(3, ("a", 1)) as stream:
             stream.event("BOOKMARK", bookmark(4))
@@ -532,9 +532,9 @@ class TestReflectorDeletedObject:
 
 
 class TestReflectorOlderList:
-    """List from a server that lags behind the one that sent the watch events."""
+    """A list that is older than the watch events, because another API server has sent it."""
 
-    async def test_reflector_ignores_older_lists_even_after_an_outage_and_requests_a_new_list(
+    async def test_reflector_ignores_a_list_that_is_older_than_its_events_and_requests_another_list(
         self, scene: Scene
     ):
         first = Listed(10, ("a", 3), ("gone", 4))
@@ -561,7 +561,7 @@ class TestReflectorOlderList:
         second, *others = [sent.query.get("resourceVersion") for sent in scene.sent("stream")][1:]
         assert (second, others[0], others[-1]) == (None, "12", "12")
 
-    async def test_reflector_ignores_an_older_paged_list_and_requests_a_new_list(self, scene: Scene):
+    async def test_reflector_ignores_an_older_paged_list_and_requests_another_list(self, scene: Scene):
         watch = Stream()
         scene.serve("stream", NO_STREAMING)
         scene.serve(
@@ -579,12 +579,12 @@ class TestReflectorOlderList:
             assert scene.names == ["a", "b"]
         *_, again, rest = scene.sent("list")
         assert (again.query["resourceVersion"], again.query["resourceVersionMatch"]) == ("10", "NotOlderThan")
-        assert "resourceVersion" not in rest.query  # which a server refuses beside the token of a page
+        assert "resourceVersion" not in rest.query  # an API server refuses it together with a continue token
         assert "resourceVersionMatch" not in rest.query
 
 
 class TestReflectorProblem:
-    async def test_reflector_problem_of_a_missing_permission_ends_when_it_is_granted(self, scene: Scene):
+    async def test_reflector_reports_a_missing_permission_until_the_permission_is_granted(self, scene: Scene):
         scene.serve("stream", FORBIDDEN)
         async with scene.running():
             await asyncio.sleep(600)
@@ -602,7 +602,7 @@ class TestReflectorProblem:
         assert sum(line["times"] for line in warnings) > 15
         assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
 
-    async def test_reflector_keeps_objects_during_a_problem_and_logs_the_end(self, scene: Scene):
+    async def test_reflector_keeps_its_objects_while_watches_fail_and_logs_the_recovery(self, scene: Scene):
         scene.serve("watch", *[FORBIDDEN] * 4, Stream())
         async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
@@ -615,7 +615,7 @@ class TestReflectorProblem:
         told = scene.said
         assert told == ["synced", "cannot watch", "watching again"]
 
-    async def test_reflector_logs_the_end_of_a_problem_once_when_events_arrive(self, scene: Scene):
+    async def test_reflector_logs_its_recovery_once_when_the_first_event_arrives(self, scene: Scene):
         stream, good = Listed(10, ("a", 1)), Stream()
         empty = [Stream() for _ in range(40)]
         for each in empty:
@@ -638,7 +638,7 @@ class TestReflectorProblem:
         assert told[-1] == "watching again"
         assert told.count("watching again") == 1
 
-    async def test_reflector_has_no_problem_when_a_watch_fails_once(self, scene: Scene):
+    async def test_reflector_reports_a_problem_only_after_the_second_failure_of_a_watch(self, scene: Scene):
         scene.serve("watch", LostBefore())
         async with scene.following(10) as stream:
             await asyncio.sleep(10)
@@ -648,7 +648,7 @@ class TestReflectorProblem:
             await asyncio.sleep(2)
             assert scene.problem is not None
 
-    async def test_reflector_problem_of_a_missing_kind_ends_when_the_kind_is_installed(self, scene: Scene):
+    async def test_reflector_reports_an_unserved_kind_until_the_kind_is_installed(self, scene: Scene):
         stream, not_served = Listed(10, ("a", 1)), "pods: not served (is the CRD installed?)"
         scene.serve("stream", stream, Listed(90, ("b", 80)))
         scene.serve("watch", Reply(404, b"404 page not found"))
@@ -670,7 +670,7 @@ class TestReflectorProblem:
 
     @pytest.mark.parametrize(("asked", "seconds"), [("17", 17), ("86400", 30), ("9" * 400, 30)])
     @pytest.mark.parametrize("how", ["a header", "an error event"])
-    async def test_reflector_waits_for_retry_after_but_at_most_30_seconds(
+    async def test_reflector_pauses_for_the_retry_after_time_up_to_30_seconds(
         self, scene: Scene, asked: str, seconds: float, how: str
     ):
         refusal: Stream | Reply
@@ -684,7 +684,7 @@ class TestReflectorProblem:
         await scene.sync()
         assert scene.now == pytest.approx(seconds)
 
-    async def test_reflector_reports_a_long_pause_as_a_problem_from_its_first_second(self, scene: Scene):
+    async def test_reflector_reports_a_problem_soon_when_the_server_demands_a_long_pause(self, scene: Scene):
         scene.serve("watch", Stream())
         async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
@@ -697,7 +697,7 @@ class TestReflectorProblem:
 
 
 class TestReflectorRequestRate:
-    """Request rates under all server failures."""
+    """Number of requests during each sort of lasting server failure."""
 
     async def test_watch_reopens_once_a_second_when_each_watch_ends_after_one_event(self, scene: Scene):
         versions = iter(range(11, 10_000))
@@ -730,7 +730,7 @@ class TestReflectorRequestRate:
             (Reply(200, b""), "pods: the server closed the watch"),
         ],
     )
-    async def test_reflector_request_rate_is_low_when_watches_fail(
+    async def test_reflector_request_rate_is_low_when_every_watch_fails(
         self, scene: Scene, step: Reply, problem: str
     ):
         scene.serve("stream", Listed(10, ends=True))
@@ -816,7 +816,7 @@ AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
 
 
 @pytest.mark.parametrize(("failure", "following", "pause"), AFTER)
-def test_rule_for_a_failure_gives_next_state_and_pause(
+def test_rule_for_returns_the_next_state_and_the_pause_after_a_failure(
     failure: errors.KubeError, following: dict[State, State], pause: Pause
 ):
     rules = {state: rule_for(state, failure) for state in following}

@@ -35,7 +35,7 @@ WEB = {"app": "web", "tier": "front", "empty": ""}
         ("example.com/app", False),
     ],
 )
-def test_selector_matches_as_in_kubectl(text: str, matches: bool):
+def test_selector_matches_labels_by_the_rules_of_kubectl(text: str, matches: bool):
     assert Selector.parse(text).matches(WEB) is matches
 
 
@@ -51,7 +51,7 @@ def test_selector_parse_refuses_an_invalid_label_selector(text: str):
         Selector.parse(text)
 
 
-def test_selector_split_separates_equalities_from_other_requirements():
+def test_selector_split_separates_equality_requirements_from_other_requirements():
     equal, others = Selector.parse("app=web,tier in (front),app=db,!owner,env in (a,b)").split()
     assert equal == {"app": "web", "tier": "front"}
     assert [str(each) for each in others.requirements] == ["app=db", "!owner", "env in (a,b)"]
@@ -70,7 +70,7 @@ requirements = st.one_of(
 
 
 @given(st.lists(requirements, max_size=4).map(",".join), st.dictionaries(names, values))
-def test_selector_text_round_trips_to_the_same_selector(text: str, labels: dict[str, str]):
+def test_selector_parsed_from_its_own_text_equals_the_original_selector(text: str, labels: dict[str, str]):
     selector = Selector.parse(text)
     again = Selector.parse(",".join(map(str, selector.requirements)))
     assert again == selector
@@ -89,14 +89,14 @@ def test_selector_text_round_trips_to_the_same_selector(text: str, labels: dict[
         (Node, ("one",), ("two",), ("",)),
     ],
 )
-def test_watch_spec_watches_the_selected_namespaces_or_else_those_of_the_manager(
+def test_watch_spec_prefers_namespaces_of_the_selection_to_namespaces_of_the_manager(
     kind: type[Resource], namespaces: tuple[str, ...], selected: tuple[str, ...], watched: tuple[str, ...]
 ):
     selection = Selection.of(namespaces=selected)
     assert WatchSpec.of(kind, namespaces=namespaces, selection=selection).namespaces == watched
 
 
-def test_selection_equals_another_selection_of_the_same_objects():
+def test_selections_are_equal_when_they_select_the_same_objects():
     one = Selection.of(label_selector="app = web, tier!=db,app==web", namespaces=["b", "a", "b"])
     assert one == Selection.of(label_selector="tier!=db,app=web", namespaces=("a", "b"))
     assert one != Selection.of(label_selector="app=web", namespaces=("a", "b"))

@@ -1,4 +1,4 @@
-"""Promises of the store beyond the random interleavings of `test_store_converges`."""
+"""Behaviour of the store that the random tests of `test_store_converges` do not cover."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def listed(*records: Record) -> dict[ObjectKey, Record]:
 
 
 class TestStoreWatchEvents:
-    def test_store_reuses_key_and_uid_when_an_object_changes(self, store: Store):
+    def test_store_reuses_the_key_and_uid_strings_when_an_object_changes(self, store: Store):
         store.put(record("a", 1))
         first = store.records.get(A)
         store.put(record("a", 2))
@@ -40,7 +40,7 @@ class TestStoreWatchEvents:
 
 
 class TestStoreObserveDeletion:
-    def test_store_remembers_a_limited_number_of_deletions(
+    def test_store_forgets_the_oldest_deletions_beyond_its_limit(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr("manager.cache.store.FLOORS", 3)
@@ -51,14 +51,14 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_store_remembers_a_deletion_after_events_of_an_earlier_namesake(self, store: Store):
+    def test_store_remembers_a_deletion_after_events_of_an_earlier_object_of_that_name(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert summaries(store.put(record("a", 1, uid="first"))) == []
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_store_doubts_a_deletion_from_a_later_event_until_the_deletion_event(self, store: Store):
+    def test_store_doubts_a_deletion_after_a_later_change_until_the_deletion_event(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
@@ -70,7 +70,7 @@ class TestStoreObserveDeletion:
 
 
 class TestStoreList:
-    def test_store_replace_yields_additions_changes_and_deletions(self, store: Store):
+    def test_store_replace_returns_events_for_additions_changes_and_deletions(self, store: Store):
         for name in ("gone", "same", "changed", "replaced"):
             store.put(record(name, 1, uid=f"{name}-1"))
         now = listed(
@@ -91,7 +91,7 @@ class TestStoreList:
         assert summaries(store.replace("one", {}, 5)) == ["DELETED one/a@1"]
         assert (store.progress("one"), store.progress("two")) == (5, 0)
 
-    def test_store_replace_replaces_newer_objects_when_the_server_was_restored(self, store: Store):
+    def test_store_replace_accepts_older_objects_when_the_server_was_restored(self, store: Store):
         store.put(record("changed-back", 50))
         store.put(record("came-later", 60))
         store.put(record("deleted-later", 3))
@@ -104,15 +104,15 @@ class TestStoreList:
             "ADDED ns/deleted-later@3",
         ]
 
-    def test_store_replace_replaces_an_observed_write_when_the_list_version_is_not_older(self, store: Store):
-        """Check an own write that a restore reverted without a watch event."""
+    def test_store_replace_reverts_an_observed_write_when_the_list_is_not_older(self, store: Store):
+        """Restore a backup that lacks the write, without a watch event."""
         store.put(record("a", 10))
         store.advance("", 20)
         store.observe_write(*taken(pod("a", 30)))
         assert summaries(store.replace("", listed(record("a", 10)), 25)) == []
         assert summaries(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
 
-    def test_store_replace_replaces_an_incomplete_list_of_a_later_version(self, store: Store):
+    def test_store_replace_discards_an_incomplete_list_when_the_server_was_restored(self, store: Store):
         """Restore the server from a backup before the first list is complete."""
         store.put(record("a", 50), initial=True)
         store.put(record("b", 60), initial=True)
@@ -126,7 +126,7 @@ class TestStoreLabelSelector:
         return Store(selector=Selector.parse("app=web"))
 
     @pytest.mark.parametrize("late", ["write answer", "leaving event"])
-    def test_store_with_selector_remembers_a_deletion_after_a_late_change(self, store: Store, late: str):
+    def test_store_with_selector_remembers_a_deletion_when_old_changes_arrive(self, store: Store, late: str):
         store.observe_deletion(A, "a-1")
         if late == "write answer":
             store.observe_write(*taken(pod("a", 2)))
@@ -139,7 +139,7 @@ def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
 
 
-def test_index_function_failure_is_reported_and_select_by_the_index_omits_the_object():
+def test_select_omits_an_object_whose_index_function_failed_and_the_failure_is_reported():
     fails = False
 
     def moody(record: Record, meta: Meta) -> Iterable[str]:
@@ -179,7 +179,7 @@ def test_custom_index_can_have_the_name_of_a_built_in_index():
     assert len(store.select(namespace="ns", index=("namespace", "x"))) == 1
 
 
-def test_select_by_index_decodes_only_matching_objects(monkeypatch: pytest.MonkeyPatch):
+def test_repeated_select_by_labels_uses_indexes_and_decodes_no_object(monkeypatch: pytest.MonkeyPatch):
     store = Store()
     for number in range(100):
         store.put(
@@ -214,7 +214,7 @@ def values(path: str, value: dict[str, Any]) -> list[str]:
         ("spec.null.deeper", []),
         ("spec.null[*]", []),
         ("spec.missing.deeper", []),
-        # Objects of another shape than the path's.
+        # Objects whose structure does not fit the path.
         ("spec.nodeName.deeper", []),
         ("spec.nodeName[*]", []),
         ("spec.hosts", []),
@@ -260,7 +260,7 @@ removals = st.fixed_dictionaries({"name": names, "namespace": namespaces})
     word=st.none() | st.sampled_from("pqrs"),
     selector=labels,
 )
-def test_select_equals_a_scan_of_every_object(
+def test_select_result_equals_a_scan_of_all_objects(
     steps: list[dict[str, Any]],
     build_at: int,
     namespace: str | None,

@@ -1,4 +1,4 @@
-"""Random interleavings of foreign writes, our own writes, watch events, lists and late answers."""
+"""State of the store after random orders of writes, watch events, lists and late responses."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Server:
 
 @dataclass
 class Listing:
-    """List at a version, with its items that have not arrived yet."""
+    """List response of a version, with the items that the store has not received yet."""
 
     version: int
     items: list[Meta]
@@ -69,13 +69,13 @@ _decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=True)
 
 
 def encoded(meta: Meta, **changes: Any) -> msgspec.Raw:
-    """Return a pod with this metadata as the server sends it."""
+    """Return the JSON of a pod with this metadata; `changes` replace fields of the metadata."""
     metadata = msgspec.structs.replace(meta, **changes)
     return msgspec.Raw(msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}))
 
 
 class Following(RuleBasedStateMachine):
-    """Store without a selector that receives the events of a server."""
+    """State machine of a server and of a store without a selector, which receives the server's events."""
 
     selector: ClassVar[str] = ""
     filtered: ClassVar[bool] = False
@@ -96,7 +96,7 @@ class Following(RuleBasedStateMachine):
     def selects(self, meta: Meta | None) -> bool:
         return meta is not None and (meta.labels == SELECTED or not (self.selector or self.filtered))
 
-    # The sum of the events must equal the store's contents.
+    # The objects of all events must equal the contents of the store.
 
     def publish(self, events: Sequence[CacheEvent]) -> None:
         for event in events:
@@ -107,15 +107,15 @@ class Following(RuleBasedStateMachine):
             self.view[event.key] = event.new
             assert held is None or held.uid == event.new.uid
             oldest = self.last_version.get(event.new.uid, 0) + (not self.filtered)
-            assert event.new.version >= oldest, "told of something old"
+            assert event.new.version >= oldest, "an event delivers an old state"
             self.last_version[event.new.uid] = event.new.version
 
     @invariant()
-    def what_was_told_is_what_is_held(self) -> None:
+    def delivered_events_equal_the_store(self) -> None:
         assert self.view == {record.key: record for record in self.store}
 
     @invariant()
-    def no_read_is_older_than_our_last_write(self) -> None:
+    def store_is_never_older_than_our_last_write(self) -> None:
         if not self.sees_own_writes:
             return
         for name, version in self.seen.items():
@@ -133,11 +133,11 @@ class Following(RuleBasedStateMachine):
     # Changes on the server.
 
     @rule(name=st.sampled_from(NAMES), selected=st.booleans())
-    def somebody_writes(self, name: str, selected: bool) -> None:
+    def another_client_writes(self, name: str, selected: bool) -> None:
         self.server.put(name, selected=selected)
 
     @rule(name=st.sampled_from(NAMES))
-    def somebody_deletes(self, name: str) -> None:
+    def another_client_deletes(self, name: str) -> None:
         if name in self.server.live:
             self.server.delete(name)
 
@@ -150,24 +150,24 @@ class Following(RuleBasedStateMachine):
         if name in self.server.live:
             self.answers.append(self.server.delete(name))
 
-    # Arrivals at the store.
+    # Arrivals of responses and events at the store.
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
-    def an_answer_arrives(self, data: st.DataObject) -> None:
-        self.take_answer(self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1))))
+    def a_response_arrives(self, data: st.DataObject) -> None:
+        self.take_response(self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1))))
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
-    def an_answer_is_lost(self, data: st.DataObject) -> None:
+    def a_response_is_lost(self, data: st.DataObject) -> None:
         self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1)))
 
-    def take_answer(self, change: Change) -> None:
+    def take_response(self, change: Change) -> None:
         if change.after is not None:
             self.publish(self.store.observe_write(*_decoder(encoded(change.after))))
         else:
             assert change.before is not None
-            # The answer has no version of the deletion; the deleting client knows an earlier one.
+            # The response does not contain the version of the deletion, so the client knows an earlier one.
             known = int(change.before.resource_version)
             key = ObjectKey("ns", change.name)
             self.publish(self.store.observe_deletion(key, change.before.uid, known))
@@ -195,7 +195,7 @@ class Following(RuleBasedStateMachine):
             self.last_version[uid] = max(version, self.last_version.get(uid, 0))
 
     def event_of(self, change: Change) -> tuple[str | None, msgspec.Raw]:
-        """Return the event's type, None for a change outside of the selection, and the last state."""
+        """Return type and object of a watch event; the type is None if the selection never had the object."""
         selected = (self.selects(change.before), self.selects(change.after))
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
         last = change.after or change.before
@@ -208,7 +208,7 @@ class Following(RuleBasedStateMachine):
         assert self.sink.bookmark(self.server.version)
 
     @rule()
-    def the_server_answers_a_list(self) -> None:
+    def the_server_sends_a_list(self) -> None:
         self.position = None
         items = [meta for meta in self.server.live.values() if self.selects(meta)]
         self.listing = Listing(self.server.version, items)
@@ -223,7 +223,7 @@ class Following(RuleBasedStateMachine):
     @precondition(lambda self: self.listing and not self.listing.items)
     @rule()
     def a_change_arrives_before_the_end_of_the_list(self) -> None:
-        """Deliver a change during a streaming list, whose first part may be older than requested."""
+        """Deliver the next change as a part of a streaming list, before the list ends."""
         assert self.listing is not None
         change = next((change for change in self.server.log if change.version > self.listing.version), None)
         if change is None:
@@ -249,18 +249,16 @@ class Following(RuleBasedStateMachine):
         )
         self.listing = None
 
-    # In the end.
-
     @rule(answers_first=st.booleans())
     def everything_arrives(self, answers_first: bool) -> None:
         if answers_first:
-            self.all_answers_arrive()
+            self.all_responses_arrive()
         if self.listing is None and self.position is None:
-            self.the_server_answers_a_list()
+            self.the_server_sends_a_list()
         if self.listing is not None:
             self.the_rest_of_the_list_arrives()
         self.watch_events_arrive(len(self.server.log))
-        self.all_answers_arrive()
+        self.all_responses_arrive()
         wanted = {
             name: (meta.uid, int(meta.resource_version))
             for name, meta in self.server.live.items()
@@ -268,9 +266,9 @@ class Following(RuleBasedStateMachine):
         }
         assert {record.key.name: (record.uid, record.version) for record in self.store} == wanted
 
-    def all_answers_arrive(self) -> None:
+    def all_responses_arrive(self) -> None:
         while self.answers:
-            self.take_answer(self.answers.pop(0))
+            self.take_response(self.answers.pop(0))
 
     def teardown(self) -> None:
         if hasattr(self, "server"):
@@ -290,18 +288,18 @@ class FollowingFields(Following):
     sees_own_writes = False
 
 
-def test_store_omits_an_object_deleted_during_the_list_when_a_write_response_arrives_late():
+def test_store_omits_an_object_that_left_the_selection_when_a_write_response_arrives_late():
     following = FollowingLabels()
     following.start()
     following.we_write("a", selected=True)
     following.we_write("a", selected=True)
-    following.somebody_writes("a", selected=True)
-    following.the_server_answers_a_list()
+    following.another_client_writes("a", selected=True)
+    following.the_server_sends_a_list()
     following.an_item_of_the_list_arrives()
-    following.somebody_writes("a", selected=False)
+    following.another_client_writes("a", selected=False)
     following.a_change_arrives_before_the_end_of_the_list()
-    following.take_answer(following.answers[1])
-    following.no_read_is_older_than_our_last_write()
+    following.take_response(following.answers[1])
+    following.store_is_never_older_than_our_last_write()
     following.everything_arrives(answers_first=True)
     assert not len(following.store)
 
@@ -310,16 +308,16 @@ def test_store_has_every_object_when_the_server_is_restored_during_the_first_lis
     following = Following()
     following.start()
     for _ in range(9):
-        following.somebody_writes("a", selected=True)
-    following.somebody_writes("b", selected=True)
-    following.the_server_answers_a_list()
+        following.another_client_writes("a", selected=True)
+    following.another_client_writes("b", selected=True)
+    following.the_server_sends_a_list()
     assert following.listing is not None
     following.listing.items.reverse()
     following.an_item_of_the_list_arrives()
     following.server = Server(version=3)
-    following.somebody_writes("a", selected=True)
+    following.another_client_writes("a", selected=True)
     following.last_version = {}
-    following.the_server_answers_a_list()
+    following.the_server_sends_a_list()
     following.everything_arrives(answers_first=True)
 
 

@@ -69,7 +69,7 @@ async def test_dry_run_write_sends_the_dry_run_option_and_leaves_the_cache_uncha
     assert (await client.get(Pod, KEY)).metadata.resource_version == "5"
 
 
-async def test_create_error_names_the_missing_namespace(client: Client, wire: ScriptedWire):
+async def test_create_raises_when_a_namespaced_object_has_no_namespace(client: Client, wire: ScriptedWire):
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
     with pytest.raises(ValueError, match=r"Pod.* is namespaced: 'a' needs a metadata\.namespace"):
         await client.create(Unstructured.parse(manifest))
@@ -171,7 +171,7 @@ async def test_client_update_omits_managed_fields_from_the_request(client: Clien
 
 
 class TestOwnWrites:
-    """Writes that prove the version that they replaced, so that controllers can skip the resulting events."""
+    """Record of our own writes, with which controllers skip the watch events of these writes."""
 
     @pytest.fixture(autouse=True)
     async def answers(self, cache: Cache, wire: ScriptedWire) -> None:
@@ -181,7 +181,7 @@ class TestOwnWrites:
 
     @pytest.fixture
     def read(self) -> Pod:
-        """Return a pod as read at version 5; writes lead to version 7."""
+        """Return a pod of version 5; the server answers each write with version 7."""
         return Pod.decode(Reply.json(pod("a", 5)).body)
 
     @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ class TestOwnWrites:
             ("update", {}, "0", None),  # the server treats it as none
         ],
     )
-    async def test_own_writes_contain_the_resource_version_that_each_write_requires(
+    async def test_own_writes_from_here_collects_only_creates_and_writes_with_a_version(
         self, client: Client, read: Pod, write: str, change: dict[str, Any], version: str, before: int | None
     ):
         written = own_writes_from_here()
@@ -203,7 +203,7 @@ class TestOwnWrites:
         await getattr(client, write)(read)
         assert written == (set() if before is None else {(read.metadata.uid, before, 7)})
 
-    async def test_own_writes_include_those_of_child_tasks(self, client: Client, read: Pod):
+    async def test_own_writes_from_here_collects_writes_of_child_tasks(self, client: Client, read: Pod):
         other = asyncio.create_task(client.create(read))
         written = own_writes_from_here()
         await other
@@ -212,7 +212,7 @@ class TestOwnWrites:
             group.create_task(client.create(read))
         assert len(written) == 1
 
-    async def test_own_writes_are_freed_when_a_child_task_outlives_the_collector(
+    async def test_own_writes_from_here_is_freed_when_its_task_ends_before_a_child_task(
         self, client: Client, read: Pod
     ):
         async def collect() -> tuple[weakref.ref[set[Change]], asyncio.Task[Pod]]:

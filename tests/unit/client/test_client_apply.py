@@ -1,4 +1,4 @@
-"""Results of an apply, also with a server's malformed records and with faster concurrent writers."""
+"""Server-side apply: results, conflicts, malformed responses and concurrent writers."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Scene:
         wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
 
     def there(self, *steps: Step) -> None:
-        """Set the responses to reads of the Deployment."""
+        """Set the responses to GET requests of the Deployment."""
         self.wire.on("GET", PATH, *steps)
 
     def answers(self, *steps: Step) -> None:
-        """Set the responses to patches of the Deployment."""
+        """Set the responses to PATCH requests of the Deployment."""
         self.wire.on("PATCH", PATH, *steps)
 
     @property
@@ -60,14 +60,14 @@ async def scene(client: Client, cache: Cache, wire: ScriptedWire) -> Scene:
 def applied(
     spec: dict[str, Any], record: dict[str, Any], *, version: int = 1, manager: str = "test"
 ) -> Reply:
-    """Return the Deployment, with a managed-fields record of an apply by `manager`."""
+    """Return the Deployment with a managedFields entry of an apply by `manager`; `record` is its fieldsV1."""
     entry = {"manager": manager, "operation": "Apply", "fieldsV1": record}
     metadata = {**METADATA, "resourceVersion": str(version)}
     return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": spec})
 
 
 def stored(replicas: int, manager: str = "test") -> Reply:
-    """Return the stored Deployment with all its fields applied by `manager`."""
+    """Return the Deployment of version `replicas`, whose replicas `manager` has applied."""
     return applied({"replicas": replicas}, {"f:spec": {"f:replicas": {}}}, version=replicas, manager=manager)
 
 
@@ -84,16 +84,16 @@ async def test_apply_returns_the_object_before_and_after_an_update(scene: Scene,
     assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
 
 
-async def test_apply_returns_the_answer_when_the_cache_has_its_version_from_a_lost_history(scene: Scene):
-    """Restore the server's storage from a backup: it uses the numbers of lost versions again."""
+async def test_apply_returns_the_response_when_a_restored_server_reuses_a_cached_version(scene: Scene):
+    """Restore the server from a backup: it assigns the resource versions of lost writes again."""
     scene.cache.informer(Deployment)
     scene.cache.observe_write(Deployment, applied({"replicas": 5}, {}, version=7).body)
     scene.answers(applied({"replicas": 1}, {}, version=7))
     assert (await scene.apply(WANTED)).object.spec == {"replicas": 1}
 
 
-async def test_apply_reads_the_server_when_an_existing_object_is_missing_from_the_cache(scene: Scene):
-    """Assume that a create succeeded, but its response and its watch event have not arrived."""
+async def test_apply_reads_the_object_when_its_create_fails_with_already_exists(scene: Scene):
+    """Assume that an earlier create succeeded, but its response and its watch event have not arrived."""
     scene.cache.informer(Deployment)._sinks[0].finish_list(1)
     scene.wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
     scene.there(stored(1))
@@ -102,7 +102,7 @@ async def test_apply_reads_the_server_when_an_existing_object_is_missing_from_th
 
 
 @pytest.mark.parametrize(("manager", "writes"), [("test", 0), ("other", 1)])
-async def test_apply_of_equal_fields_sends_a_patch_only_when_another_manager_applied_them(
+async def test_apply_of_unchanged_fields_sends_a_patch_only_if_another_manager_owns_them(
     scene: Scene, manager: str, writes: int
 ):
     scene.there(stored(1, manager))
@@ -113,10 +113,8 @@ async def test_apply_of_equal_fields_sends_a_patch_only_when_another_manager_app
 
 
 @pytest.mark.parametrize("changed", ["nothing", "status", "spec", "owner"])
-async def test_apply_skips_an_already_applied_object_until_its_spec_or_field_manager_changes(
-    scene: Scene, changed: str
-):
-    """Use a server that normalises a value, so that a comparison with the desired value fails."""
+async def test_repeated_apply_sends_no_patch_until_spec_or_field_manager_changes(scene: Scene, changed: str):
+    """Apply a cpu of 0.5 that the server stores as 500m, so stored and desired value never agree."""
     wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "cpu": "0.5"})
 
     def reply(version: int, manager: str = "test", **fields: Any) -> Reply:
@@ -140,12 +138,10 @@ async def test_apply_skips_an_already_applied_object_until_its_spec_or_field_man
 
 
 class Sort(Enum):
-    """Enum that an operator defines."""
-
     PLAIN = "plain"
 
 
-async def test_apply_sends_and_compares_model_values_as_json(scene: Scene):
+async def test_apply_converts_model_values_to_json_before_it_compares_and_sends_them(scene: Scene):
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     words: list[tuple[Any, Any]] = [
         (Sort.PLAIN, "plain"),
@@ -179,7 +175,7 @@ REPLICAS = '"kubectl" using apps/v1', ".spec.replicas"
 
 
 def conflict(*others: tuple[str, str]) -> Reply:
-    """Return the 409 response to an apply, with the conflicting managers and fields."""
+    """Return the 409 response to an apply; `others` are pairs of a manager's description and a field."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
         for who, field in others
@@ -187,7 +183,7 @@ def conflict(*others: tuple[str, str]) -> Reply:
     return Reply.status(409, "Conflict", details={"causes": causes})
 
 
-async def test_unforced_apply_raises_apply_conflict_naming_the_other_field_managers(scene: Scene):
+async def test_unforced_apply_raises_apply_conflict_with_the_other_field_managers(scene: Scene):
     scene.there(Reply.json({"metadata": METADATA, "spec": {"replicas": 5}}))
     refused = conflict(REPLICAS, ("nobody that is named", ".spec.paused"))
     other = Reply.status(409, "Conflict", details={"causes": [{"reason": "UnexpectedServerResponse"}, 1]})
@@ -212,7 +208,7 @@ class TestOutcome:
         return await scene.apply(Deployment(metadata=WANTED.metadata, spec=spec))
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the same process"])
-    async def test_outcome_is_restored_when_another_field_manager_has_set_the_field(
+    async def test_apply_reports_restored_when_another_manager_has_changed_the_field(
         self, scene: Scene, known: bool
     ):
         if known:
@@ -228,9 +224,7 @@ class TestOutcome:
         assert [sent.query["force"] for sent in scene.patches] == ["false", "true"]
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the same process"])
-    async def test_outcome_is_updated_when_the_desired_value_of_our_own_field_changes(
-        self, scene: Scene, known: bool
-    ):
+    async def test_apply_reports_updated_when_the_desired_value_changes(self, scene: Scene, known: bool):
         scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
         if known:
             await self.apply(scene, replicas=1, paused=True)
@@ -239,7 +233,7 @@ class TestOutcome:
         assert (came.outcome, came.conflicts) == (Outcome.UPDATED, ())
         assert len(scene.patches) == 1
 
-    async def test_outcome_is_restored_when_another_client_removed_an_applied_field(self, scene: Scene):
+    async def test_apply_reports_restored_when_another_client_removed_the_field(self, scene: Scene):
         scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
         await self.apply(scene, replicas=1, paused=True)
         scene.there(applied({"replicas": 1}, {"f:spec": {"f:replicas": {}}}, version=2))
@@ -247,7 +241,7 @@ class TestOutcome:
         assert (await self.apply(scene, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_outcome_depends_on_the_digest_that_another_process_stored_at_create(
+    async def test_apply_reports_restored_when_the_create_digest_equals_the_desired_object(
         self, scene: Scene, same: bool
     ):
         name = {"name": "cache", "namespace": "team"}
@@ -275,7 +269,7 @@ class TestOutcome:
         ({"spec": {"replicas": 5}}, {"spec": {"replicas": 2}}, False),
     ],
 )
-async def test_apply_counts_as_own_write_when_only_wanted_fields_have_changed(
+async def test_apply_counts_as_write_of_this_client_when_only_desired_fields_changed(
     scene: Scene, before: dict[str, Any], answer: dict[str, Any], is_own: bool
 ):
     written = own_writes_from_here()
@@ -295,7 +289,7 @@ async def test_apply_counts_as_own_write_when_only_wanted_fields_have_changed(
     ],
     ids=["number to boolean", "number to boolean in a list", "item of a set", "item with a key"],
 )
-async def test_apply_is_no_own_write_when_another_client_may_have_changed_a_type_or_removed_an_item(
+async def test_apply_is_no_write_of_this_client_when_another_client_may_have_written(
     scene: Scene, before: dict[str, Any], after: dict[str, Any], wanted: dict[str, Any]
 ):
     written = own_writes_from_here()
@@ -305,17 +299,17 @@ async def test_apply_is_no_own_write_when_another_client_may_have_changed_a_type
     assert written == set()
 
 
-async def test_apply_dry_run_migrates_no_managed_fields_and_is_not_remembered(scene: Scene):
+async def test_each_apply_dry_run_sends_one_dry_run_patch_and_no_other_write(scene: Scene):
     scene.there(Reply.json(created_by_us(1)))
-    # As if the server spelt the wanted number in another way, which is remembered after a write.
+    # The response differs from the desired object; only an apply without dry run remembers that.
     scene.answers(Reply.json(created_by_us(2)))
     for _ in range(2):
         await scene.apply(WANTED, dry_run=True, force=False)
-    # Our own create would be named as the other manager.
+    # Without force, the server would report a conflict with our own create.
     assert [(sent.query["dryRun"], sent.query["force"]) for sent in scene.patches] == [("All", "true")] * 2
 
 
-async def test_apply_dry_run_returns_a_created_object_without_a_resource_version(scene: Scene):
+async def test_apply_dry_run_of_a_create_accepts_a_response_without_resource_version(scene: Scene):
     metadata = {name: value for name, value in METADATA.items() if name != "resourceVersion"}
     scene.there(Reply.status(404, "NotFound"))
     scene.wire.on("POST", COLLECTION, Reply.json({"metadata": metadata, "spec": {"replicas": 1}}))
@@ -323,7 +317,7 @@ async def test_apply_dry_run_returns_a_created_object_without_a_resource_version
     assert (came.outcome, came.object.spec) == (Outcome.CREATED, {"replicas": 1})
 
 
-async def test_apply_dry_run_creates_nothing_when_two_list_items_may_have_one_key(scene: Scene):
+async def test_apply_dry_run_sends_a_patch_instead_of_a_create_when_list_keys_repeat(scene: Scene):
     scene.there(Reply.status(404, "NotFound"))
     scene.answers(Reply.json({"metadata": METADATA, "spec": {}}))
     mounts = [{"name": "data", "mountPath": path} for path in ("/a", "/b")]
@@ -347,7 +341,7 @@ async def test_apply_raises_protocol_error_when_a_response_is_malformed(scene: S
     scene.answers(stored(1))
     scene.wire.on("POST", COLLECTION, answer)
     reads: list[list[Step]] = [[answer], [Reply.status(404, "NotFound")]]
-    # Before the first apply of a child that we created, the server would take it.
+    # In the last case the second GET is malformed, after the apply has found a child that we created.
     for steps in (*reads, [Reply.json(created_by_us(1)), answer]):
         scene.there(*steps)
         with pytest.raises(ProtocolError, match=r"^not a Deployment object") as caught:
@@ -355,7 +349,7 @@ async def test_apply_raises_protocol_error_when_a_response_is_malformed(scene: S
         assert "hunter2" not in str(caught.value)
 
 
-# Records that server-side apply never writes; ours, in an object with all wanted fields.
+# Malformed managedFields entries of our manager, in an object with all desired fields.
 ODD_RECORDS: list[dict[str, Any]] = [
     {"fieldsV1": None},
     {"fieldsV1": ["f:spec"]},
@@ -377,7 +371,7 @@ ODD_RECORDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("created", [False, True])
 @pytest.mark.parametrize("odd", ODD_RECORDS)
-async def test_apply_rewrites_malformed_managed_fields(scene: Scene, odd: dict[str, Any], created: bool):
+async def test_apply_rewrites_malformed_managed_fields_once(scene: Scene, odd: dict[str, Any], created: bool):
     paths = [{"name": "a"}]
     wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "paths": paths})
     name = creator_name("test", b"something else") if created else "test"
@@ -387,15 +381,15 @@ async def test_apply_rewrites_malformed_managed_fields(scene: Scene, odd: dict[s
     scene.answers(Reply.json(stored))
     assert (await scene.apply(wanted)).outcome is Outcome.UNCHANGED
     written = len(scene.patches)
-    assert written in {1, 3}  # the entry of a create is renamed first, once a dry run was accepted
-    # The server's answer is no better, and the client does not write it again and again.
+    assert written in {1, 3}  # an entry of a create is first renamed, after an accepted dry run
+    # The response is malformed again, but the client does not repeat its write.
     assert (await scene.apply(wanted)).outcome is Outcome.UNCHANGED
     assert len(scene.patches) == written
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that wrote it"])
-async def test_apply_rewrites_managed_fields_nested_beyond_the_limit(scene: Scene, known: bool):
-    """Assume that another client stored such managed fields under our manager's name."""
+@pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the same process"])
+async def test_apply_rewrites_managed_fields_that_are_nested_too_deeply(scene: Scene, known: bool):
+    """Assume that another client has stored these managed fields under the name of our manager."""
     item = {"name": "web", **dict.fromkeys("abcd", "x")}
     spec, deep = {"items": [item]}, b'{"f:a":' * 300 + b"{}" + b"}" * 300
     fields: dict[str, Any] = {".": {}, **{f"f:{name}": {} for name in item}}
@@ -423,7 +417,7 @@ async def test_apply_raises_protocol_error_when_owner_references_are_malformed(s
         await scene.apply(WANTED, owner=owner)
 
 
-async def test_apply_raises_conflict_when_another_writer_is_always_faster(scene: Scene):
+async def test_apply_raises_conflict_when_another_client_writes_before_each_attempt(scene: Scene):
     scene.there(*(Reply.json(created_by_us(version)) for version in range(1, 9)))
     scene.answers(stored(1), Reply.status(422, "Invalid", "the server rejected our request"))
     with pytest.raises(Conflict, match=r"^Deployment team/cache keeps being changed by others$"):
@@ -431,7 +425,7 @@ async def test_apply_raises_conflict_when_another_writer_is_always_faster(scene:
     assert len(scene.patches) == 1 + 3
 
 
-@pytest.mark.parametrize("accepted", [0, 1], ids=["by a dry run", "although nobody was in between"])
+@pytest.mark.parametrize("accepted", [0, 1], ids=["dry run refused", "patch after dry run refused"])
 async def test_apply_raises_invalid_when_the_server_refuses_the_takeover_of_created_fields(
     scene: Scene, accepted: int
 ):
@@ -444,7 +438,7 @@ async def test_apply_raises_invalid_when_the_server_refuses_the_takeover_of_crea
 
 
 class TestApplierTakenName:
-    """Apply of a child whose name a foreign object has; the cache has only its metadata."""
+    """Apply of a child whose name a foreign object has; only metadata of the foreign object is cached."""
 
     OWNER = Widget.decode(
         b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"team","uid":"w"}}'
@@ -458,7 +452,7 @@ class TestApplierTakenName:
         scene.cache.observe_write(Deployment, held.body)
         return held
 
-    async def test_apply_error_names_the_controller_of_a_cached_child_without_a_request(self, scene: Scene):
+    async def test_apply_error_names_the_controller_in_cached_metadata_without_a_request(self, scene: Scene):
         self.hold(scene, {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": True})
         for refused in (
             scene.apply(WANTED, owner=self.OWNER),
@@ -468,7 +462,7 @@ class TestApplierTakenName:
                 await refused
         assert scene.wire.sent("GET", PATH) == []
 
-    async def test_apply_reads_the_server_when_the_cached_object_has_no_controller(self, scene: Scene):
+    async def test_apply_reads_the_object_when_its_cached_metadata_has_no_controller(self, scene: Scene):
         held = self.hold(scene)
         scene.there(held)
         with pytest.raises(OwnedByOther, match="was created by somebody else"):
@@ -481,17 +475,17 @@ class TestApplierTakenName:
         scene.wire.on("POST", COLLECTION, stored(1))
         assert (await scene.apply(WANTED, owner=self.OWNER)).outcome is Outcome.CREATED
 
-    async def test_apply_without_owner_compares_with_the_complete_object(self, scene: Scene):
+    async def test_apply_without_owner_reads_the_object_when_only_metadata_is_cached(self, scene: Scene):
         scene.there(self.hold(scene))
         scene.answers(stored(6))
         now, before, outcome, _ = await scene.apply(WANTED)
         assert before is not None
         assert (now.spec, before.spec, outcome) == ({"replicas": 6}, {"replicas": 5}, Outcome.UPDATED)
         assert (await scene.client.get(Deployment, WANTED.key)).spec == {"replicas": 6}
-        assert len(scene.wire.sent("GET", PATH)) == 1, "what we have written to is held whole"
+        assert len(scene.wire.sent("GET", PATH)) == 1, "the cache has the complete object after our write"
 
 
-# Owner references: the client leaves foreign objects alone, and adds no invalid owner.
+# Owner references: the client changes no foreign objects, and adds no invalid owner.
 
 OWNER = Memcached.model_validate(
     {"metadata": {"name": "cache", "namespace": "team", "uid": "new"}, "spec": {"size": 1}}
@@ -518,9 +512,9 @@ def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
         ),
         (reference("cache", "new"), "Deployment cache already exists and was created by somebody else", None),
     ],
-    ids=["another", "an earlier one of the name", "an owner that is not the controller"],
+    ids=["other controller", "deleted owner of the same name", "owner but not controller"],
 )
-async def test_apply_refuses_an_object_that_its_owner_does_not_control(
+async def test_apply_with_owner_refuses_an_object_that_this_owner_does_not_control(
     scene: Scene, owner: dict[str, Any], message: str, controller: str | None
 ):
     metadata = {**METADATA, "uid": "theirs", "ownerReferences": [owner]}
@@ -552,7 +546,7 @@ async def test_apply_refuses_unknown_metadata_fields_without_a_request(scene: Sc
 
 
 @pytest.mark.parametrize("exists", [False, True])
-async def test_apply_error_of_the_server_suggests_the_most_similar_field(scene: Scene, exists: bool):
+async def test_apply_error_for_an_unknown_field_suggests_the_most_similar_field(scene: Scene, exists: bool):
     message = 'strict decoding error: unknown field "spec.replica"'
     scene.there(stored(5) if exists else Reply.status(404, "NotFound"))
     scene.wire.on("POST", COLLECTION, Reply.status(400, "BadRequest", message))
@@ -561,7 +555,7 @@ async def test_apply_error_of_the_server_suggests_the_most_similar_field(scene: 
         await scene.apply(WANTED)
 
 
-async def test_apply_accepts_an_object_with_every_field_that_a_server_sets(scene: Scene):
+async def test_apply_accepts_every_metadata_field_that_a_server_sets(scene: Scene):
     of_server = {"managedFields": [], "selfLink": "/", "deletionGracePeriodSeconds": 0, "generation": 1}
     typed: Any = {**METADATA, **of_server}
     scene.there(Reply.json({"metadata": METADATA, "spec": {"replicas": 1}}))

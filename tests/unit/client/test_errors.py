@@ -1,4 +1,4 @@
-"""Errors of unknown fields suggest the most similar field."""
+"""Suggestion of the most similar field in errors about unknown fields."""
 
 from __future__ import annotations
 

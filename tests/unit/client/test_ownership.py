@@ -36,7 +36,7 @@ WANTED: dict[str, Any] = {
     },
 }
 
-# The API server's record of that apply; defaults have no owner.
+# The managedFields entry of an apply of `WANTED`; defaulted fields have no owner.
 OWNED: dict[str, Any] = {
     "f:metadata": {"f:labels": {"f:app": {}}},
     "f:spec": {
@@ -67,7 +67,7 @@ OWNED: dict[str, Any] = {
 
 
 def live() -> dict[str, Any]:
-    """Return the object as the server stores it: with defaults, and with fields of others."""
+    """Return `WANTED` as the server stores it: with defaults, and with fields of other managers."""
     stored = copy.deepcopy(WANTED)
     stored["metadata"]["labels"]["team"] = "blue"
     stored["spec"]["revisionHistoryLimit"] = 10
@@ -119,7 +119,7 @@ CHANGES: dict[str, tuple[Change, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("change", "held", "exactly"), CHANGES.values(), ids=CHANGES)
-def test_ownership_holds_and_holds_exactly_detect_a_change_of_a_desired_field(
+def test_ownership_holds_compares_desired_fields_with_stored_and_managed_fields(
     change: Change, held: bool, exactly: bool
 ):
     wanted, stored, owned = copy.deepcopy(WANTED), live(), copy.deepcopy(OWNED)
@@ -128,7 +128,7 @@ def test_ownership_holds_and_holds_exactly_detect_a_change_of_a_desired_field(
     assert holds_exactly(wanted, stored, owned) is exactly
 
 
-def test_ownership_holds_requires_all_key_fields_of_a_list_item():
+def test_ownership_holds_is_false_when_a_list_item_lacks_a_key_field():
     port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     assert holds({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
     assert not holds({"ports": [port]}, {"ports": [port]}, {"f:ports": record})
@@ -153,7 +153,7 @@ KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = 
 @pytest.mark.parametrize(
     ("keys", "one", "other", "foreign"), KEYED, ids=["-".join(each[0]) for each in KEYED]
 )
-def test_ownership_holds_keyed_list_items_only_in_the_desired_order_despite_foreign_items(
+def test_ownership_holds_requires_the_desired_order_of_keyed_items_among_foreign_items(
     keys: list[str], one: dict[str, Any], other: dict[str, Any], foreign: dict[str, Any], compare: Any
 ):
     def full(item: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_ownership_holds_keyed_list_items_only_in_the_desired_order_despite_fore
 
 
 @pytest.mark.parametrize("compare", [holds, holds_exactly])
-def test_ownership_holds_set_members_only_in_the_desired_order(compare: Any):
+def test_ownership_holds_requires_the_desired_order_of_set_members(compare: Any):
     owned = {"f:tags": {'v:"a"': {}, 'v:"b"': {}}}
     assert compare({"tags": ["b", "a"]}, {"tags": ["x", "b", "y", "a"]}, owned)
     assert not compare({"tags": ["a", "b"]}, {"tags": ["x", "b", "y", "a"]}, owned)
@@ -198,12 +198,12 @@ REPEATED: list[Any] = [
 
 
 @pytest.mark.parametrize("items", REPEATED)
-def test_may_repeat_keys_detects_a_repeated_list_key(items: list[Any]):
+def test_may_repeat_keys_returns_true_when_list_items_have_equal_keys(items: list[Any]):
     for wanted in ({"spec": {"list": items}}, {"spec": {"containers": [{"name": "a", "list": items}]}}):
         assert may_repeat_keys(orjson.dumps(wanted))
 
 
-def test_may_repeat_keys_covers_a_key_of_each_keyed_list_in_builtin_kinds():
+def test_may_repeat_keys_knows_a_key_of_every_keyed_list_of_builtin_kinds():
     types = [each["schema"].get("properties", {}) for each in table.entries().values() if "schema" in each]
     fields = (field for properties in types for field in properties.values() if isinstance(field, dict))
     keys = {tuple(each) for field in fields if (each := field.get("x-kubernetes-list-map-keys"))}
@@ -218,11 +218,11 @@ def test_may_repeat_keys_covers_a_key_of_each_keyed_list_in_builtin_kinds():
         [{"name": "a", "args": ["[", ",", "]"]}, {"name": "b", "args": ["x", "y"]}],
     ],
 )
-def test_may_repeat_keys_returns_false_for_ordinary_objects(items: list[Any]):
+def test_may_repeat_keys_returns_false_when_no_list_items_have_equal_keys(items: list[Any]):
     assert not may_repeat_keys(orjson.dumps({**WANTED, "list": items}))
 
 
-def test_ownership_holds_exactly_distinguishes_true_from_one():
+def test_ownership_holds_exactly_distinguishes_true_from_the_number_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
 
@@ -234,9 +234,9 @@ def test_ownership_holds_exactly_distinguishes_true_from_one():
         ('k:{"containerPort":%d,"containerPort":11211}', False),
         ("v:%d", True),
     ],
-    ids=["of items that nobody wants", "of one item over and over", "of values"],
+    ids=["keys of other items", "one repeated key", "values of a set"],
 )
-def test_ownership_check_takes_linear_time_for_forged_managed_fields_and_a_long_list(path: str, held: bool):
+def test_ownership_holds_takes_linear_time_for_long_lists_and_managed_fields(path: str, held: bool):
     count = 5_000
     ports: list[Any] = [{"containerPort": number} for number in (*range(20_000, 20_000 + count), 11211)]
     live, wanted = (ports, ports[-1:]) if path[0] == "k" else (list(range(count)), [count - 1])
@@ -256,7 +256,7 @@ def owned(entries: list[dict[str, Any]], *former: str) -> Ownership:
 
 
 def patched(entries: list[dict[str, Any]], *former: str, released: tuple[str, ...] = ()) -> Any:
-    """Return the entries after the patch; None without one."""
+    """Return the entries after the patch of a takeover, or None if a takeover needs no patch."""
     patch = owned(entries, *former).takeover(tuple(map(field_path, released)))
     return None if patch is None else changed(entries, patch)
 
@@ -274,7 +274,7 @@ def changed(entries: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[
     return result
 
 
-def test_ownership_takeover_converts_our_create_entry_to_apply_at_any_index():
+def test_ownership_takeover_converts_our_create_entry_into_an_apply_entry():
     ours = entry("memcached+1f0c", "Update", "a", "b")
     others = [entry("kubectl", "Update", "c"), entry("memcached+1f0c", "Update", subresource="status")]
     assert patched([*others, ours]) == [*others, entry("memcached", "Apply", "a", "b")]
@@ -295,12 +295,12 @@ def test_ownership_takeover_merges_fields_of_former_managers_into_our_entry(oper
     ]
     joined = [entry("memcached", "Apply", "b", "a", "d"), entries[2], *entries[4:]]
     assert patched(entries, "old", "older") == joined
-    assert patched(joined, "old", "older") is None, "it is not done again"
+    assert patched(joined, "old", "older") is None, "a second takeover changes nothing"
     assert not owned(joined, "old", "older").former
     assert owned(entries, "old", "older").former
 
 
-def test_ownership_translation_merges_former_entries_separately_for_each_api_version():
+def test_ownership_translation_merges_entries_of_former_managers_by_api_version():
     entries = [
         entry("old", "Update", "a", apiVersion="v1beta1"),
         entry("memcached", "Apply", "b"),
@@ -316,8 +316,8 @@ def test_ownership_translation_merges_former_entries_separately_for_each_api_ver
         made = next(each for each in entries if each["manager"] == name)
         assert made == {**entry(name, "Apply"), "apiVersion": version, "fieldsV1": made["fieldsV1"]}
         assert made["fieldsV1"]["f:spec"].keys() == {f"f:{field}" for field in fields}
-        assert owned(entries, "old").translation((), "v1") == (name, []), "after an interruption"
-        made["apiVersion"] = "v1"  # as the server does it at an apply
+        assert owned(entries, "old").translation((), "v1") == (name, []), "a repeat has no patch"
+        made["apiVersion"] = "v1"  # an API server does this at an apply
     assert owned(entries, "old").translation((), "v1") is None
     assert patched(entries, "old") == [
         entry("memcached", "Apply", "b", "a", "c", "d"),
@@ -325,12 +325,12 @@ def test_ownership_translation_merges_former_entries_separately_for_each_api_ver
     ]
 
 
-def test_ownership_translation_leaves_entries_of_a_single_api_version_unchanged():
+def test_ownership_translation_returns_none_when_all_entries_have_one_api_version():
     entries = [entry("memcached+1", "Update", "a", apiVersion="v1beta1")]
     assert owned(entries, "old").translation((), "v1") is None
 
 
-def test_ownership_takeover_leaves_released_fields_without_an_owner():
+def test_ownership_takeover_removes_released_fields_from_our_entry():
     assert patched([entry("memcached", "Apply", "a", "b")], released=(".spec.a",)) == [
         entry("memcached", "Apply", "b")
     ]
@@ -353,7 +353,7 @@ def test_ownership_takeover_leaves_released_fields_without_an_owner():
         ('.spec.ports[port=80,protocol="TCP"]', ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}')),
     ],
 )
-def test_field_path_parses_paths_as_the_server_writes_them(text: str, path: tuple[str, ...]):
+def test_field_path_parses_paths_in_the_notation_of_the_api_server(text: str, path: tuple[str, ...]):
     assert field_path(text) == path
 
 

@@ -1,4 +1,4 @@
-"""Reads of one object, of lists and of changes, cached and uncached."""
+"""Reads of objects, lists and live lists, from the cache and from the server."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def names(pods: list[Pod]) -> list[str]:
     return [each.metadata.name for each in pods]
 
 
-async def test_uncached_list_can_exceed_the_size_limit_of_one_object():
+async def test_uncached_list_accepts_a_response_above_the_size_limit_of_one_object():
     world = World(cached=False)
     world.wire.on("GET", "/api/v1/pods", longer_than_any_object(page(10, ("a", 1))))
     assert names(await world.client.uncached.list(Pod)) == ["a"]
@@ -89,7 +89,7 @@ async def test_client_reads_and_writes_a_deeply_nested_object(depth: int):
     assert (await world.client.patch(deep)).metadata.resource_version == "3"
 
 
-async def test_object_list_names_many_undecodable_objects_at_low_cost(monkeypatch: pytest.MonkeyPatch):
+async def test_object_list_records_50000_undecodable_objects_in_little_time(monkeypatch: pytest.MonkeyPatch):
     error = Undecodable.__new__(Undecodable)
 
     def decode(*_: object) -> Pod:
@@ -105,7 +105,7 @@ async def test_object_list_names_many_undecodable_objects_at_low_cost(monkeypatc
 
 
 class TestReaderUndecodable:
-    async def test_list_omits_and_names_an_undecodable_object(self, world: World):
+    async def test_list_omits_an_undecodable_object_and_returns_its_error(self, world: World):
         pods = await world.client.list(Pod)
         assert names(pods) == ["a", "z"]
         [error] = pods.undecodable
@@ -123,7 +123,7 @@ class TestReaderUndecodable:
         world.holds("odd", 4)
         assert names((await world.client.list(Pod)).complete()) == ["a", "odd", "z"]
 
-    async def test_undecodable_object_is_counted_and_logged_once_for_each_state(
+    async def test_undecodable_object_is_counted_and_logged_once_for_each_version(
         self, world: World, log_lines: LogLines
     ):
         assert world.left_out == 0
@@ -141,7 +141,7 @@ class TestReaderUndecodable:
             with pytest.raises(Undecodable):
                 await read(Pod, ObjectKey("ns", "odd"))
 
-    async def test_uncached_reads_report_an_undecodable_object_like_cached_reads(self, world: World):
+    async def test_uncached_get_raises_and_uncached_list_omits_an_undecodable_object(self, world: World):
         odd = pod("odd", 2, spec="none")
         world.wire.on("GET", "/api/v1/namespaces/ns/pods/odd", Reply.json(odd))
         items = {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [odd, pod("z", 3)]}
@@ -182,13 +182,13 @@ class TestReaderNamespaces:
             await client.metadata.keys(Pod, namespace="n3")
         assert await client.find(Pod, ObjectKey("n1", "a")) is None
 
-    async def test_reader_serves_cluster_scoped_kinds_when_namespaces_are_limited(self):
+    async def test_reader_accepts_cluster_scoped_kinds_when_cached_namespaces_are_limited(self):
         world = World("n1")
         world.cache.informer(Node)
         assert await world.client.find(Node, ObjectKey("", "a")) is None
         assert await world.client.list(Node) == []
 
-    async def test_apply_reads_the_server_in_an_unwatched_namespace(self):
+    async def test_apply_reads_the_object_from_the_server_in_an_unwatched_namespace(self):
         world = World("n1")
         held = {"kind": "Pod", "apiVersion": "v1", **pod("a", 1, namespace="n3")}
         world.wire.on("GET", "/api/v1/namespaces/n3/pods/a", Reply.json(held))
@@ -207,7 +207,7 @@ class TestReaderSelection:
         world.holds("b", 2)
         return world
 
-    async def test_client_selecting_reads_only_cached_objects_of_its_label_selector(self, world: World):
+    async def test_client_selecting_returns_only_objects_with_its_label_selector(self, world: World):
         web = world.client.selecting(label_selector="app = web")
         assert names(await web.list(Pod)) == ["a"]
         assert (await web.get(Pod, ObjectKey("ns", "a"))).metadata.name == "a"
@@ -236,7 +236,7 @@ class TestReaderSelection:
         with pytest.raises(NotCached, match=r"Pod with label_selector='app=db' is not cached"):
             await world.client.selecting(label_selector="app=db").list(Pod)
 
-    async def test_apply_sends_no_read_when_the_object_is_cached_with_a_label_selector(self, world: World):
+    async def test_apply_sends_no_get_when_the_object_is_cached_with_a_label_selector(self, world: World):
         for name in ("a", "b"):
             held = pod(name, 3, labels={"app": "web"} if name == "a" else {})
             world.wire.on("GET", f"/api/v1/namespaces/ns/pods/{name}", Reply.json(held))
@@ -247,7 +247,7 @@ class TestReaderSelection:
         ]
 
 
-async def test_apply_never_compares_with_cached_metadata():
+async def test_apply_reads_the_complete_object_when_only_its_metadata_is_cached():
     world = World(cached=False)
     world.cache.informer(Pod, metadata_only=True, label_selector="app=web")
     world.holds("a", 1, labels={"app": "web"})
@@ -257,8 +257,8 @@ async def test_apply_never_compares_with_cached_metadata():
     assert len(world.wire.sent("GET", "/api/v1/namespaces/ns/pods/a")) == 1
 
 
-async def test_client_refuses_to_write_partial_metadata_back_without_a_kind(world: World):
-    # The write would lose the fields that the cache has left out.
+async def test_client_refuses_to_write_partial_metadata_without_an_explicit_kind(world: World):
+    # A write would lose the fields that partial metadata omits.
     world.wire.on("GET", "/apis/meta.k8s.io/v1", Reply.status(404, "NotFound"))
     partial = await world.client.metadata.find(Pod, ObjectKey("ns", "a"))
     assert isinstance(partial, PartialObjectMetadata)
@@ -287,7 +287,7 @@ async def test_patch_refuses_a_metadata_list_that_the_cache_has_truncated(world:
 
 
 class TestReaderLargeLists:
-    """Large objects and many objects: a read of them must not block other tasks."""
+    """Reads of large or many objects, which must not block other tasks."""
 
     COUNT = 20
     LARGE: ClassVar = {"annotations": {f"a{number}": "x" * 4000 for number in range(20)}}
@@ -342,7 +342,7 @@ class TestReaderLargeLists:
             ),
         ],
     )
-    async def test_reader_yields_to_the_loop_while_it_builds_an_index_and_builds_it_once(
+    async def test_reader_builds_an_index_once_and_yields_to_the_loop_during_the_build(
         self, large: World, read: Callable[[Client], Awaitable[list[object]]]
     ):
         alone = await turns_of_others(asyncio.sleep(0))
@@ -395,14 +395,14 @@ class TestReaderLargeLists:
             ),
         ],
     )
-    async def test_simultaneous_reads_of_a_large_object_decode_in_separate_loop_turns(
+    async def test_concurrent_reads_of_a_large_object_decode_in_separate_loop_turns(
         self, large: World, read: Callable[[Client], Awaitable[object]]
     ):
         async def at_once(number: int) -> None:
             await asyncio.gather(*(read(large.client) for _ in range(number)))
 
         large.wire.on("PATCH", "/api/v1/namespaces/ns/pods/p1", Reply.json(pod("p1", 50, **self.LARGE)))
-        await read(large.client)  # once it is settled, an apply sends nothing
+        await read(large.client)  # later applies send no patch
         few, many = await turns_of_others(at_once(1)), await turns_of_others(at_once(21))
         assert many >= few + 20
 
@@ -416,7 +416,7 @@ class TestReaderLargeLists:
 
 
 class TestReaderOwnedBy:
-    """Owned-only kind: the cache has foreign objects as metadata, so reads of them go to the server."""
+    """Reads of a kind whose foreign objects are cached only as metadata."""
 
     @pytest.fixture
     async def world(self) -> World:
@@ -428,7 +428,7 @@ class TestReaderOwnedBy:
         return world
 
     def others(self, world: World, *numbers: int, label: str = "a") -> list[dict[str, Any]]:
-        """Create foreign pods, which the cache knows."""
+        """Return foreign pods with these numbers, after the cache has their metadata."""
         found = [pod(f"p{each:02}", 10 + each, labels={"app": label}) for each in numbers]
         for each in found:
             world.cache.observe_write(Pod, encoded(each))
@@ -439,7 +439,7 @@ class TestReaderOwnedBy:
         key, path = ObjectKey("ns", "p00"), "/api/v1/namespaces/ns/pods/p00"
         world.wire.on("GET", path, Reply.json(theirs), Reply.status(404, "NotFound"))
         assert (await world.client.get(Pod, key)).spec == {"nodeName": "n1"}
-        assert await world.client.find(Pod, key) is None, "it has gone meanwhile"
+        assert await world.client.find(Pod, key) is None, "the object was deleted meanwhile"
         assert (await world.client.get(Pod, ObjectKey("ns", "ours"))).spec == {"nodeName": "n1"}
         assert await world.client.find(Pod, ObjectKey("ns", "none")) is None
         assert [sent.path for sent in world.wire.sent("GET")[1:]] == [path, path]
@@ -453,7 +453,7 @@ class TestReaderOwnedBy:
 
     async def test_list_reads_foreign_objects_with_one_request(self, world: World):
         theirs = self.others(world, *range(3))
-        self.others(world, 4)  # which has gone meanwhile
+        self.others(world, 4)  # deleted before the request
         new = pod("new", 90, labels={"app": "a"})
         items = [{name: value for name, value in each.items() if name != "kind"} for each in (new, *theirs)]
         world.wire.on("GET", "/api/v1/namespaces/ns/pods*", Reply.json({"metadata": {}, "items": items}))
@@ -500,14 +500,14 @@ class TestLiveList:
         assert wire.in_progress == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_live_list_yields_empty_lists_and_skips_old_states_for_a_slow_reader(
+    async def test_live_list_yields_an_empty_list_and_skips_old_states_for_a_slow_reader(
         self, client: Client, server: PodServer
     ):
         stream = Listed(5)
         server.on("stream", stream)
         async with client.watch(Pod) as live:
             assert await anext(live) == []
-            with pytest.raises(TimeoutError):  # and nothing more, until something changes
+            with pytest.raises(TimeoutError):  # no second list without a change
                 await asyncio.wait_for(anext(live), 10)
             for number in range(10):
                 stream.event("ADDED", pod(f"p{number}", 6 + number))

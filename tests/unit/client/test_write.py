@@ -1,4 +1,4 @@
-"""Writers of the status, which keep the changes of other writers, and merge patches."""
+"""Status writes that keep the changes of other writers, and merge patches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Counts(ApiModel):
 
 
 class Counted(Thing):
-    """A Thing whose model has defaults."""
+    """Thing whose status fields have defaults."""
 
     status: Counts = Field(default_factory=Counts)
 
@@ -50,9 +50,9 @@ class Server:
         self.status = status
         self._before = before
         self.refused: Reply | None = None
-        """The answer to writes that would change something."""
+        """Response to patches that would change the object; None to accept these patches."""
         self.lost: Callable[[Reply], Step] | None = None
-        """What becomes of the answers to writes."""
+        """Function that replaces the response to an accepted patch; None to keep the response."""
         self.wire = ScriptedWire()
         self.wire.on("GET", "/apis/example.com/v1", Reply.json(SERVED))
         self.wire.on("GET", PATH, Reply.status(403, "Forbidden", "who may write a status may not get"))
@@ -73,7 +73,7 @@ class Server:
         return Thing.decode(orjson.dumps(self.object))
 
     async def report(self, thing: Thing) -> bool:
-        """Report the status as at the end of a reconcile, with an up-to-date cache."""
+        """Call `status.report` with a cache that has the server's current object."""
         return await self.client.status.report(thing, cached=lambda: orjson.dumps(self.object))
 
     def _patch(self, sent: Sent) -> Step:
@@ -101,7 +101,7 @@ def conditions(kinds: str) -> st.SearchStrategy[list[Status]]:
 
 @st.composite
 def statuses(draw: st.DrawFn, kinds: str, fields: str) -> Status:
-    """Draw a status with some fields and conditions, or with neither."""
+    """Draw a status with any number of these fields and conditions."""
     status: Status = draw(st.dictionaries(st.sampled_from(fields), st.integers(0, 2)))
     return status | draw(st.one_of(st.just({}), conditions(kinds).map(lambda found: {"conditions": found})))
 
@@ -112,7 +112,7 @@ def joined(ours: Status, theirs: Status) -> Status:
 
 
 def parts(status: Status | None) -> dict[str, Any]:
-    """Return a status for comparison, without the order of conditions and without an empty list of them."""
+    """Return a status with its conditions by type, so that comparisons ignore their order."""
     found = dict(status or {})
     return {**found, "conditions": {each["type"]: each for each in found.pop("conditions", ())}}
 
@@ -132,7 +132,7 @@ async def test_status_report_keeps_the_changes_of_two_concurrent_writers(
     server = Server(None if ours is None else joined(ours, theirs), before=interfere)
     thing = server.read()
     read = copy.deepcopy(thing.status)
-    # Our status still has the others' part as we read it, which is out of date now.
+    # Our status still has the other writers' part, in the old state that we read.
     thing.status = joined(wanted, {} if ours is None else theirs)
     await server.report(thing)
     if server.writes:
@@ -179,7 +179,7 @@ async def test_status_report_returns_true_when_another_writer_changed_an_unwritt
 
 
 async def test_status_report_returns_false_when_another_writer_overwrites_the_reported_value():
-    """Check that the overwriting write causes a watch event."""
+    """The watch event of the other write causes a reconcile, so the report requests none."""
     server = Server({"a": 1})
     thing = server.read()
     thing.status = {"a": 2}
@@ -198,7 +198,7 @@ async def test_status_patch_returns_the_current_object_of_the_server():
     assert (written.status, written.metadata.resource_version) == ({"a": 3, "b": 2}, "2")
 
 
-async def test_status_patch_raises_conflict_when_the_object_was_replaced():
+async def test_status_patch_raises_conflict_when_the_object_was_recreated():
     server = Server({"a": 1})
     thing = server.read()
     thing.status["a"] = 2
@@ -208,7 +208,7 @@ async def test_status_patch_raises_conflict_when_the_object_was_replaced():
     assert server.status == {"a": 1}
 
 
-async def test_status_report_raises_conflict_when_another_writer_is_always_faster():
+async def test_status_report_raises_conflict_when_another_client_writes_before_each_attempt():
     def again(server: Server) -> None:
         server.version += 1
         server.status = {"conditions": [condition("C", str(server.version))]}
@@ -232,7 +232,7 @@ async def test_status_patch_is_not_repeated_when_another_writer_wrote_the_same_s
     assert server.writes == 1
 
 
-async def test_status_report_replaces_a_conditions_list_without_conditions():
+async def test_status_report_overwrites_a_conditions_list_with_malformed_items():
     server = Server({"conditions": ["cold"]})
     thing = server.read()
     thing.status = {"conditions": ["warm"]}
@@ -251,7 +251,7 @@ async def test_status_report_raises_invalid_when_the_server_refuses_the_value():
     assert server.writes == 1
 
 
-async def test_status_patch_raises_protocol_error_when_the_read_object_is_malformed():
+async def test_status_patch_raises_protocol_error_when_the_server_returns_a_malformed_object():
     server = Server({"a": 1})
     thing = server.read()
     server.refused = Reply.status(422, "Invalid", "the server rejected our request")
@@ -264,7 +264,7 @@ async def test_status_patch_raises_protocol_error_when_the_read_object_is_malfor
 @pytest.mark.parametrize(
     "lost", [LostAfter, lambda _: Reply.status(500, "InternalError")], ids=["cut off", "500"]
 )
-async def test_status_report_corrects_the_status_after_a_write_with_a_lost_response(
+async def test_status_report_overwrites_the_result_of_a_write_whose_response_was_lost(
     lost: Callable[[Reply], Step],
 ):
     server = Server({"text": "good", "conditions": [condition("Ready", "good"), condition("Theirs", "x")]})
@@ -277,7 +277,7 @@ async def test_status_report_corrects_the_status_after_a_write_with_a_lost_respo
         await server.report(worse)
     server.status["conditions"] = [condition("Ready", "bad"), condition("Theirs", "y")]
     server.lost = None
-    # The wanted status equals the stale one in the cache.
+    # The desired status equals the stale status in the cache.
     assert await server.report(cached)
     assert server.status == {
         "text": "good",
@@ -287,9 +287,7 @@ async def test_status_report_corrects_the_status_after_a_write_with_a_lost_respo
     assert [len(sent.json()) for sent in server.wire.sent("PATCH")][1] == 1
 
 
-async def test_lost_status_writes_are_remembered_for_a_limited_number_of_objects(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_status_writer_remembers_a_limited_number_of_lost_responses(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager.client.write._MOST_IN_DOUBT", 2)
     server = Server({})
     things = [Thing.decode(orjson.dumps(server.object)) for _ in range(3)]
@@ -302,7 +300,7 @@ async def test_lost_status_writes_are_remembered_for_a_limited_number_of_objects
     assert [key.name for _, key in server.client.status._in_doubt] == ["b", "c"]
 
 
-# A merge patch cannot set a field to null, so documents that hold one are out of its reach.
+# A merge patch cannot set a field to null, so the documents contain no null.
 SCALARS = st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
 VALUES = st.recursive(
     SCALARS,
@@ -349,5 +347,5 @@ def test_merge_diff_contains_only_changed_fields(
         ({"data": {"a": "MQ=="}}, {"data": {"a": "MQ=="}}),
     ],
 )
-def test_fold_string_data_leaves_non_string_values_unchanged(wire: dict[str, Any], folded: dict[str, Any]):
+def test_fold_string_data_merges_only_strings_into_data(wire: dict[str, Any], folded: dict[str, Any]):
     assert fold_string_data(wire) == folded

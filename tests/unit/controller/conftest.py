@@ -11,10 +11,9 @@ from manager.telemetry.metrics import Metrics
 
 @pytest.fixture(autouse=True)
 def quiet(log_lines: object) -> None:
-    """Capture the log, because printing would block the loop."""
+    """Capture the log, because printing would block the event loop."""
 
 
 @pytest.fixture
 async def queue(metrics: Metrics, rng: random.Random) -> WorkQueue[Any]:
-    """Return a queue of the running loop."""
     return WorkQueue("test", metrics=metrics, backoff=KeyBackoff(jitter=0, rng=rng))

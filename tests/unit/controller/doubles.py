@@ -79,7 +79,7 @@ class Reconciler:
 
 
 def resisting(how: str, seconds: float = 0.0) -> Callable[[Request], Awaitable[Result | None]]:
-    """Return a long reconcile that, once cancelled, takes `seconds` and then "ends", "raises" or succeeds."""
+    """Return a long reconcile that waits `seconds` when cancelled, and then "ends", "raises" or succeeds."""
 
     async def act(request: Request) -> Result | None:
         try:
@@ -96,7 +96,7 @@ def resisting(how: str, seconds: float = 0.0) -> Callable[[Request], Awaitable[R
 
 
 class Running:
-    """A controller that runs for as long as the context lasts."""
+    """Controller that runs until the context manager exits."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Running:
 
     @property
     def backing_off(self) -> int:
-        """Return for how many keys the queue keeps a back-off."""
+        """Return the number of keys for which the queue keeps a back-off."""
         assert self.controller._queue is not None
         return len(self.controller._queue._backoff)
 
@@ -147,7 +147,7 @@ def now() -> float:
 
 
 async def turns(count: int = 10) -> None:
-    """Give the event loop `count` turns."""
+    """Let the event loop run its ready callbacks `count` times."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -159,7 +159,7 @@ def offline_cache(metrics: Metrics) -> Cache:
 
 
 class Watched:
-    """A kind in a cache without a server: the test delivers the watch events."""
+    """Informer of a kind without a server; the test delivers its list and its watch events."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ def record(name: str = "a", *, version: int = 1, **metadata: Any) -> Record:
 
 
 def changed(before: Mapping[str, Any] | None = None, **after: Any) -> CacheEvent:
-    """Return the change of an object, with its metadata before, and the fields that differ afterwards."""
+    """Return a change event: `before` is the old metadata, `after` has the fields that the change sets."""
     known = before or {}
     return CacheEvent(record(**known), record(version=2, **{**known, **after}))
 

@@ -22,7 +22,7 @@ def taking(seconds: float) -> Reconciler:
     return Reconciler(act)
 
 
-async def test_controller_reconciles_nothing_until_every_source_is_synced():
+async def test_controller_starts_no_reconcile_until_every_source_is_synced():
     first, second = ManualSource(synced=False), ManualSource(synced=False)
     async with Running(Reconciler(), sources=[first, second]) as running:
         first.add("a")
@@ -54,7 +54,7 @@ async def test_controller_ready_problem_names_the_caches_that_are_not_synced():
         assert running.controller.ready_problem() is None
 
 
-async def test_standby_controller_has_no_queue_no_problem_and_metrics_of_zero():
+async def test_standby_controller_has_no_queue_and_all_its_metrics_are_zero():
     running = Running(Reconciler())
     standby = running.controller
     assert standby.state is ControllerState.STANDBY
@@ -69,7 +69,7 @@ async def test_standby_controller_has_no_queue_no_problem_and_metrics_of_zero():
         assert running.sample(f"controller_runtime_reconcile_{name}_total") == 0
     await standby.stop(grace=30)
     await standby.run()
-    assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), "it never starts"
+    assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), "a stop is final"
 
 
 async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():
@@ -85,14 +85,14 @@ async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():
         assert running.sample("controller_runtime_active_workers") == 0
 
 
-async def test_controller_never_reconciles_one_object_twice_at_once():
+async def test_controller_never_runs_two_reconciles_of_one_object_at_once():
     async with Running(taking(1)) as running:
         for _ in range(25):
             running.add("a")
             await asyncio.sleep(0.1)
         assert running.reconciler.most_at_once == 1
         await asyncio.sleep(5)
-        # Every change was followed by a run that began after it.
+        # A reconcile began after every change.
         assert running.reconciler.times == [0, 1, 2, 3]
 
 
@@ -119,7 +119,7 @@ async def test_controller_starts_reconciles_within_the_rate_limit():
         assert running.reconciler.times == [0, 0, 0.5, 1, 1.5, 2]
 
 
-async def test_controller_stop_waits_for_running_reconciles_and_starts_no_others(log_lines: LogLines):
+async def test_controller_stop_waits_for_running_reconciles_and_starts_no_more(log_lines: LogLines):
     async with Running(taking(10), max_concurrent_reconciles=2) as running:
         running.add(*"abcd")
         await asyncio.sleep(5)
@@ -191,8 +191,8 @@ async def test_controller_stop_drops_reconciles_waiting_for_the_rate_limit(
         assert running.reconciler.names == ["a"]
 
 
-@pytest.mark.parametrize(("takes", "how"), [(0, "ends"), (1, "swallows it"), (1, "raises")])
-async def test_cancelled_controller_ends_even_when_its_reconcile_resists_cancellation(takes: float, how: str):
+@pytest.mark.parametrize(("takes", "how"), [(0, "ends"), (1, "succeeds"), (1, "raises")])
+async def test_cancelled_controller_ends_after_a_reconcile_that_resists_cancellation(takes: float, how: str):
     async with Running(Reconciler(resisting(how, takes)), max_concurrent_reconciles=1) as running:
         running.add("a", "b")
         await asyncio.sleep(1)
@@ -206,7 +206,7 @@ async def test_cancelled_controller_ends_even_when_its_reconcile_resists_cancell
         assert running.controller.state is ControllerState.STOPPED
 
 
-async def test_controller_ends_when_a_source_fails():
+async def test_controller_run_raises_the_error_of_a_failed_source():
     class Broken(ManualSource):
         async def run(self, queue: WorkQueue[Request]) -> None:
             await asyncio.sleep(5)

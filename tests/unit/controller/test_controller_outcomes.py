@@ -32,7 +32,7 @@ TIMEOUTS = "controller_runtime_reconcile_timeouts_total"
 
 
 def answering(*answers: Result | BaseException | None) -> Reconciler:
-    """Return a reconciler that gives these results in turn, then None."""
+    """Return a reconciler that returns or raises these answers one after another, then returns None."""
     left = list(answers)
 
     async def act(request: Request) -> Result | None:
@@ -45,7 +45,7 @@ def answering(*answers: Result | BaseException | None) -> Reconciler:
 
 
 async def ran(reconciler: Reconciler, *, seconds: float = 1000) -> Running:
-    """Run a controller with a request for "a" for `seconds`."""
+    """Run a controller for `seconds` with one request, for object a."""
     async with Running(reconciler) as running:
         running.add("a")
         await asyncio.sleep(seconds)
@@ -64,32 +64,32 @@ def undecodable(kind: type[Resource], name: str) -> Undecodable:
 
 FAULTS = [TypeError("x"), KeyError("x"), AttributeError("x"), AssertionError(), ZeroDivisionError()]
 NO, OTHER = TerminalError("no such flavour"), OSError("other")
-# The answers in turn, when it is called, and what is counted beside the success after the last of them.
-COMES_OF: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
-    "nothing more after success": ([None], [0], {}),
+# Answers of successive reconciles, the start of each reconcile in seconds, and metrics besides success.
+OUTCOMES: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
+    "success": ([None], [0], {}),
     "an empty result": ([Result()], [0], {}),
-    "a time": ([Result(requeue_after=30)], [0, 30], {"requeue_after": 1}),
-    "a time that has passed: soon, and in no tight loop": (
+    "requeue_after": ([Result(requeue_after=30)], [0, 30], {"requeue_after": 1}),
+    "negative requeue_after": (
         [Result(requeue_after=-1.0)] * 3,
         [0, 0.005, 0.015, 0.035],
         {"requeue": 3},
     ),
-    "again": ([Result(requeue=True)] * 4, [0, 0.005, 0.015, 0.035, 0.075], {"requeue": 4}),
+    "requeue": ([Result(requeue=True)] * 4, [0, 0.005, 0.015, 0.035, 0.075], {"requeue": 4}),
     "an error": ([errors.ServiceUnavailable(503)] * 3, [0, 0.005, 0.015, 0.035], {"error": 3}),
     "a terminal error": ([OTHER, NO], [0, 0.005], {"error": 2, "terminal": 1}),
-    "an object not of its models shape": ([undecodable(Pod, "a")], [0], {"error": 1, "terminal": 1}),
-    "another object not of its models shape": ([undecodable(Pod, "b")], [0, 0.005], {"error": 1}),
+    "the object does not fit its model": ([undecodable(Pod, "a")], [0], {"error": 1, "terminal": 1}),
+    "another object does not fit its model": ([undecodable(Pod, "b")], [0, 0.005], {"error": 1}),
     "an object of another kind": ([undecodable(Node, "a")], [0, 0.005], {"error": 1}),
-    "a group that is all terminal": ([ExceptionGroup("all", [NO, NO])], [0], {"error": 1, "terminal": 1}),
-    "a group that is not": ([ExceptionGroup("both", [NO, OTHER])], [0, 0.005], {"error": 1}),
-    "faults of the program": (FAULTS, [0, 0.005, 0.015, 0.035, 0.075, 0.155], {"error": 5, "panics": 5}),
-    "an answer of the wrong type": (["done"], [0, 0.005], {"error": 1, "panics": 1}),
+    "a group of terminal errors": ([ExceptionGroup("all", [NO, NO])], [0], {"error": 1, "terminal": 1}),
+    "a group with one terminal error": ([ExceptionGroup("both", [NO, OTHER])], [0, 0.005], {"error": 1}),
+    "programming errors": (FAULTS, [0, 0.005, 0.015, 0.035, 0.075, 0.155], {"error": 5, "panics": 5}),
+    "a result of the wrong type": (["done"], [0, 0.005], {"error": 1, "panics": 1}),
     "a group of base exceptions": ([BaseExceptionGroup("odd", [Odd(), OTHER])], [0, 0.005], {"error": 1}),
 }
 
 
-@pytest.mark.parametrize(("answers", "times", "counted"), COMES_OF.values(), ids=COMES_OF)
-async def test_reconcile_result_determines_retry_times_and_metrics(
+@pytest.mark.parametrize(("answers", "times", "counted"), OUTCOMES.values(), ids=OUTCOMES)
+async def test_each_reconcile_result_causes_the_expected_retry_times_and_metrics(
     answers: list[Any], times: list[float], counted: dict[str, int]
 ):
     running = await ran(answering(*answers), seconds=5000)
@@ -129,7 +129,7 @@ async def test_requeue_after_with_jitter_is_never_earlier_than_requested():
         ({"requeue_after": math.nan}, "requeue_after"),
     ],
 )
-def test_result_refuses_invalid_times(wrong: dict[str, float], field: str):
+def test_result_refuses_an_invalid_jitter_or_requeue_after(wrong: dict[str, float], field: str):
     with pytest.raises(ValueError, match=field):
         Result(**wrong)
 
@@ -141,7 +141,7 @@ def test_result_refuses_invalid_times(wrong: dict[str, float], field: str):
         (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
     ],
 )
-async def test_requeue_keeps_the_priority_unless_the_result_sets_another(answer: Result, order: list[str]):
+async def test_requeue_keeps_the_priority_unless_the_result_sets_one(answer: Result, order: list[str]):
     async def act(request: Request) -> Result | None:
         if request.name == "blocker":
             await asyncio.sleep(5)
@@ -157,7 +157,7 @@ async def test_requeue_keeps_the_priority_unless_the_result_sets_another(answer:
         assert running.reconciler.names == order
 
 
-async def test_changes_during_an_outage_do_not_lengthen_the_backoff():
+async def test_object_changes_during_an_outage_do_not_lengthen_the_backoff():
     async def fail_for_eleven_seconds(request: Request) -> Result | None:
         if now() < 11:
             raise OSError("the server is gone")
@@ -220,7 +220,7 @@ async def test_controller_survives_a_reconcile_that_raises_a_fatal_exception(fau
 
 
 @pytest.mark.parametrize(
-    ("how", "times"), [("ends", [0, 60, 120]), ("swallows it", [0, 61, 122]), ("raises", [0, 61, 122])]
+    ("how", "times"), [("ends", [0, 60, 120]), ("succeeds", [0, 61, 122]), ("raises", [0, 61, 122])]
 )
 async def test_reconcile_beyond_its_timeout_is_cancelled_counted_logged_and_retried(
     how: str, times: list[float], log_lines: LogLines
@@ -247,7 +247,7 @@ async def impatient(request: Request) -> Result | None:
 @pytest.mark.parametrize(
     ("act", "limit", "seconds", "errors"), [(impatient, 60, 1.003, 1), (resisting("ends"), None, 900, 0)]
 )
-async def test_reconcile_timeout_metric_ignores_timeouts_other_than_the_reconcile_limit(
+async def test_reconcile_timeout_metric_counts_only_timeouts_of_the_reconcile_timeout_option(
     act: Any, limit: float | None, seconds: float, errors: int
 ):
     async with Running(Reconciler(act), reconcile_timeout=limit) as running:
@@ -256,7 +256,7 @@ async def test_reconcile_timeout_metric_ignores_timeouts_other_than_the_reconcil
         assert (running.sample(TIMEOUTS), running.sample(ERRORS)) == (0, errors)
 
 
-async def test_failure_log_line_has_object_id_error_and_traceback_if_unexpected(log_lines: LogLines):
+async def test_failure_log_has_object_error_and_traceback_of_unexpected_errors(log_lines: LogLines):
     surprise = RuntimeError("who would have thought")
     group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
     outage = errors.ServiceUnavailable(503, "", "etcd is on holiday")
@@ -275,10 +275,10 @@ async def test_failure_log_line_has_object_id_error_and_traceback_if_unexpected(
     assert line["at"].startswith("tests/unit/controller/")
     assert [line.get("exc_info") for line in lines] == [None, surprise, None, None, group]
     assert "retry_in" not in lines[2]
-    assert lines[4]["error"] == "one; two; KeyError", "it names all errors of a group"
+    assert lines[4]["error"] == "one; two; KeyError", "the line names all errors of a group"
 
 
-async def test_failure_log_has_an_error_only_after_ten_consecutive_conflicts(log_lines: LogLines):
+async def test_failure_log_uses_error_level_only_after_ten_consecutive_conflicts(log_lines: LogLines):
     async with Running(answering(*[errors.Conflict(409, "Conflict", "changed")] * 13)) as running:
         running.add("a")
         await asyncio.sleep(30)
@@ -294,11 +294,11 @@ async def test_failure_log_is_at_debug_level_when_the_reconciled_object_is_not_f
 
 
 def failure_lines(log_lines: LogLines) -> LogLines:
-    """Return the log lines about reconciles above the debug level."""
+    """Return the log lines above debug level that are about reconciles."""
     return [line for line in log_lines if "reconcile" in line["event"] and line["log_level"] != "debug"]
 
 
-async def test_failure_log_counts_objects_when_every_object_fails_for_the_same_reason(log_lines: LogLines):
+async def test_failure_log_counts_the_objects_that_fail_for_the_same_reason(log_lines: LogLines):
     async def forbid_for_five_minutes(request: Request) -> Result | None:
         if now() < 300:
             message = f'foos "{request.name}" is forbidden: User "operator" cannot patch resource "foos"'
@@ -321,7 +321,7 @@ async def test_failure_log_counts_objects_when_every_object_fails_for_the_same_r
     assert failures > 1_000
 
 
-async def test_failure_log_reports_the_end_of_an_error_when_no_object_has_it(log_lines: LogLines):
+async def test_failure_log_reports_the_end_of_an_error_when_no_object_still_has_it(log_lines: LogLines):
     async def act(request: Request) -> Result | None:
         if request.name == "a" and now() > 10:
             raise errors.Invalid(422, "Invalid", "odd")
@@ -402,7 +402,7 @@ async def test_reconcile_log_lines_contain_the_request_and_the_reconcile_id(log_
     assert len(set(ids)) == 2
 
 
-async def test_event_to_reconcile_metric_measures_from_the_watch_event():
+async def test_event_to_reconcile_metric_measures_the_time_since_the_watch_event():
     async def slow(request: Request) -> Result | None:
         await asyncio.sleep(2)
         return None
@@ -419,7 +419,7 @@ async def test_event_to_reconcile_metric_measures_from_the_watch_event():
         assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)
 
 
-async def test_failure_log_and_groups_are_limited_when_every_error_message_differs(log_lines: LogLines):
+async def test_failure_log_lines_are_limited_when_every_error_message_differs(log_lines: LogLines):
     letters = random.Random(1)
 
     async def fail_for_an_hour(request: Request) -> Result | None:
@@ -441,7 +441,7 @@ async def test_failure_log_and_groups_are_limited_when_every_error_message_diffe
 
 
 class Reporting(Reconciler):
-    """Reconciler that also records failures, then calls the test's report function."""
+    """Stub reconciler that records each failure and then calls the test's report function."""
 
     def __init__(self, act: Any, report: Any) -> None:
         super().__init__(act)
@@ -464,7 +464,7 @@ async def test_reconciler_reports_its_failure_before_the_object_is_reconciled_ag
     assert reconciler.times == [0, 2]
 
 
-async def test_failure_report_of_a_timed_out_reconcile_contains_its_duration():
+async def test_failure_report_of_a_timed_out_reconcile_contains_the_timeout():
     async def act(_: Request) -> None:
         try:
             await asyncio.sleep(100)

@@ -1,6 +1,6 @@
-"""Events of a controller's own writes, and the events after which the controller reconciles again.
+"""Watch events that a controller skips, because its own writes have caused them.
 
-The reconciler of Foos creates a pod for each. The test decides which events the cache gets, and when.
+The controller creates a pod for each Foo. Each test decides which events the cache gets, and when.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OWNED = {"ownerReferences": [owner("f1")]}
 
 
 class World:
-    """A cache of Foos and of their pods, and the controllers on it."""
+    """Cache of Foos and of their pods, and controllers that use the cache."""
 
     def __init__(self) -> None:
         self.metrics = Metrics()
@@ -51,7 +51,7 @@ class World:
         self.version = 100
 
     def controller(self, act: Act, *, name: str = "foo", skips: bool = True) -> Reconciler:
-        """Create a controller of Foos, which owns pods and whose reconciler calls `act`."""
+        """Create a controller of Foos that owns pods; return its reconciler, which calls `act`."""
         reconciler = Reconciler(act)
         sources = [
             KindSource(self.cache.informer(Foo), enqueue_object, predicates=[desired_state_changed]),
@@ -74,14 +74,14 @@ class World:
     async def running(self) -> AsyncIterator[None]:
         self.foos.put("f1")
         tasks = [asyncio.create_task(controller.run()) for controller in self.controllers]
-        await asyncio.sleep(0.001)  # in virtual time: whatever can happen now happens, and no back-off ends
+        await asyncio.sleep(0.001)  # virtual time: all tasks run until they wait, and no back-off ends
         yield
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
 
     def stored(self, name: str = "p1", **metadata: object) -> bytes:
-        """Return a pod of f1 as the server has just stored it, with the next version."""
+        """Return a pod of f1 with the next resource version, as the server stores it."""
         self.version += 1
         return raw(name, version=self.version, kind=Pod, **{**OWNED, **metadata})
 
@@ -90,7 +90,7 @@ class World:
         self.pods.informer._sinks[0].event(kind, msgspec.Raw(pod))
 
     def listed_again(self, *pods: bytes) -> None:
-        """Deliver a new list of the kind, as after an expired watch."""
+        """Deliver a new list with these pods to the cache."""
         sink = self.pods.informer._sinks[0]
         sink.begin_list()
         for pod in pods:
@@ -98,7 +98,7 @@ class World:
         sink.finish_list(self.version)
 
     def answered(self, pod: bytes, *, before: int | None = 0) -> None:
-        """Deliver the server's answer to our write, by default to a create."""
+        """Deliver the response to our write; `before` is the replaced version: 0 for a create, None if unknown."""
         self.cache.observe_write(Pod, pod, before=before)
 
     def skipped(self) -> float | None:
@@ -111,7 +111,7 @@ async def world() -> World:
 
 
 def once(act: Callable[[], Awaitable[Result | None] | None]) -> Act:
-    """Return a reconciler that calls `act` on its first call only."""
+    """Return a reconcile function that calls `act` on its first call only."""
     calls: list[Request] = []
 
     async def reconcile(request: Request) -> Result | None:
@@ -126,31 +126,31 @@ def once(act: Callable[[], Awaitable[Result | None] | None]) -> Act:
 
 Scene = tuple[str, str, str, int]
 ONCE, AGAIN = 1, 2
-# Earlier watch events, events during a reconcile that writes, events after it, and the number of calls.
+# Events before a reconcile that writes, events during it, events after it, and the number of reconciles.
 # `answer` belongs to our create, `update` and `patch` to writes of an existing object. `watch` and `list`
 # deliver our own state (`ours`), or a later one by another writer (`others`).
 SCENES: dict[str, Scene] = {
-    "its event follows the answer": ("", "answer", "watch ours", ONCE),
-    "its event comes before the answer": ("", "watch ours, answer", "", ONCE),
-    "the answer is lost, so that it has not seen what its write led to": ("", "watch ours", "", AGAIN),
-    "somebody changes it before our answer": ("", "watch ours, watch others, answer", "", AGAIN),
-    "somebody changes it after our answer": ("", "answer, wait, watch ours, watch others", "", AGAIN),
-    "somebody changes it after the reconcile": ("", "answer", "watch ours, watch others", AGAIN),
-    "it is deleted at once": ("", "answer, delete", "", AGAIN),
-    "a patch, which may hide a change of somebody else": ("watch first", "patch", "", AGAIN),
-    "an update of what the cache showed": ("watch first", "update", "", ONCE),
+    "watch event after the response": ("", "answer", "watch ours", ONCE),
+    "watch event before the response": ("", "watch ours, answer", "", ONCE),
+    "lost response": ("", "watch ours", "", AGAIN),
+    "foreign change before the response": ("", "watch ours, watch others, answer", "", AGAIN),
+    "foreign change after the response": ("", "answer, wait, watch ours, watch others", "", AGAIN),
+    "foreign change after the reconcile": ("", "answer", "watch ours, watch others", AGAIN),
+    "deletion after the response": ("", "answer, delete", "", AGAIN),
+    "patch, which may hide a foreign change": ("watch first", "patch", "", AGAIN),
+    "update of the cached version": ("watch first", "update", "", ONCE),
     # A reader that bypasses the cache may overwrite changes that the cache has not delivered yet.
-    "an update of something newer than the cache showed": ("watch first, change", "update", "", AGAIN),
-    "a new list has just what we wrote": ("", "list ours, answer", "list ours", ONCE),
-    "a new list has what became of it": ("", "list others, answer", "", AGAIN),
-    "the reconcile fails after its write": ("", "answer, fail", "", AGAIN),
-    # The cache delivers both; the deletion of the other object is not our own write here.
-    "it takes the place of another": ("watch namesake", "answer", "", AGAIN),
+    "update of a later version than the cached one": ("watch first, change", "update", "", AGAIN),
+    "new list with our state": ("", "list ours, answer", "list ours", ONCE),
+    "new list with a foreign state": ("", "list others, answer", "", AGAIN),
+    "reconcile fails after its write": ("", "answer, fail", "", AGAIN),
+    # The cache also delivers the deletion of the other object, which is not our write.
+    "object replaces another object of its name": ("watch namesake", "answer", "", AGAIN),
 }
 
 
 @pytest.mark.parametrize(("before", "within", "after", "calls"), SCENES.values(), ids=SCENES)
-async def test_controller_skips_only_events_that_a_write_of_the_same_reconcile_caused(
+async def test_controller_skips_only_watch_events_caused_by_writes_of_the_same_reconcile(
     world: World, before: str, within: str, after: str, calls: int
 ):
     known = {"first": world.stored(), "namesake": world.stored(uid="uid-of-the-first")}
@@ -189,7 +189,7 @@ async def test_controller_skips_only_events_that_a_write_of_the_same_reconcile_c
 
 
 @pytest.mark.parametrize("skips", [True, False])
-async def test_controller_skips_events_of_several_creates_if_it_skips_own_writes(world: World, skips: bool):
+async def test_controller_skips_events_of_its_own_creates_unless_skipping_is_off(world: World, skips: bool):
     async def create() -> None:
         async with asyncio.TaskGroup() as group:
             for name in ("p1", "p2", "p3"):
@@ -219,7 +219,7 @@ async def test_controller_reconciles_after_a_write_by_another_controller_of_the_
 
 
 async def test_controller_reconciles_an_object_again_after_a_write_for_another_object(world: World):
-    """Run two workers: the first reconciles f2 and creates a pod for f1 while the second reconciles f1."""
+    """Run two workers: while one reconciles f1, the other reconciles f2 and creates a pod of f1."""
     began = asyncio.Event()
 
     async def act(request: Request) -> None:

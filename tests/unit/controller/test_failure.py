@@ -102,11 +102,11 @@ DENIALS = [
 
 
 @pytest.mark.parametrize("error", DENIALS, ids=lambda error: error.message[-30:])
-def test_failure_cause_has_no_outage_to_await_when_the_server_refuses_the_object(error: KubeError):
+def test_failure_cause_is_no_outage_when_the_server_refuses_the_object(error: KubeError):
     assert Cause.of(error).awaited is None
 
 
-async def test_controller_ramps_up_retries_after_an_outage_with_the_successful_responses():
+async def test_controller_increases_its_retry_rate_gradually_after_an_outage():
     server = Server(Unreachable("no route"))
     async with Running(Reconciler(server.write), max_concurrent_reconciles=100) as running:
         running.add(*(f"{number}" for number in range(100)))
@@ -129,7 +129,7 @@ async def test_controller_ramps_up_retries_after_an_outage_with_the_successful_r
         [ServiceUnavailable(503), ExceptionGroup("two", [ServerError(500), ServiceUnavailable(503)])],
         [ServiceUnavailable(503), Forbidden(403)],
     ],
-    ids=["one error", "in turn", "at once", "not to be told from having no right"],
+    ids=["one error", "alternating", "error group", "alternating with forbidden"],
 )
 async def test_controller_makes_few_reconcile_attempts_during_an_outage(errors: list[Exception]):
     server = Server(*errors)
@@ -138,11 +138,11 @@ async def test_controller_makes_few_reconcile_attempts_during_an_outage(errors: 
         await asyncio.sleep(OUTAGE / 2)
         before = running.sample(ERRORS)
         await asyncio.sleep(OUTAGE / 2 - 1)
-        # For each error one in ten to fifteen seconds, and each object at the end of its own back-off.
+        # For each error one probe every 10 to 15 seconds, and each object at the end of its back-off.
         assert running.sample(ERRORS) - before < (OUTAGE / 2 / 10 + 40 * 4) * len(errors)
 
 
-async def test_controller_probes_with_a_different_failed_object_each_time():
+async def test_controller_probes_the_server_with_a_different_failed_object_each_time():
     server = Server(ServiceUnavailable(503))
     async with Running(Reconciler(server.write)) as running:
         running.add(*"abcde")
@@ -152,7 +152,7 @@ async def test_controller_probes_with_a_different_failed_object_each_time():
         assert max(tried.values()) <= min(tried.values()) + 3
 
 
-async def test_failing_object_does_not_delay_or_trigger_other_objects():
+async def test_failing_objects_do_not_delay_other_objects_or_retry_after_their_success():
     server = Server(ServiceUnavailable(503), until=600)
     server.broken = {f"{number}" for number in range(50)}
     async with Running(Reconciler(server.write)) as running:
@@ -162,7 +162,7 @@ async def test_failing_object_does_not_delay_or_trigger_other_objects():
         assert max(server.done.values()) < 700
         before = len(running.reconciler.calls)
         for number in range(100):
-            running.add(f"new-{number}")  # whose success says nothing of those
+            running.add(f"new-{number}")  # its success is no reason to retry the broken objects
             await asyncio.sleep(1)
         assert len(running.reconciler.calls) - before < 100 + 100 / 10 + 50
 
@@ -176,7 +176,7 @@ async def test_failing_object_does_not_delay_or_trigger_other_objects():
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_forbidden_writes_in_one_namespace_do_not_delay_objects_of_other_namespaces(
+async def test_refused_writes_in_one_namespace_do_not_delay_objects_of_other_namespaces(
     before: KubeError | None, refusal: KubeError
 ):
     server = Server(before or refusal, refusal=refusal, until=600)
@@ -188,11 +188,11 @@ async def test_forbidden_writes_in_one_namespace_do_not_delay_objects_of_other_n
         calls = len(running.reconciler.calls)
         await asyncio.sleep(31)
         assert len(server.done) == 9
-        # Each namespace has one that tries, beside those whose own back-off ends, or who follow an answer.
+        # One probe for each namespace, objects whose back-off ends, and objects that an answer releases.
         assert len(running.reconciler.calls) - calls < 100 * 31 / 500 + 60 + 2 * 100 * bool(before)
 
 
-async def test_conflict_response_ends_an_outage():
+async def test_outage_ends_when_the_server_answers_with_a_conflict():
     outcomes = {"a": [Unreachable("no route")] * 30 + [Conflict(409)], "b": [Unreachable("no route")] * 15}
 
     async def act(request: Request) -> Result | None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 Queue = WorkQueue[Any]
 
 
-async def test_queue_item_contains_its_priority_and_first_triggers(queue: Queue):
+async def test_queue_item_contains_its_highest_priority_and_first_triggers(queue: Queue):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
     for trigger in triggers:
@@ -45,7 +45,7 @@ async def test_discard_if_only_drops_a_key_that_only_the_given_causes_added(at_w
     at_work.done("a")
     assert len(at_work) == 0
     await asyncio.sleep(3.1)
-    assert len(at_work) == 1, "it may be added again"
+    assert len(at_work) == 1, "the key can be added again"
     assert await at_work.get()
     at_work.add("a", cause="x")
     at_work.shut_down()
@@ -60,7 +60,7 @@ X: dict[str, Any] = {"cause": "x"}
     [
         *([X, also] for also in ({"cause": "y"}, {}, {"priority": Priority.HIGH})),
         *([also, X] for also in ({"cause": "y"}, {}, {"priority": Priority.HIGH})),
-        [{"after": 5}, X],  # which makes it due at once
+        [{"after": 5}, X],  # X makes the delayed key ready at once
         [{"after": 5, **X}],
     ],
     ids=str,
@@ -76,7 +76,7 @@ async def test_discard_if_only_keeps_a_key_that_another_cause_or_delay_added(
     assert len(at_work) == 1
 
 
-async def test_discard_if_only_returns_false_when_no_request_came_during_the_reconcile(queue: Queue):
+async def test_discard_if_only_returns_false_when_no_key_was_added_in_the_reconcile(queue: Queue):
     queue.add("a", cause="x")
     assert not queue.discard_if_only("a", {"x"})
     assert await queue.get()
@@ -87,7 +87,7 @@ def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, {"name": "test", "controller": "test", **labels})
 
 
-async def test_queue_metrics_count_keys_by_priority_adds_and_retries(queue: Queue, metrics: Metrics):
+async def test_queue_metrics_count_waiting_keys_additions_and_retries(queue: Queue, metrics: Metrics):
     queue.add("a")
     queue.add("b")
     queue.add("c", priority=Priority.LOW)
@@ -95,7 +95,7 @@ async def test_queue_metrics_count_keys_by_priority_adds_and_retries(queue: Queu
     depths = {label: sample(metrics, "workqueue_depth", priority=label) for label in ("-100", "0", "100")}
     assert depths == {"-100": 1, "0": 2, "100": 0}
     queue.add("a")
-    assert sample(metrics, "workqueue_adds_total") == 3, "each once, when it is ready"
+    assert sample(metrics, "workqueue_adds_total") == 3, "each key counts once, when it is ready"
     await asyncio.sleep(2)
     assert sample(metrics, "workqueue_adds_total") == 4
     assert sample(metrics, "workqueue_retries_total") == 0
@@ -103,7 +103,7 @@ async def test_queue_metrics_count_keys_by_priority_adds_and_retries(queue: Queu
     assert sample(metrics, "workqueue_retries_total") == 1
 
 
-async def test_queue_metrics_measure_waiting_and_work_of_keys_in_progress(queue: Queue, metrics: Metrics):
+async def test_queue_metrics_measure_waiting_time_and_work_time_of_keys(queue: Queue, metrics: Metrics):
     queue.add("a", after=1)
     await asyncio.sleep(3)
     await queue.get()
@@ -124,7 +124,7 @@ async def test_queue_metrics_measure_waiting_and_work_of_keys_in_progress(queue:
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(2 + 3)
 
 
-async def test_queue_metrics_show_oldest_key_and_next_retry(queue: Queue, metrics: Metrics):
+async def test_queue_metrics_show_age_of_oldest_key_and_time_to_next_retry(queue: Queue, metrics: Metrics):
 
     def shown() -> list[float]:
         names = "oldest_key", "next_retry"
@@ -177,7 +177,7 @@ async def released(queue: Queue) -> list[tuple[str, float]]:
     return keys
 
 
-async def test_queue_makes_delayed_keys_ready_when_due_with_one_timer(queue: Queue):
+async def test_queue_makes_delayed_keys_ready_on_time_with_a_single_timer(queue: Queue):
     loop = asyncio.get_running_loop()
     before = len(loop.timers)
     for key, after in [("c", 3.0), ("a", 1.0), ("b", 2.5)]:
@@ -200,7 +200,7 @@ async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(
 
 
 def test_queue_makes_overdue_keys_ready_at_once_on_the_real_event_loop(metrics: Metrics, rng: random.Random):
-    # For what is due within the millisecond, uvloop hands out no timer.
+    # uvloop creates no timer for a delay below one millisecond.
     async def taken() -> list[str]:
         queue = WorkQueue[str]("test", metrics=metrics, backoff=KeyBackoff(rng=rng))
         for number, key in enumerate("cba"):
@@ -226,7 +226,7 @@ def push(ready: ReadyItems[str], key: str, priority: Priority, *, since: float) 
     ready.push(item)
 
 
-def test_ready_items_pop_an_aged_item_once_in_a_fixed_number_of_pops(ready: ReadyItems[str]):
+def test_ready_items_return_a_long_waiting_item_at_every_nth_pop(ready: ReadyItems[str]):
     for number in range(1000):
         push(ready, f"low {number}", Priority.LOW, since=0)
     taken = []
@@ -237,7 +237,7 @@ def test_ready_items_pop_an_aged_item_once_in_a_fixed_number_of_pops(ready: Read
     assert low == [f"low {number}" for number in range(10)]
 
 
-def test_ready_items_pop_the_longest_waiting_aged_item_first(ready: ReadyItems[str]):
+def test_ready_items_return_long_waiting_items_in_the_order_of_their_arrival(ready: ReadyItems[str]):
     push(ready, "low", Priority.LOW, since=1)
     push(ready, "normal", Priority.NORMAL, since=0)
     for number in range(2 * AGED_TURN):

@@ -23,10 +23,10 @@ from tests.unit.controller.doubles import turns
 AGEING = 3.0
 METRICS = Metrics()
 SLACK = 0.001
-KEYS = "abc"  # so few that requests often meet
+KEYS = "abc"  # so few that requests often concern the same key
 ANY_KEY = st.sampled_from(KEYS)
 ANY_PRIORITY = st.sampled_from(Priority)
-# Whole quarters, which binary fractions and the loop's microseconds both hold exactly.
+# Multiples of 0.25 s, which floats and the microseconds of the loop represent exactly.
 ANY_DELAY = st.integers(1, 40).map(lambda quarters: quarters / 4)
 
 
@@ -36,12 +36,12 @@ class Wish:
 
     priority: Priority
     due: float
-    """Since when, or from when on, it can be taken."""
+    """Time from which a worker can take the key."""
     triggers: tuple[Trigger, ...] = ()
     passed_over: int = 0
-    """How often others were taken while it was aged."""
+    """Number of other keys that workers took while this key was aged."""
     joined: tuple[float, int] = (0.0, 0)
-    """Since when, or from when on, it stands in line with those of its priority; ties by who came first."""
+    """Time and sequence number that order the keys of one priority."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class QueueMachine(RuleBasedStateMachine):
         return self.loop.time()
 
     def act(self, step: Callable[[], Any] = lambda: None) -> Any:
-        """Take a step in the event loop, and give the loop the turns in which the step has its effects."""
+        """Call `step` in the event loop, wait for its effects, and return its result."""
         return self.loop.run_until_complete(self._act(step))
 
     async def _act(self, step: Callable[[], Any]) -> Any:
@@ -122,15 +122,15 @@ class QueueMachine(RuleBasedStateMachine):
     def took(self, item: QueueItem[str]) -> None:
         takeable = self.model.takeable(self.now)
         assert not self.queue.paused
-        assert item.key in takeable, "handed out too early, twice at once, or unasked"
+        assert item.key in takeable, "taken too early, twice at once, or without a request"
         wish = self.model.wishes.pop(item.key)
         assert (item.priority, item.triggers) == (wish.priority, wish.triggers[:MOST_TRIGGERS])
         waited = self.now - wish.due
         for key in takeable - {item.key}:
             other = self.model.wishes[key]
-            assert other.priority != wish.priority or other.joined > wish.joined, "out of turn"
+            assert other.priority != wish.priority or other.joined > wish.joined, "wrong order"
             if other.priority > wish.priority:
-                assert waited > AGEING - SLACK, "a fresh one went before one of a higher priority"
+                assert waited > AGEING - SLACK, "overtook a key of a higher priority before it was aged"
             if self.now - other.due > AGEING + SLACK:
                 other.passed_over += 1
                 assert other.passed_over <= AGED_TURN * len(KEYS), "starved"
@@ -206,7 +206,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.act(lambda: self.queue.resume(key))
 
     @rule()
-    def halt_or_go_on(self) -> None:
+    def pause_or_resume_the_queue(self) -> None:
         self.act(lambda: setattr(self.queue, "paused", not self.queue.paused))
 
     @rule(seconds=ANY_DELAY)
@@ -215,12 +215,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.act()
 
     @invariant()
-    def nobody_waits_for_a_key_that_is_there(self) -> None:
+    def no_getter_waits_while_a_key_is_ready(self) -> None:
         if self.getters and not self.queue.paused:
             assert not self.model.takeable(self.now)
 
     @invariant()
-    def every_key_is_where_it_belongs(self) -> None:
+    def queue_counts_equal_those_of_the_model(self) -> None:
         queue = self.queue
         takeable = self.model.takeable(self.now)
         wishes = self.model.wishes

@@ -26,6 +26,6 @@ from manager.controller.reconciler import ControllerOptions
         {"rate_limit": math.nan},
     ],
 )
-def test_controller_options_refuse_an_invalid_value_by_name(wrong: dict[str, Any]):
+def test_controller_options_error_names_the_option_with_an_invalid_value(wrong: dict[str, Any]):
     with pytest.raises((TypeError, ValueError), match=f"^{next(iter(wrong))} "):
         ControllerOptions(**wrong)

@@ -86,11 +86,11 @@ EVENTS = {
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_predicate_accepts_exactly_the_named_events(predicate: Predicate, passing: set[str]):
+def test_predicate_accepts_exactly_the_expected_events(predicate: Predicate, passing: set[str]):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
-def test_status_changed_compares_only_the_status():
+def test_status_changed_accepts_only_events_whose_status_differs():
     def with_status(record: Record, status: bytes) -> Record:
         return msgspec.structs.replace(record, raw=record.raw[:-1] + b',"status":%b}' % status)
 
@@ -117,9 +117,9 @@ FINALIZER_GONE = changed({"deletionTimestamp": NOW, "finalizers": ["a", "b"]}, f
         (desired_state_changed, FINALIZER_GONE, True),
         (created_or_deleted, FINALIZER_GONE, False),
     ],
-    ids=["removed", "added", "kind without generations", "finalizer gone", "finalizer gone, not deleted"],
+    ids=["removed", "added", "kind without generation", "state: finalizer removed", "finalizer removed"],
 )
-def test_predicate_result_for_a_deleting_object_or_a_kind_without_generations(
+def test_predicate_accepts_expected_events_of_deleting_objects_and_kinds_without_generation(
     predicate: Predicate, event: CacheEvent, passes: bool
 ):
     assert predicate(event) is passes
@@ -154,16 +154,16 @@ FOO, OLD = owner("foo-1"), [owner("old")]
         (added(), []),
     ],
 )
-def test_enqueue_owner_enqueues_present_and_former_controlling_owners(event: CacheEvent, enqueued: list[str]):
+def test_enqueue_owner_enqueues_current_and_former_controller_owners(event: CacheEvent, enqueued: list[str]):
     assert names(enqueue_owner(Foo), event) == enqueued
 
 
-def test_enqueue_owner_enqueues_a_cluster_scoped_owner_without_namespace():
+def test_enqueue_owner_enqueues_a_cluster_scoped_owner_with_an_empty_namespace():
     reference = owner("prod", kind="Cluster", group="example.com/")
     assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
 
 
-def test_enqueue_mapped_enqueues_mapped_objects_once_before_and_after_a_change():
+def test_enqueue_mapped_enqueues_objects_mapped_from_the_old_and_the_new_state():
     handler = enqueue_mapped(by_label)
     assert names(handler, added(labels={"foo": "x"})) == ["ns/x"]
     assert names(handler, removed(labels={"foo": "x"})) == ["ns/x"]
@@ -219,7 +219,7 @@ async def test_kind_source_enqueues_existing_objects_at_low_and_events_at_normal
 
 
 @pytest.mark.parametrize("handler", [enqueue_object, None])
-async def test_kind_source_waits_for_the_first_list_and_enqueues_it_if_it_has_a_handler(
+async def test_kind_source_with_handler_waits_for_the_first_list_and_enqueues_its_objects(
     pods: Watched, queue: Queue, handler: Handler | None
 ):
     source = KindSource(pods.informer, handler)
@@ -237,7 +237,7 @@ async def test_kind_source_waits_for_the_first_list_and_enqueues_it_if_it_has_a_
         assert len(pods.informer._handlers) == (handler is not None)
 
 
-async def test_kind_source_enqueues_events_that_every_predicate_accepts(pods: Watched, queue: Queue):
+async def test_kind_source_enqueues_only_events_that_all_predicates_accept(pods: Watched, queue: Queue):
     pods.listed("a")
     pods.synced()
     source = KindSource(pods.informer, enqueue_object, predicates=[desired_state_changed, label_changed])
@@ -253,9 +253,7 @@ async def test_kind_source_enqueues_events_that_every_predicate_accepts(pods: Wa
         assert await drain(queue) == []
 
 
-async def test_kind_source_enqueues_a_large_cache_in_portions_with_changes_between(
-    pods: Watched, queue: Queue
-):
+async def test_kind_source_handles_new_events_while_it_enqueues_a_large_cache(pods: Watched, queue: Queue):
     pods.listed(*(f"pod-{number:04}" for number in range(2000)), annotations={"filler": "x" * 700})
     pods.synced()
     task = asyncio.create_task(KindSource(pods.informer, enqueue_object).run(queue))
@@ -278,7 +276,7 @@ def failures(metrics: Metrics, part: str) -> float | None:
 
 
 class Moody:
-    """Handler that fails for the objects whose names are in a set."""
+    """Handler that raises an error for objects whose names are in `bad`."""
 
     def __init__(self, *bad: str) -> None:
         self.bad = set(bad)
@@ -298,7 +296,7 @@ async def test_kind_source_enqueues_an_event_when_a_predicate_raises(
         raise RuntimeError("broken")
 
     pods.synced()
-    assert failures(metrics, "predicate") == 0  # there from the start, for the alert to see the first
+    assert failures(metrics, "predicate") == 0, "an alert needs the metric before the first failure"
     async with running(KindSource(pods.informer, enqueue_object, predicates=[broken]), queue):
         pods.put("a")
         assert await drain(queue) == [("a", Priority.NORMAL, 0)]
@@ -323,7 +321,7 @@ async def test_kind_source_retries_a_handler_until_it_succeeds(pods: Watched, qu
     assert failures(metrics, "handler") == 8  # at 0, 1, 3 and 7 s
 
 
-async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched, queue: Queue):
+async def test_kind_source_retries_a_handler_with_merged_changes_of_the_object(pods: Watched, queue: Queue):
     handler = Moody("a")
     pods.put("a", labels={"step": "1"})
     pods.synced()
@@ -331,11 +329,11 @@ async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched,
         handler.asked.clear()
         pods.put("a", labels={"step": "2"})
         handler.bad.clear()
-        # No label differs, but the earlier change of a label has had no event yet.
+        # No label changes here, but the handler has not handled the earlier label change.
         pods.put("a", labels={"step": "2"}, annotations={"x": "y"})
         assert await drain(queue) != []
         event = handler.asked[-1]
-        assert (event.old, event.meta.labels) == (None, {"step": "2"})  # also the replay had failed
+        assert (event.old, event.meta.labels) == (None, {"step": "2"})  # the initial replay failed too
         handler.bad.add("a")
         pods.put("a", labels={"step": "3"})
         pods.delete("a")
@@ -348,7 +346,7 @@ async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched,
         assert [name for name, *_ in await drain(queue)] == ["a"]
 
 
-async def test_kind_source_stops_retrying_a_handler_at_its_end_or_after_14_failures(
+async def test_kind_source_retries_no_handler_after_14_failures_or_after_the_source_stops(
     pods: Watched, queue: Queue, metrics: Metrics
 ):
     handler = Moody("a")
@@ -364,7 +362,7 @@ async def test_kind_source_stops_retrying_a_handler_at_its_end_or_after_14_failu
         assert len(handler.asked) == 14
 
 
-async def test_ticker_spreads_low_priority_requests_over_a_tenth_of_the_interval(
+async def test_ticker_spreads_its_low_priority_requests_over_a_tenth_of_the_interval(
     queue: Queue, rng: random.Random
 ):
     many = [Request("ns", f"{number}") for number in range(1000)]
@@ -397,7 +395,7 @@ async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queu
     assert max(intervals) - min(intervals) > 20
 
 
-async def test_channel_source_merges_requests_sent_early_at_their_highest_priority(queue: Queue):
+async def test_channel_source_merges_early_requests_and_keeps_their_highest_priority(queue: Queue):
     source = ChannelSource()
     await source.wait_synced()
     source.send(Request("ns", "a"), priority=Priority.LOW)

@@ -21,27 +21,26 @@ class Died(BaseException):
 
 
 class Fate:
-    """Script of faults by point, counted from 0.
+    """Script of faults; its keys are the numbers of calls, from 0.
 
-    An answer is `lost before` or `lost after` the server acts, the process has `died before` or `died after`
-    it,
-    or an exception refuses the request.
+    `lost` loses the call and `died` ends the process, `before` or `after` the server acts. An exception is
+    raised in place of the call.
     """
 
     def __init__(self, script: Mapping[int, str | Exception] | None = None) -> None:
         self.script = script or {}
         self.meanwhile: dict[int, Callable[[], object]] = {}
-        """What somebody else does just before a point is passed."""
+        """Actions of other clients just before the call with this number."""
         self.passed: list[str] = []
         self._holds: dict[str, Held] = {}
 
     def hold(self, what: str) -> Held:
-        """Hold up the next answer to a call of that name."""
+        """Delay the response to the next call of this name until the test releases it."""
         self._holds[what] = Held()
         return self._holds[what]
 
     async def pass_through(self, what: str, call: Callable[[], Awaitable[Any]], lost: Exception) -> Any:
-        """Make or skip `call`, and return or lose its response, as the script says."""
+        """Make the call; return its response or raise the scripted fault, which is `lost` for a lost call."""
         blow = self.script.get(len(self.passed), "")
         self.meanwhile.pop(len(self.passed), lambda: None)()
         self.passed.append(what)
@@ -76,16 +75,16 @@ class FatefulWire(LocalWire):
         return answered
 
     async def ask(self, request: WireRequest) -> ApiResponse:
-        """Return the server's answer to a request that reaches it."""
+        """Send a request to the server, without faults."""
         return await super().answer(request)
 
     def point(self, request: WireRequest) -> str:
-        """Return the point's name for this write."""
+        """Return the name of this write in the list of calls."""
         return f"{request.method} {unquote(urlsplit(request.path).path)}"
 
 
 class RecordedEvents:
-    """Events as they are recorded, none of them sent."""
+    """Event recorder that keeps all Events and sends none."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str, str]] = []

@@ -24,7 +24,7 @@ class Seen:
         self._name, self._kind = operator.name, operator.kind
         self.resource = f"{operator.kind.plural}.{operator.kind.gvk.group}"
         self.writes = self.refusals = 0
-        """How many statuses it has written, and how many more are refused."""
+        """Number of patches that the server has handled, and number of next patches that it refuses."""
         self._answer = world.cluster.handle
         world.cluster.handle = self._seen  # type: ignore[method-assign]
 
@@ -38,17 +38,17 @@ class Seen:
 
     @property
     def reconciles(self) -> int:
-        """Return how often it was called."""
+        """Return the number of reconciles of the operator."""
         samples = self.world.manager.metrics.reconcile_total.collect()[0].samples
         mine = (each for each in samples if each.labels["controller"] == self._name)
         return int(sum(each.value for each in mine if each.name.endswith("_total")))
 
     async def cost(self, *changes: Awaitable[object]) -> tuple[int, int]:
-        """Return the number of reconciles and the number of writes that these changes cause together."""
+        """Return the number of reconciles and the number of writes that all these changes cause."""
         reconciles, writes = self.reconciles, self.writes
         for each in changes:
             await each
-        await asyncio.sleep(60)  # in virtual time: also the pods that are to end have ended
+        await asyncio.sleep(60)  # virtual time, in which terminating pods end
         return self.reconciles - reconciles, self.writes - writes
 
     async def create(self, name: str, spec: Any, **metadata: Any) -> None:
@@ -64,7 +64,7 @@ class Seen:
         return found.get("status", {})
 
     async def events_of(self, name: str) -> list[tuple[str, int]]:
-        """Return the reasons of an object's Events, with their counts."""
+        """Return reason and count of each Event about an object, the oldest first."""
         await self.world.manager.events.flush(1.0)
         events = self.api.list("events", NAMESPACE)
         about = [each for each in events if each["involvedObject"]["name"] == name]
@@ -74,7 +74,7 @@ class Seen:
 
 @asynccontextmanager
 async def seen(operator: AnyOperator, *more: AnyOperator) -> AsyncIterator[Seen]:
-    """Run the operator on its own control plane."""
+    """Run the operators on a new control plane; yield an observer of the first operator."""
     async with operated(operator, *more) as world:
         found = Seen(world, operator)
         await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""Manager's settings and environment in the containers that its operators run."""
+"""Images and proxy variables that operators give to the containers of their objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPERATORS: dict[AnyOperator, tuple[Resource, dict[str, tuple[str, str]]]] = {
         {"own": ("wordpress-image", "image"), "own-mysql": ("mysql-image", "mysql_image")},
     ),
 }
-"""An object of each, and by Deployment the setting and the field of the spec that say its image."""
+"""An object of each operator; for each Deployment the setting and the spec field of its image."""
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)

@@ -31,7 +31,7 @@ WATCHES: dict[str, set[tuple[str, str]]] = {
     },
     "mysrv": {("mysrvs.myapp.idcos.com", "full")},
 }
-"""What each operator has to see: kinds, as `kubectl get` takes them, and how much of each object."""
+"""Watches of each operator: the resource, and the cached part of each object."""
 
 
 @pytest.mark.parametrize("names", [*((name,) for name in WATCHES), tuple(WATCHES)], ids="+".join)
@@ -49,5 +49,5 @@ async def test_operators_watch_exactly_the_resources_that_they_need(names: tuple
         add_controller(operator(manager))
     asked = [(each.spec.resource, each.spec.projection) for each in manager.cache.informers]
     assert sorted(set(asked)) == sorted(set().union(*(WATCHES[name] for name in names)))
-    # Two of parts have a label selector each.
+    # The two watches of pod parts have different label selectors.
     assert len(asked) - len(set(asked)) == ({"memcached", "wordpress"} <= set(names))

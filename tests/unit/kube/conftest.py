@@ -29,7 +29,7 @@ async def server(authority: trustme.CA) -> AsyncIterator[LocalServer]:
 
 @pytest.fixture
 def closing() -> Iterator[None]:
-    """Fail the test that leaves a resource open."""
+    """Collect garbage after the test, so that an open resource causes an error in this test."""
     gc.freeze()  # exclude the objects of other tests from collection
     yield
     gc.collect()
@@ -43,7 +43,7 @@ async def script() -> AsyncIterator[ScriptedServer]:
 
 @pytest.fixture
 async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
-    """Return a wire to `script`."""
+    """Yield a wire to `script`, then wait until all its connections are closed."""
     async with wire_to(script.url) as wire:
         yield wire
     await script.all_closed()

@@ -1,7 +1,7 @@
-"""Local HTTP servers for behaviour of real connections: keep-alive, resets, incomplete responses.
+"""Local HTTP servers for tests with real connections: keep-alive, resets, incomplete responses.
 
-`LocalServer` gives each request to its `answer`, keeps the request in `requests`, and counts `connections`.
-`ScriptedServer` answers byte for byte what a test says:
+`LocalServer` calls `answer` for each request, appends the request to `requests`, and counts `connections`.
+`ScriptedServer` sends exactly the bytes that a test gives:
 
     async with ScriptedServer() as script, wire_to(script.url) as wire:
         script.answers = [OK, None]
@@ -44,12 +44,10 @@ class Answer:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     claimed_length: int | None = None
-    """The Content-Length to claim, where it should be wrong."""
+    """Content-Length to send; None for the real length of the body."""
 
 
 class LocalServer:
-    """See the top of this file."""
-
     def __init__(
         self,
         authority: trustme.CA | None = None,
@@ -57,7 +55,7 @@ class LocalServer:
         identity: str = "127.0.0.1",
         requires_certificate: bool = False,
     ) -> None:
-        """Create a server with a certificate for `identity`; plain HTTP without an authority."""
+        """Serve HTTPS with a certificate for `identity` by `authority`, or HTTP if `authority` is None."""
         self.requests: list[Request] = []
         self.connections = 0
         self.errors: list[Exception] = []
@@ -79,7 +77,7 @@ class LocalServer:
         return f"{'http' if self.context is None else 'https'}://127.0.0.1:{self.port}"
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until a condition on the recorded requests and connections is true."""
+        """Wait until `condition` is true; check it after each request and each closed connection."""
         while not condition():
             self._changed.clear()
             await self._changed.wait()
@@ -156,19 +154,19 @@ async def next_request(reader: asyncio.StreamReader, _: asyncio.StreamWriter) ->
 
 
 async def end_of_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send no more, and read up to the client's end, as a step of `ScriptedServer.play`."""
+    """Close the sending side and read until the client closes, as a step of `ScriptedServer.play`."""
     if writer.can_write_eof():
         writer.write_eof()
     await reader.read(-1)
 
 
 async def silence(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-    """Read up to the client's end, as a step of `ScriptedServer.play`."""
+    """Send nothing and read until the client closes, as a step of `ScriptedServer.play`."""
     await reader.read(-1)
 
 
 class ScriptedServer(LocalServer):
-    """Plain HTTP server that answers each request with the next of the given bytes; `None` hangs up."""
+    """HTTP server that answers each request with the next item of `answers`; None closes the connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,7 +174,7 @@ class ScriptedServer(LocalServer):
         self.serve: Serve = self.take_answers
 
     def play(self, *steps: bytes | asyncio.Event | Serve) -> None:
-        """After a connection's first request send bytes, wait for events and call functions in turn."""
+        """After the first request of a connection, send bytes, await events and call functions in order."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await next_request(reader, writer)
@@ -205,7 +203,7 @@ class ScriptedServer(LocalServer):
 
 
 def config_for(url: str, authority: trustme.CA | None = None, **further: Any) -> ClusterConfig:
-    """Return the configuration for a server with a certificate by `authority`, or for plain HTTP."""
+    """Return a configuration that trusts `authority`, or one for plain HTTP if `authority` is None."""
     tls = None
     if authority is not None:
         tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
@@ -217,7 +215,7 @@ def config_for(url: str, authority: trustme.CA | None = None, **further: Any) ->
 async def wire_to(
     url: str, authority: trustme.CA | None = None, *, connections: int = CONNECTIONS, **further: Any
 ) -> AsyncIterator[HttpWire]:
-    """Open a wire with the `config_for` these arguments."""
+    """Open a wire with the configuration that `config_for` returns for these arguments."""
     wire = HttpWire(config_for(url, authority, **further), connections=connections)
     try:
         yield wire
@@ -229,6 +227,6 @@ GET = WireRequest("GET", "/api?a=b", {})
 
 
 async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
-    """Return the status and the body of an answer."""
+    """Send a request; return the status and the body of the response."""
     status, _, body = await wire.fetch(request, LONGEST)
     return status, body

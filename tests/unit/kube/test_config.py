@@ -61,7 +61,7 @@ def write(path: Path, server: str = "https://a:6443", *, user: Any = None, **clu
 
 @pytest.fixture
 def pod(tmp_path: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create the service account's folder of a pod."""
+    """Create the service account files of a pod, and return their folder."""
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
     (folder / "token").write_text("pod-token\n")
@@ -75,7 +75,7 @@ async def load(flag: Path | None = None, *, context: str | None = None, **enviro
     return await load_config(kubeconfig=flag and str(flag), context=context, environ=environ)
 
 
-async def test_config_sources_are_flag_then_variable_then_pod_then_home_directory(tmp_path: Path, pod: Path):
+async def test_load_config_tries_flag_then_variable_then_pod_then_home_directory(tmp_path: Path, pod: Path):
     flag = write(tmp_path / "flag", "https://flag")
     variable = write(tmp_path / "variable", "https://variable")
     write(tmp_path / "home/.kube/config", "https://home")
@@ -88,7 +88,7 @@ async def test_config_sources_are_flag_then_variable_then_pod_then_home_director
     assert (await load(HOME=home)).server.host == "home"
 
 
-async def test_kubeconfig_gives_server_token_namespace_and_its_own_path(tmp_path: Path):
+async def test_config_from_a_kubeconfig_has_its_server_token_namespace_and_path(tmp_path: Path):
     path = write(tmp_path / "config")
     config = await load(path)
     assert config.server == URL("https://a:6443")
@@ -104,7 +104,7 @@ async def test_kubeconfig_gives_server_token_namespace_and_its_own_path(tmp_path
     assert await config.authorization() is config.namespace is await config.ssl_context() is None
 
 
-async def test_service_account_of_a_pod_gives_server_token_namespace_and_authority(pod: Path):
+async def test_config_in_a_pod_uses_token_namespace_and_ca_of_the_service_account(pod: Path):
     config = await load(**IN_POD)
     assert config.server == URL("https://10.96.0.1:443")
     assert config.namespace == "pod-namespace"
@@ -117,7 +117,7 @@ async def test_service_account_of_a_pod_gives_server_token_namespace_and_authori
     assert str(with_ipv6.server) == "https://[fd00::1]"
 
 
-async def test_kubeconfig_takes_each_entry_from_the_first_file_that_has_it(tmp_path: Path):
+async def test_each_kubeconfig_entry_comes_from_the_first_file_that_contains_it(tmp_path: Path):
     again = document("b")
     again["clusters"] += [{"name": "a", "cluster": {"server": "https://too-late"}}]
     files = [
@@ -132,7 +132,7 @@ async def test_kubeconfig_takes_each_entry_from_the_first_file_that_has_it(tmp_p
     assert (await load(KUBECONFIG=variable, context="c")).server.host == "c"
 
 
-async def test_kubeconfig_context_combines_entries_of_several_files_relative_to_each_folder(tmp_path: Path):
+async def test_kubeconfig_paths_are_relative_to_the_file_that_contains_them(tmp_path: Path):
     first = write_document(tmp_path / "x/first", document(users=[]))
     second = write_document(tmp_path / "y/second", {"users": [{"name": "a", "user": {"tokenFile": "token"}}]})
     (tmp_path / "y/token").write_text("beside-second\n")
@@ -140,7 +140,7 @@ async def test_kubeconfig_context_combines_entries_of_several_files_relative_to_
     assert await config.authorization() == "Bearer beside-second"
 
 
-async def test_server_url_without_scheme_and_authority_uses_http_without_credentials(tmp_path: Path):
+async def test_server_address_without_scheme_means_http_when_no_ca_is_configured(tmp_path: Path):
     config = await load(write(tmp_path / "config", "a:6443", user={"as": "jane"}))
     assert config.server == URL("http://a:6443")
     assert config.headers == [("Impersonate-User", "jane")]
@@ -166,7 +166,7 @@ async def test_plain_http_server_gets_no_credentials_and_runs_no_exec_program(
         proxy = {"proxy-url": server.url} if is_proxy else {}
         path = write(tmp_path / "config", server.url, user=user, **proxy)
         wire = HttpWire(await load(path, PATH=os.environ["PATH"]))
-        # A server that says 401 gets nothing either.
+        # A 401 response must not make the wire send credentials.
         server.answer = lambda _: Answer(status=401)
         assert (await fetch(wire))[0] == 401
         (request,) = server.requests
@@ -256,7 +256,7 @@ async def test_load_config_error_is_one_line_that_names_the_file_and_quotes_no_s
     assert "hunter2" not in str(caught.value)
 
 
-async def test_load_config_error_names_the_missing_file_or_every_source(tmp_path: Path):
+async def test_load_config_error_names_the_missing_file_or_all_possible_sources(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"^--kubeconfig /none/such: no such file$"):
         await load(Path("/none/such"))
     with pytest.raises(ConfigError, match=r"^KUBECONFIG=/none/such:/none/other: no such file$"):
@@ -268,7 +268,7 @@ async def test_load_config_error_names_the_missing_file_or_every_source(tmp_path
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
-async def test_in_cluster_config_names_its_missing_files(pod: Path, missing: str):
+async def test_load_config_error_names_the_missing_service_account_file(pod: Path, missing: str):
     (pod / missing).unlink()
     with pytest.raises(ConfigError, match=rf"^in the cluster: .*/{missing} cannot be read"):
         await load(**IN_POD)
@@ -343,7 +343,7 @@ async def test_exec_program_with_a_relative_path_receives_the_cluster_info(
     }
 
 
-async def test_kubeconfig_user_can_impersonate_another_user(tmp_path: Path):
+async def test_kubeconfig_impersonation_fields_become_request_headers(tmp_path: Path):
     extra = {"acme.com/\u00fcber 100%": ["z"], "reason": ["x", "y"]}
     user = {"token": "x", "as": "jane", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": extra}
     assert (await load(write(tmp_path / "config", user=user))).headers == [
@@ -372,7 +372,7 @@ PROGRAM = ExecSpec.__struct_encode_fields__
 
 
 def odd_documents() -> Iterator[Any]:
-    """Yield kubeconfigs with one odd value each."""
+    """Yield kubeconfigs, each with one unusual value."""
     program = {"command": "none-such", "apiVersion": V1BETA1, "provideClusterInfo": True}
     jane = {"as": "jane"}
     for odd in ODD:
@@ -398,14 +398,14 @@ def odd_documents() -> Iterator[Any]:
             yield kubeconfig(user=user)
 
 
-def test_kubeconfig_with_arbitrary_values_is_read_or_refused_in_one_line(
+def test_kubeconfig_with_arbitrary_values_loads_or_raises_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = tmp_path / "config"
     path.touch()
     with asyncio.Runner() as runner:
         for each in odd_documents():
-            # Values that YAML cannot express are among them.
+            # Bypass the YAML parser, because YAML cannot express all of these values.
             monkeypatch.setattr("manager.util.yaml_text.load", lambda _, each=each: each)
             try:
                 found = config_module._find(str(path), None, {"HOME": "/none", "PATH": "/none"})

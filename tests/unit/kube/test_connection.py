@@ -1,4 +1,4 @@
-"""Responses of every form, in any pieces, and connections that fail at any moment."""
+"""Parsing of responses, and reuse, failure and cancellation of connections."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RESPONSES = [
     (OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), 200, b"ok", 2),
     (OK + OK.replace(b"ok", b"no"), 200, b"ok", 2),
 ]
-"""Responses with status, body, and the number of connections after one more request."""
+"""Each response with its status, its body, and the number of connections after a second request."""
 
 
 @pytest.mark.parametrize(("answer", "status", "body", "connections"), RESPONSES)
@@ -56,7 +56,7 @@ async def test_connection_is_reused_after_a_complete_response_unless_the_server_
 
 
 @pytest.mark.parametrize("between", [b"", b"\r\n", b"\r\n\r\n"], ids=len)
-async def test_response_headers_come_from_the_final_response_and_repeated_headers_are_joined(
+async def test_response_headers_exclude_1xx_responses_and_join_repeated_headers(
     wire: HttpWire, script: ScriptedServer, between: bytes
 ):
     hint = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + between
@@ -89,7 +89,7 @@ def test_response_headers_are_parsed_only_once():
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * HEAD_LIMIT, "too much besides its body"),
         (CHUNKED + b"zz\r\n", "in the middle of the answer"),
     ],
-    ids=["none", "other protocol", "upgrade", "endless head", "bad chunk"],
+    ids=["no response", "other protocol", "upgrade", "endless head", "bad chunk"],
 )
 async def test_wire_raises_connection_lost_and_reconnects_after_an_invalid_response(
     wire: HttpWire, script: ScriptedServer, answer: bytes | None, message: str
@@ -101,7 +101,7 @@ async def test_wire_raises_connection_lost_and_reconnects_after_an_invalid_respo
     assert script.connections == 2
 
 
-async def test_wire_sends_a_request_once_when_the_server_closes_the_reused_connection_before_the_response(
+async def test_request_is_not_repeated_when_the_server_closes_a_reused_connection(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(OK, next_request, end_of_answers)
@@ -119,7 +119,7 @@ async def test_pool_does_not_reuse_an_idle_connection_that_the_server_closed(
     assert await fetch(wire) == (200, b"ok")
     let_go.set()
     await script.all_closed()
-    for _ in range(10):  # the event loop's turns until it sees that
+    for _ in range(10):  # until the event loop notices the closed connection
         await asyncio.sleep(0)
     assert await fetch(wire) == (200, b"ok")
     assert script.connections == 2
@@ -138,7 +138,7 @@ async def test_pool_reuses_the_latest_connection_and_closes_idle_connections(
     assert script.connections == 3
 
 
-async def test_server_must_wait_when_the_client_does_not_read_a_stream(
+async def test_wire_applies_backpressure_while_the_client_does_not_read_a_stream(
     wire: HttpWire, script: ScriptedServer
 ):
     size = 400 * READ_AHEAD
@@ -157,7 +157,7 @@ async def test_server_must_wait_when_the_client_does_not_read_a_stream(
     script.serve = serve
     async with wire.exchange(WireRequest("GET", "/watch", {}, stream=True)) as response:
         before = -1
-        while before != written:  # until nothing moves any more
+        while before != written:  # until the server is blocked
             before = written
             await asyncio.sleep(0.05)
         assert written < size
@@ -177,11 +177,11 @@ async def test_wire_refuses_an_invalid_path_or_header_without_connecting(
 
 
 LARGE = WireRequest("PUT", "/api", {}, b"x" * 50_000_000)
-"""More than all buffers on the way hold."""
+"""Request that is larger than all buffers between client and server."""
 
 
 def without_end(part: bytes) -> Serve:
-    """Send the same bytes repeatedly."""
+    """Return a server function that sends `part` without end."""
 
     async def send(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -197,7 +197,7 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0.01)
-    raise AssertionError("it never happened")
+    raise AssertionError("the condition is still false")
 
 
 async def test_connection_with_a_half_sent_request_is_not_reused(wire: HttpWire, script: ScriptedServer):
@@ -229,7 +229,7 @@ async def test_wire_returns_an_early_response_when_the_server_stops_reading_the_
     answered.set()
 
 
-async def test_connection_is_reused_after_a_partly_read_response(wire: HttpWire, script: ScriptedServer):
+async def test_connection_is_reused_after_an_unread_response(wire: HttpWire, script: ScriptedServer):
     begun = asyncio.Event()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (READ_AHEAD + 2)
     script.play(head, b"x" * (READ_AHEAD - 100), begun, b"x" * 102, script.take_answers)
@@ -241,7 +241,7 @@ async def test_connection_is_reused_after_a_partly_read_response(wire: HttpWire,
     assert await fetch(wire) == (200, b"ok")
 
 
-async def test_wire_abandons_an_endless_response_beyond_the_size_limit(
+async def test_wire_raises_protocol_error_when_a_response_exceeds_the_size_limit(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(CHUNKED, without_end(b"10000\r\n" + bytes(65536) + b"\r\n"))
@@ -256,7 +256,7 @@ async def test_wire_abandons_an_endless_response_beyond_the_size_limit(
 @pytest.mark.parametrize(
     ("begin", "more"), [(b"0\r\na: ", b"b" * 1000), (b"0\r\n", b"a: b\r\n" * 200), (b"1;", b"e" * 1000)]
 )
-async def test_wire_abandons_a_response_with_endless_trailers_or_chunk_extensions(
+async def test_wire_raises_connection_lost_for_endless_trailers_or_chunk_extensions(
     wire: HttpWire, script: ScriptedServer, begin: bytes, more: bytes
 ):
     script.play(CHUNKED + b"2\r\n{}\r\n" + begin, without_end(more))
@@ -267,7 +267,7 @@ async def test_wire_abandons_a_response_with_endless_trailers_or_chunk_extension
     assert await fetch(wire) == (200, b"ok")
 
 
-async def test_response_without_a_length_is_incomplete_after_the_client_resets_the_connection(
+async def test_response_without_a_length_raises_connection_lost_when_the_wire_aborts(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(b"HTTP/1.0 200 OK\r\n\r\nhal", silence)
@@ -277,7 +277,7 @@ async def test_response_without_a_length_is_incomplete_after_the_client_resets_t
             await response.read()
 
 
-async def test_cancelled_close_of_the_wire_still_closes_all_connections(
+async def test_wire_aclose_closes_all_connections_even_when_it_is_cancelled(
     wire: HttpWire, script: ScriptedServer
 ):
     assert await fetch(wire) == (200, b"ok")
@@ -316,7 +316,7 @@ async def test_cancelled_request_leaves_no_state_and_no_socket_in_the_wire(
 
 
 async def outcome_of(*pieces: bytes) -> tuple[int, bytes, bool]:
-    """Return status, body and completeness of a response in these pieces, before the server hangs up."""
+    """Return status and body of a response that arrives in these pieces, and whether it is complete."""
     transport, connection = Mock(asyncio.Transport), Connection()
     transport.is_closing = lambda: transport.close.called or transport.abort.called
     connection.connection_made(transport)
@@ -342,7 +342,7 @@ async def outcome_of(*pieces: bytes) -> tuple[int, bytes, bool]:
     ("answer", "outcome"),
     [
         *((answer, (status, body, True)) for answer, status, body, _ in RESPONSES),
-        (b"HTTP/1.0 404 \r\n\r\nab", (404, b"ab", True)),  # it ends with the connection
+        (b"HTTP/1.0 404 \r\n\r\nab", (404, b"ab", True)),  # the end of the connection ends the body
         (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n", (304, b"", True)),
         (CHUNKED + b"2;x=y\r\nab\r\n0;x\r\nLate: 1\r\n\r\n", (200, b"ab", True)),
         (CHUNKED + b"2\r\nab\r\ng\r\n", (200, b"ab", False)),
@@ -352,7 +352,7 @@ async def outcome_of(*pieces: bytes) -> tuple[int, bytes, bool]:
         (CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 1\r\n\r\n"), (0, b"", False)),
     ],
 )
-async def test_response_is_parsed_the_same_for_any_split_into_pieces(
+async def test_response_parser_gives_the_same_result_for_any_split_into_pieces(
     answer: bytes, outcome: tuple[int, bytes, bool]
 ):
     assert await outcome_of(answer) == outcome

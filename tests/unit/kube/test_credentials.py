@@ -51,9 +51,7 @@ async def numbered() -> Numbered:
 
 @pytest.mark.virtual_time
 class TestCredentialsRenewal:
-    async def test_credentials_are_kept_for_their_lifetime_and_used_during_a_renewal(
-        self, numbered: Numbered
-    ):
+    async def test_credentials_are_reused_for_their_lifetime_and_during_a_renewal(self, numbered: Numbered):
         assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
         await asyncio.sleep(59)
         assert await numbered.header() == "1"
@@ -72,7 +70,7 @@ class TestCredentialsRenewal:
         numbered.delay = 5
         assert await asyncio.gather(numbered.header(), numbered.header()) == ["2", "2"]
 
-    async def test_failed_credential_renewal_raises_an_error_only_when_there_are_no_old_credentials(
+    async def test_failed_credential_renewal_raises_only_when_no_valid_credentials_exist(
         self, numbered: Numbered
     ):
         numbered.failing = True
@@ -88,7 +86,7 @@ class TestCredentialsRenewal:
         await asyncio.sleep(3)
         assert await numbered.header() == "4"
 
-    async def test_credential_rejections_of_concurrent_requests_share_one_renewal(self, numbered: Numbered):
+    async def test_concurrent_requests_with_rejected_credentials_share_one_renewal(self, numbered: Numbered):
         await numbered.header()
         numbered.delay = 1
         assert await asyncio.gather(*(numbered.header(rejected="1") for _ in range(5))) == ["2"] * 5
@@ -167,7 +165,7 @@ def printing(status: object, *, api_version: str = V1, kind: str = "ExecCredenti
 
 
 class Plugin:
-    """A shell script as a plugin."""
+    """Shell script that serves as an exec credential plugin."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -213,7 +211,7 @@ async def test_exec_token_is_renewed_before_it_expires(plugin: Plugin, lives: in
     assert obtained.validity - obtained.lifetime == pytest.approx(min(margin, obtained.validity / 5))
 
 
-async def test_exec_program_can_return_a_client_certificate_in_place_of_a_token(plugin: Plugin):
+async def test_exec_program_can_return_a_client_certificate_instead_of_a_token(plugin: Plugin):
     obtained = await plugin.run(printing({"clientCertificateData": "CRT", "clientKeyData": "KEY"}))
     assert obtained.header is None
     assert obtained.certificate is not None
@@ -234,7 +232,7 @@ async def test_exec_program_gets_arguments_environment_and_exec_info(plugin: Plu
     assert orjson.loads(info) == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-async def test_exec_command_is_searched_in_the_path_variable_only_without_a_folder(
+async def test_exec_command_is_searched_in_path_only_when_it_contains_no_folder(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
     environ = {"PATH": f"{plugin.folder}:{os.environ['PATH']}"}
@@ -285,7 +283,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_credential_program_leaves_no_open_files_when_a_child_keeps_its_output(
+async def test_credential_program_leaves_no_open_files_when_its_child_hangs(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.5)
@@ -299,7 +297,7 @@ async def test_credential_program_leaves_no_open_files_when_a_child_keeps_its_ou
 
     before = await tried()
     assert await tried() == before
-    # A writer lets the reader of the pipe end.
+    # A write to the pipe ends the child process that reads it.
     plugin.folder.joinpath("other").write_text("")
 
 

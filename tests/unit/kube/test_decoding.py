@@ -1,4 +1,4 @@
-"""Malformed responses: each raises one kind of error, which quotes nothing of the response."""
+"""Decoding of responses; a malformed response raises a KubeError that quotes nothing of it."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def metadata_only(raw: bytes) -> None:
 
 
 DECODERS: dict[str, Callable[[bytes], object]] = {
-    "an answer that is an error": lambda raw: raise_(error_from(500, JSON, raw)),
-    "an error in a watch": lambda raw: raise_(status_error(raw)),
+    "an error response": lambda raw: raise_(error_from(500, JSON, raw)),
+    "an error event": lambda raw: raise_(status_error(raw)),
     "a line of a watch": decode_event,
     "a watch event": lambda raw: decode_event(b'{"type":"ADDED","object":%b}' % raw),
     "an object for the cache": whole,
@@ -83,11 +83,11 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "a list": decode_list,
     "an item of a list": lambda raw: decode_list(b'{"metadata":{"resourceVersion":"1"},"items":[%b]}' % raw),
     "a bookmark": decode_bookmark,  # type: ignore[arg-type]
-    "an answer to a delete": deleted_uid,
+    "a delete response": deleted_uid,
     "discovery": rest_mapping._decode,
-    "a read past the cache": lambda raw: decode_at_once(raw, Secret, KEY),
+    "an uncached read": lambda raw: decode_at_once(raw, Secret, KEY),
     "a subresource": lambda raw: json_object(raw, "a scale"),
-    "what an apply looks at": lambda raw: decoded(Secret, raw),
+    "the object of an apply": lambda raw: decoded(Secret, raw),
     "a definition": functools.partial(decode_definition, position="a/position"),
     "a lease": renewed,
 }
@@ -95,7 +95,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRETS = inputs.odd_json([SECRET]).map(lambda raw: raw.replace("\u00e4".encode(), WORD.encode()))
-"""Malformed Secrets; one of the values that the strategy puts everywhere is replaced by the secret word."""
+"""Malformed Secrets that contain the secret word at random places."""
 
 
 @given(raw=SECRETS)
@@ -125,7 +125,7 @@ def test_decoders_raise_a_kube_error_for_endlessly_nested_json(
         decode(opening * 30_000)
 
 
-def test_protocol_error_says_where_and_why_decoding_failed():
+def test_protocol_error_names_the_place_and_the_cause_of_a_decoding_failure():
     with pytest.raises(ProtocolError, match=r"^not a list: Expected `str`, got `int` - at `\$.metadata.*`$"):
         decode_list(b'{"metadata":{"resourceVersion":5},"items":[]}')
     with pytest.raises(ProtocolError, match=r"^not a list: it is nested too deeply$"):
@@ -149,13 +149,13 @@ async def test_lines_skips_empty_lines_and_an_incomplete_last_line():
     assert await cut(b"\n\na\n\n", b"\n", b"b\nhalf a li") == [b"a", b"b"]
 
 
-async def test_lines_refuses_an_endless_line_within_a_memory_limit():
+async def test_lines_raises_protocol_error_for_a_line_beyond_the_limit():
     with pytest.raises(ProtocolError, match="longer than 10 bytes"):
         await cut(b"12345678", b"9012", limit=10)
 
 
 @given(st.lists(st.binary(min_size=1).filter(lambda line: b"\n" not in line)), st.data())
-async def test_lines_are_the_same_for_any_split_into_pieces(wanted: list[bytes], data: st.DataObject):
+async def test_lines_are_equal_for_any_split_into_pieces(wanted: list[bytes], data: st.DataObject):
     whole = b"".join(line + b"\n" for line in wanted)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
     chunks = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -170,7 +170,7 @@ async def test_lines_are_the_same_for_any_split_into_pieces(wanted: list[bytes],
         b'{"type":"MODIFIED","object":{"kind":"Pod", "x": {"y": 1}} }',
     ],
 )
-async def test_watch_events_leaves_the_object_undecoded_for_any_order_and_spacing(line: bytes):
+async def test_watch_events_yields_the_undecoded_object_for_any_field_order(line: bytes):
     (event,) = [event async for event in watch_events(pieces(line + b"\n"))]
     assert (event.type, bytes(event.object)) == ("MODIFIED", b'{"kind":"Pod", "x": {"y": 1}}')
 
@@ -185,7 +185,7 @@ async def test_watch_events_yields_to_other_tasks_between_events_of_one_piece():
 
 
 @pytest.mark.parametrize("rest", [b"", b'"a":1},"object":{'])
-async def test_record_decoder_refuses_a_watch_event_whose_object_has_no_end(rest: bytes):
+async def test_record_decoder_refuses_a_watch_event_with_an_incomplete_object(rest: bytes):
     line = b'{"type":"ADDED","object":{"kind":"Secret",%b"metadata":{' % rest + b"}}}\n"
     (event,) = [event async for event in watch_events(pieces(line))]
     with pytest.raises(ProtocolError, match="not a Secret object"):
@@ -200,7 +200,7 @@ def test_decode_event_refuses_malformed_lines(line: bytes):
         decode_event(line)
 
 
-def test_error_event_becomes_the_error_of_its_status_or_a_server_error():
+def test_status_error_returns_the_error_of_a_status_or_else_a_server_error():
     line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}'
     error = status_error(decode_event(line).object)
     assert isinstance(error, Gone)
@@ -225,7 +225,7 @@ def test_shallow_scans_an_unterminated_string_only_once(text: bytes, end: bytes)
 
 
 def cut_below(value: Any, levels: int) -> Any:
-    """Return a value with null in place of values nested more deeply than the limit."""
+    """Return `value` with None in place of all values that are nested deeper than `levels`."""
     if not isinstance(value, dict | list):
         return value
     if not levels:
@@ -242,14 +242,14 @@ values = st.recursive(texts, lambda inner: st.lists(inner) | st.dictionaries(tex
 
 
 @given(value=values, piece=st.integers(1, 20))
-def test_shallow_result_has_null_for_deeper_values(value: Any, piece: int):
+def test_shallow_replaces_values_beyond_the_depth_limit_by_null(value: Any, piece: int):
     raw = b"[" * 198 + orjson.dumps([value, {"a": [[value]]}]) + b"]" * 198
     for around, cut in ((0, shallow_at_once(raw)), (1, _shallow(raw, 1)), (1, _shallow(raw, 1, piece))):
         assert orjson.loads(cut) == cut_below(json.loads(raw), 200 + around)
 
 
 class Sliced(bytes):
-    """Bytes that note how many were read at once."""
+    """Bytes that record the length of each slice that is read."""
 
     def __init__(self, _: bytes) -> None:
         self.lengths: list[int] = []

@@ -1,4 +1,4 @@
-"""Connections to the server through a proxy, on both event loops."""
+"""Connections through proxies and name resolution, on both event loops."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.C
         assert server.connections == 1
 
 
-async def test_cancelled_proxy_dial_leaves_no_unhandled_error(authority: trustme.CA):
+async def test_cancelled_connection_to_a_proxy_leaves_no_unhandled_error(authority: trustme.CA):
     unseen: list[object] = []
 
     def note(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        if "future" in context:  # and not what the server makes of it
+        if "future" in context:  # ignores errors of the server
             unseen.append(context)
 
     asyncio.get_running_loop().set_exception_handler(note)
@@ -108,7 +108,7 @@ async def test_proxy_tunnel_stays_open_when_the_connect_response_announces_a_bod
             assert await fetch(wire) == (200, b"")
 
 
-async def test_dial_leaves_no_open_socket_when_the_trusted_authorities_are_unreadable(
+async def test_dial_leaves_no_open_socket_when_the_trusted_ca_file_is_unreadable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, authority: trustme.CA
 ):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -138,7 +138,7 @@ async def test_plain_http_request_to_a_proxy_contains_the_complete_url():
         (b"SSH-2.0-OpenSSH_9.2\r\n", "through the proxy: the answer is no HTTP"),
         (b"", r"cannot connect to 127\.0\.0\.1:\d+ through the proxy: the connection broke"),
     ],
-    ids=["refusal", "other protocol", "nothing"],
+    ids=["refusal", "other protocol", "no response"],
 )
 async def test_server_is_unreachable_when_the_proxy_refuses_the_tunnel(
     authority: trustme.CA, answer: bytes, message: str
@@ -215,7 +215,7 @@ async def test_socks_proxy_receives_the_server_address_and_the_user(authority: t
         assert "Proxy-Authorization" not in server.requests[0].headers
 
 
-async def test_socks_proxy_passes_plain_http_unchanged():
+async def test_plain_http_request_through_a_socks_proxy_contains_only_the_path():
     async with LocalServer() as server, SocksProxy(server.port) as proxy:
         async with wire_to("http://api.test:80", proxy=URL(f"socks5://127.0.0.1:{proxy.port}")) as wire:
             assert await fetch(wire) == (200, b"")
@@ -232,7 +232,7 @@ async def test_socks_proxy_passes_plain_http_unchanged():
         (b"jane:x", 0, "jane:y@", "the proxy refuses user and password"),
     ],
 )
-async def test_server_is_unreachable_when_the_socks_proxy_refuses(
+async def test_server_is_unreachable_when_the_socks_proxy_refuses_the_connection(
     user: bytes, refuses: int, given: str, said: str
 ):
     async with LocalServer() as server, SocksProxy(server.port, user=user, refuses=refuses) as proxy:
@@ -243,7 +243,7 @@ async def test_server_is_unreachable_when_the_socks_proxy_refuses(
 
 
 async def test_server_is_unreachable_when_the_socks_proxy_speaks_another_protocol():
-    async with LocalServer() as server:  # it waits for the end of a line
+    async with LocalServer() as server:  # an HTTP server, which waits for the end of a line
         server_url = URL(server.url)
         async with wire_to("http://127.0.0.1:80", proxy=server_url.with_scheme("socks5")) as wire:
             with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:80: "):
@@ -255,7 +255,7 @@ _real = socket.getaddrinfo
 
 
 class NameServer:
-    """Name server that resolves two hosts to this machine, after a delay that the test sets."""
+    """Replacement of getaddrinfo that resolves names in .test to 127.0.0.1, or waits or fails."""
 
     def __init__(self) -> None:
         self.questions = 0
@@ -289,10 +289,8 @@ class TestDialNames:
         yield name_server
         name_server.answers.set()
 
-    async def test_dns_lookups_of_one_wire_do_not_delay_another_wire_when_they_are_slow(
-        self, name_server: NameServer
-    ):
-        """Use the wire of the lease, whose renewal has only seconds, as the other wire."""
+    async def test_slow_dns_lookups_of_one_wire_do_not_delay_another_wire(self, name_server: NameServer):
+        """The lease has a wire of its own, because its renewal must succeed within seconds."""
         async with (
             LocalServer() as server,
             wire_to(by_name(server, SLOW_HOST)) as wire,
@@ -304,9 +302,9 @@ class TestDialNames:
             assert not any(each.done() for each in slow)
             name_server.answers.set()
             assert await asyncio.gather(*slow) == [(200, b"")] * 100
-        assert name_server.questions == 2, "the connections of a wire share one"
+        assert name_server.questions == 2, "all connections of a wire share one lookup"
 
-    async def test_dns_cache_keeps_the_last_addresses_when_a_lookup_is_slow_or_fails(
+    async def test_dns_cache_returns_the_last_addresses_while_a_lookup_is_slow_or_fails(
         self, name_server: NameServer
     ):
         async with LocalServer() as server, wire_to(by_name(server)) as wire:
@@ -316,7 +314,7 @@ class TestDialNames:
             assert await fetch(wire) == (200, b"")
             wire.abort()
             assert await fetch(wire) == (200, b"")
-            assert name_server.questions == 2, "one that is under way is not asked for again"
+            assert name_server.questions == 2, "a lookup in progress is not repeated"
             name_server.error = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
             name_server.answers.set()
             wire.abort()
@@ -324,7 +322,7 @@ class TestDialNames:
             assert server.connections == 4
 
     @pytest.mark.parametrize("is_aborted", [True, False])
-    async def test_dns_answer_after_abort_or_close_opens_no_connection(
+    async def test_dns_answer_opens_no_connection_after_the_wire_was_aborted_or_closed(
         self, name_server: NameServer, is_aborted: bool
     ):
         async with LocalServer() as server, wire_to(by_name(server, SLOW_HOST)) as wire:

@@ -88,7 +88,7 @@ def test_error_from_has_a_readable_message_for_a_plain_text_response(status: int
         ({"Content-Type": "application/json"}, b'{"kind":"Status","message":"hunter2'),
     ],
 )
-def test_error_from_quotes_only_a_status_or_plain_text(headers: dict[str, str], body: bytes):
+def test_error_from_quotes_a_response_only_if_it_is_status_or_text(headers: dict[str, str], body: bytes):
     assert str(error_from(502, headers, body)) == "502 Bad Gateway"
     assert str(status_error(body)) == "an error that is no Status"
 
@@ -109,7 +109,7 @@ NUMBERS |= dict.fromkeys(("\N{ARABIC-INDIC DIGIT THREE}", "Thu, 01 Jan 1970 00:0
 
 
 @pytest.mark.parametrize(("value", "seconds"), NUMBERS.items(), ids=lambda value: str(value)[:9])
-def test_retry_after_header_is_a_number_up_to_five_minutes_or_none(value: str, seconds: float | None):
+def test_retry_after_header_is_limited_to_five_minutes_or_ignored(value: str, seconds: float | None):
     assert error_from(429, {"Retry-After": value}, b"").retry_after == seconds
 
 

@@ -1,4 +1,4 @@
-"""`abort` on both event loops: no data in flight arrives after it."""
+"""Requests of HttpWire: connections, credentials, TLS, aborts and write permits."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_wire_adds_the_path_and_the_headers_of_its_configuration(
         ("http://[2001:db8::1]:8080", "[2001:db8::1]:8080"),
     ],
 )
-async def test_wire_sends_the_host_header_in_the_standard_format(url: str, host: str):
+async def test_host_header_omits_the_default_port_and_brackets_an_ipv6_address(url: str, host: str):
     lines = HttpWire(config_for(url)).head(GET, None).decode().split("\r\n")
     assert lines == ["GET /api?a=b HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "", ""]
 
@@ -104,7 +104,7 @@ async def test_wire_closes_a_connection_when_its_response_is_not_read_to_the_end
     assert server.connections == 2
 
 
-async def test_wire_requests_wait_for_a_free_connection_and_streams_do_not_take_one(
+async def test_requests_wait_for_a_free_connection_and_streams_use_additional_connections(
     server: LocalServer, authority: trustme.CA
 ):
     blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -134,7 +134,7 @@ async def test_tcp_keepalive_is_enabled_on_connections(wire: HttpWire, server: L
                 assert values == [15, 5, 3, 30_000]
 
 
-async def test_server_certificate_is_checked_against_authority_and_server_name(
+async def test_server_certificate_is_checked_against_ca_and_server_name(
     authority: trustme.CA, other_authority: trustme.CA
 ):
     async with LocalServer(authority, identity="kubernetes.default") as server:
@@ -172,7 +172,7 @@ async def test_wire_renews_the_token_after_a_rejection_and_at_the_end_of_its_lif
     assert {request.body for request in server.requests} == {b"body"}
 
 
-async def test_wire_trusts_a_replaced_authority_file_after_the_first_tls_failure(
+async def test_wire_trusts_a_replaced_ca_file_after_the_first_tls_failure(
     authority: trustme.CA, other_authority: trustme.CA, tmp_path: Path
 ):
     ca = tmp_path / "ca.crt"
@@ -214,7 +214,7 @@ async def test_wire_presents_a_replaced_client_certificate_after_a_rejection(
 
 WRITE = WireRequest("PUT", "/api", {}, b"body")
 SIZE = 50_000_000
-"""Bytes that no buffer on the way takes at once."""
+"""Size in bytes of a body that is larger than all buffers between client and server."""
 
 
 async def write_to(wire: HttpWire, request: WireRequest = WRITE) -> int:
@@ -222,14 +222,14 @@ async def write_to(wire: HttpWire, request: WireRequest = WRITE) -> int:
 
 
 async def receive(connection: socket.socket) -> int:
-    """Read a connection until its reset; return the number of bytes."""
+    """Read a connection until the client resets it; return the number of bytes."""
     received = 0
-    for _ in range(5):  # a real server leaves the client's event loop its turns
+    for _ in range(5):  # lets the client run, as a server in another process does
         await asyncio.sleep(0)
     with contextlib.suppress(ConnectionResetError):
         while data := await asyncio.get_running_loop().sock_recv(connection, 1_000_000):
             received += len(data)
-        raise AssertionError("the connection was closed in good order")
+        raise AssertionError("the connection was closed without a reset")
     return received
 
 
@@ -251,7 +251,7 @@ class SlowCredentials(FixedCredentials):
 @pytest.mark.usefixtures("closing")
 class TestHttpWireAbort:
     @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
-    async def test_abort_loses_requests_in_flight_and_resets_the_connection(
+    async def test_abort_raises_connection_lost_for_requests_in_flight_and_resets_connections(
         self, authority: trustme.CA, tls: bool
     ):
         given = authority if tls else None
@@ -271,22 +271,22 @@ class TestHttpWireAbort:
             await server.until(lambda: len(server.errors) == 3)
             assert {type(error) for error in server.errors} <= {ConnectionResetError, BrokenPipeError}
 
-    async def test_abort_discards_buffered_bytes(self, listener: socket.socket):
+    async def test_abort_discards_bytes_that_are_not_sent_yet(self, listener: socket.socket):
         async with wire_to(url_of(listener)) as wire:
             write = asyncio.create_task(write_to(wire, WireRequest("PUT", "/api", {}, b"x" * SIZE)))
             accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
             with accepted:
-                # The server reads a little, and is then too slow for all that comes.
+                # The server reads a few bytes and then stops reading.
                 received = await receive_some(accepted)
                 wire.abort()
                 with pytest.raises(ConnectionLost):
                     await write
                 assert received + await receive(accepted) < SIZE
 
-    async def test_cancelled_write_is_not_delivered_later(self, listener: socket.socket):
+    async def test_cancelled_write_sends_no_more_bytes(self, listener: socket.socket):
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         async with wire_to(url_of(listener)) as wire:
-            # Small enough for the system to take it all, and more than the server's side holds.
+            # The socket buffer of the client holds all of it, but the receive buffer of the server does not.
             size = 200_000
             write = asyncio.create_task(write_to(wire, WireRequest("PUT", "/api", {}, b"x" * size)))
             accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
@@ -342,7 +342,7 @@ class NotPermittedError(Exception):
 
 
 def permit(times: int) -> Callable[[], None]:
-    """Return a permit that allows a number of writes, then no further write."""
+    """Return a permit that passes `times` checks, and raises NotPermittedError at all later checks."""
     left = iter(range(times))
 
     def ask() -> None:
@@ -372,14 +372,14 @@ class TestHttpWirePermit:
             with pytest.raises(NotPermittedError):
                 await put(wire, body, permit(0))
         assert server.requests == []
-        # Nothing was begun on the connection, so that it is as good as new.
+        # The connection is reused, because nothing was sent on it.
         assert await put(wire, body, permit(100)) == 200
         (request,) = server.requests
         assert request.body == (body or b"")
         assert request.headers["Content-Length"] == str(len(body or b""))
         assert server.connections == 1
 
-    async def test_wire_checks_the_write_permit_after_the_wait_for_a_connection(
+    async def test_wire_checks_the_write_permit_only_after_it_has_a_connection(
         self, wire: HttpWire, server: LocalServer
     ):
         blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -396,7 +396,7 @@ class TestHttpWirePermit:
         await second
         assert asked == [1]
 
-    async def test_large_write_is_cut_off_when_its_permit_ends_during_sending(
+    async def test_large_write_is_aborted_when_its_permit_ends_during_sending(
         self, wire: HttpWire, server: LocalServer
     ):
         with pytest.raises(NotPermittedError):

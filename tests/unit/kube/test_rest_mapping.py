@@ -41,7 +41,7 @@ async def wire() -> ScriptedWire:
     return wire
 
 
-async def test_rest_mapper_finds_a_kind_with_its_subresources_scope_and_paths(
+async def test_rest_mapper_resolves_a_kind_to_its_subresources_scope_and_paths(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/apis/cache.example.com/v1", GROUP)
@@ -67,7 +67,7 @@ async def test_rest_mapping_escapes_or_refuses_object_names_that_would_change_th
             mapping.path("ns", name)
 
 
-async def test_rest_mapper_sends_one_request_per_group_for_concurrent_callers_until_forget(
+async def test_rest_mapper_shares_one_request_of_a_group_among_callers_until_forget(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/api/v1", Delayed(1, CORE))
@@ -102,7 +102,7 @@ async def test_rest_mapper_finds_a_kind_after_its_crd_is_installed(mapper: RestM
 @pytest.mark.parametrize(
     ("answer", "error"), [(Reply.status(403, "Forbidden"), Forbidden), (Reply(200, b"<html>"), ProtocolError)]
 )
-async def test_rest_mapper_raises_a_discovery_error_that_is_not_a_missing_kind(
+async def test_rest_mapper_raises_the_error_of_a_failed_discovery_request(
     mapper: RestMapper, wire: ScriptedWire, answer: Reply, error: type[Exception]
 ):
     wire.on("GET", "/api/v1", answer)

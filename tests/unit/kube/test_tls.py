@@ -22,7 +22,7 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> Path:
 
 
 def replace(path: Path, other: Path) -> None:
-    """Replace the file by one of the same size and time, with another authority."""
+    """Replace the file by another authority of equal file size and modification time."""
     size, at = path.stat().st_size, path.stat().st_mtime_ns
     other.write_bytes(trustme.CA().cert_pem.bytes().ljust(size, b"\n"))
     assert other.stat().st_size == size
@@ -34,18 +34,18 @@ def trusted(context: ssl.SSLContext) -> int:
     return context.cert_store_stats()["x509_ca"]
 
 
-def test_tls_trusts_only_the_configured_authorities_unless_verification_is_off(ca_file: Path):
+def test_tls_trusts_only_the_configured_ca_unless_verification_is_off(ca_file: Path):
     context = TlsFiles(authorities=Pem("ca", path=ca_file)).build()
     assert trusted(context) == 1
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    # Some lack the extensions that this asks for.
+    # Some authorities lack the extensions that this flag requires.
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
     context = TlsFiles(verify=False).build()
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nxx\n"])
-def test_invalid_authority_file_raises_an_error_that_names_the_file(tmp_path: Path, content: bytes):
+def test_invalid_ca_file_raises_an_error_that_names_the_file(tmp_path: Path, content: bytes):
     file = tmp_path / "ca.crt"
     file.write_bytes(content)
     with pytest.raises(
@@ -64,7 +64,7 @@ def test_tls_error_names_certificate_and_key_of_an_unusable_client_certificate(a
         files.build()
 
 
-async def test_tls_context_is_renewed_at_the_next_check_when_a_file_changed_and_is_valid(
+async def test_tls_context_is_renewed_at_the_next_check_after_a_valid_file_change(
     ca_file: Path, tmp_path: Path, authority: trustme.CA, other_authority: trustme.CA
 ):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
@@ -129,7 +129,7 @@ async def test_tls_checks_its_files_again_when_a_check_is_requested_during_a_che
     assert trusted(await tls.context()) == 2
 
 
-async def test_tls_names_the_client_certificate_that_has_expired(tmp_path: Path, authority: trustme.CA):
+async def test_expired_certificate_names_an_expired_client_certificate(tmp_path: Path, authority: trustme.CA):
     file, ended = tmp_path / "crt", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     key = Pem("key", data=b"")
     tls = Tls(TlsFiles(certificate=Pem("client-certificate", path=file), key=key))

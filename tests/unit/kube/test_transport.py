@@ -46,7 +46,7 @@ async def wire() -> ScriptedWire:
     return ScriptedWire()
 
 
-async def test_transport_sends_query_headers_and_body_and_returns_the_answer(
+async def test_transport_sends_query_headers_and_body_and_returns_the_response(
     transport: Transport, wire: ScriptedWire
 ):
     wire.on("GET", "/api", Reply(200, b"hello"))
@@ -71,7 +71,7 @@ async def test_response_beyond_the_size_limit_raises_an_error_without_a_retry(
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("code", [429, 503])
-async def test_retry_after_is_honoured_for_every_method(
+async def test_request_is_repeated_after_the_retry_after_time_for_every_method(
     transport: Transport, wire: ScriptedWire, method: str, code: int
 ):
     wire.on(method, "/api", Reply.status(code, retry_after=3), Reply(200, b"ok"))
@@ -81,7 +81,7 @@ async def test_retry_after_is_honoured_for_every_method(
 
 
 @pytest.mark.parametrize(("retry_after", "attempts"), [(7, {4, 5}), (0, {10})])
-async def test_transport_raises_an_endless_refusal_after_few_attempts_within_the_deadline(
+async def test_transport_gives_up_within_the_deadline_when_the_server_always_refuses(
     transport: Transport, wire: ScriptedWire, retry_after: int, attempts: set[int]
 ):
     wire.on("POST", "/api", Reply.status(429, "TooManyRequests", retry_after=retry_after))
@@ -158,7 +158,7 @@ async def test_request_releases_its_connection_when_it_times_out_or_is_cancelled
     assert wire.in_progress == 0
 
 
-async def test_stream_yields_pieces_as_they_arrive_until_the_server_ends_it(
+async def test_stream_yields_all_pieces_and_raises_when_the_stream_breaks(
     transport: Transport, wire: ScriptedWire
 ):
     stream = Stream()
@@ -247,7 +247,7 @@ async def test_transport_metrics_count_requests_by_method_and_outcome(
         ("DELETE", {}, "delete"),
     ],
 )
-async def test_reconcile_record_has_the_verb_of_each_request(
+async def test_reconcile_record_contains_the_verb_of_each_request(
     transport: Transport, wire: ScriptedWire, method: str, options: dict[str, Any], verb: str
 ):
     wire.on(method, "/api", Reply())
@@ -291,14 +291,14 @@ PATH = "/api/v1/namespaces/default/configmaps/x"
 
 
 class Term:
-    """Write permit of a shard owner."""
+    """Write permit that ends when a test sets `over`."""
 
     def __init__(self) -> None:
         self.over = False
 
     def permit(self) -> None:
         if self.over:
-            raise Fenced("the range is another's")
+            raise Fenced("another replica has the shard")
 
 
 class TestTransportWrites:
@@ -309,7 +309,7 @@ class TestTransportWrites:
             wire.on(method, PATH, Reply())
         return wire
 
-    async def test_transport_refuses_writes_after_the_latest_fence_at_time(
+    async def test_transport_refuses_writes_after_the_latest_time_given_to_fence_at(
         self, transport: Transport, wire: ScriptedWire
     ):
         for at in (10.0, 20.0):
@@ -325,7 +325,7 @@ class TestTransportWrites:
         await transport.request("PUT", PATH)
         assert len(wire.sent("PUT")) == 2
 
-    async def test_transport_fence_overrides_every_write_permission_and_lets_reads_pass(
+    async def test_transport_fence_refuses_even_permitted_writes_and_lets_reads_pass(
         self, transport: Transport, wire: ScriptedWire
     ):
         transport.fence("another one leads")
@@ -393,7 +393,7 @@ class TestTransportWrites:
             await writing
         assert wire.aborts == (0 if is_beside else 1)
 
-    async def test_transport_counts_writes_but_no_reads_in_flight(
+    async def test_writes_in_flight_counts_writes_and_no_reads(
         self, transport: Transport, wire: ScriptedWire
     ):
         wire.on("PUT", PATH, Delayed(1.0, Reply()), Delayed(2.0, LostBefore()))
@@ -410,7 +410,7 @@ class TestTransportWrites:
             assert isinstance((await failing)[0], ConnectionLost)
             assert transport.writes_in_flight == 0
 
-    async def test_write_needs_the_permit_of_the_innermost_block_in_which_its_task_began(
+    async def test_write_requires_the_permit_of_the_innermost_block_that_started_its_task(
         self, transport: Transport, wire: ScriptedWire
     ):
         ours, others = Term(), Term()
@@ -421,7 +421,7 @@ class TestTransportWrites:
             await transport.request("PUT", PATH)
 
         with require_permit(others.permit):
-            with pytest.raises(Fenced, match="the range is another's"):
+            with pytest.raises(Fenced, match="another replica has the shard"):
                 await transport.request("PUT", PATH)
             assert await transport.request("GET", PATH) == b""
             with require_permit(ours.permit):
@@ -430,7 +430,7 @@ class TestTransportWrites:
         await transport.request("PUT", PATH)
         assert len(wire.sent("PUT")) == 2
         ours.over = True
-        with pytest.raises(Fenced, match="the range is another's"):
+        with pytest.raises(Fenced, match="another replica has the shard"):
             await later
 
     async def test_transport_checks_the_write_permit_before_each_attempt(
@@ -442,6 +442,6 @@ class TestTransportWrites:
             writing = asyncio.create_task(transport.request("PUT", PATH))
         await asyncio.sleep(1)
         term.over = True
-        with pytest.raises(Fenced, match="the range is another's"):
+        with pytest.raises(Fenced, match="another replica has the shard"):
             await writing
         assert len(wire.sent("PUT")) == 1

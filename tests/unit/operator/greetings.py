@@ -78,13 +78,13 @@ def doing(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[
 async def greeted(
     act: Act, until: Callable[[Greeting], Any] = lambda it: it.status.text, **attributes: Any
 ) -> AsyncIterator[tuple[World, Greeting]]:
-    """Run an operator with the reconcile `act` until its greeting meets the condition or has the text."""
+    """Run an operator with the reconcile `act`; yield world and greeting when `until` accepts the greeting."""
     async with operated(doing(act, **attributes), objects=[greeting()]) as world:
         yield world, await world.until(greeting(namespace="default"), until)
 
 
 async def rename(world: World, obj: Greeting, name: str) -> Greeting:
-    """Change the spec, and return the greeting once a reconcile has written the name into its status."""
+    """Set the name in the spec, and return the greeting when its status contains the name."""
     await world.update(obj, lambda it: setattr(it.spec, "name", name))
     return await world.until(obj, lambda it: it.status.text == name)
 
@@ -106,7 +106,7 @@ def writes(world: World) -> int:
 
 
 async def recorded(world: World, enough: Callable[[list[ReconcileRecord]], bool]) -> list[ReconcileRecord]:
-    """Wait for enough reconcile records of the greeting, and return them."""
+    """Return the reconcile records of the greeting as soon as `enough` accepts them."""
     runs: list[ReconcileRecord] = []
     while not runs or not enough(runs):
         await asyncio.sleep(0.02)
@@ -119,7 +119,7 @@ async def idle(operator: Doing, obj: Greeting, ctx: Context) -> None:
 
 
 async def settled(world: World, *, pause: float = 0.05) -> int:
-    """Wait until no write arrives during a pause; return the number of writes."""
+    """Wait until no write arrives for `pause` seconds; return the number of writes to the server."""
     version = -1
     while version != writes(world):
         version = writes(world)
@@ -134,7 +134,7 @@ WORLD: list[World] = []
 
 
 def deployment(**changed: Any) -> Deployment:
-    """Return a child with lists and an immutable selector."""
+    """Return a child Deployment; `changed` may set `port` and `image`, or `fewer` to omit a label."""
     labels = {"app": "hello", **({} if changed.get("fewer") else {"old": "1"})}
     port = {"name": "web", "containerPort": changed.get("port", 80)}
     container = {"name": "main", "image": changed.get("image", "image:1"), "ports": [port]}

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TestUnstableChild:
-    """Child whose changes slow down to one a minute; condition, Event, metric and log report the slowdown."""
+    """Child whose changes are limited to one per minute, which condition, Event, metric and log report."""
 
     def gauge(self, world: World, reason: str) -> float:
         [family] = world.manager.metrics.unstable_children.collect()
@@ -46,7 +46,7 @@ class TestUnstableChild:
         after = await world.get(Secret, "child")
         return int(after.metadata.annotations["n"]) - int(before.metadata.annotations["n"])
 
-    async def test_child_changes_slow_down_until_the_spec_changes_when_each_reconcile_applies_another_child(
+    async def test_child_changes_slow_down_when_each_reconcile_changes_the_child_again(
         self, log_lines: LogLines
     ):
         count = itertools.count(1)
@@ -64,14 +64,14 @@ class TestUnstableChild:
             )
             assert 10 <= next(count) < 20
             await asyncio.sleep(300)
-            # The event of each change has it reconciled once more, and then nothing is changed.
+            # The event of each change causes one more reconcile, which increments n but changes nothing.
             assert await self.changes(world, 600) in range(2 * 9, 2 * 13)
             assert self.gauge(world, "WantedDifferently") == 1
             obj = await world.get(Greeting, "hello")
             [condition] = [each for each in obj.status.conditions if each.type == "ChildrenStable"]
             assert "keep changing Secret child at .metadata.annotations.n" in condition.message
             events = await world.events(obj)
-            assert events.count("WantedDifferently") == 1, "the others are counted"
+            assert events.count("WantedDifferently") == 1, "repeated Events only increase its count"
             assert "Restored" not in events
             warned = [line for line in log_lines if line["event"] == "child is changed too often"]
             assert warned[0]["fields"] == [".metadata.annotations.n"]
@@ -113,7 +113,7 @@ class TestUnstableChild:
             await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=300)
             assert (await world.get(Secret, "child")).metadata.labels["for"] == "you"
 
-    async def test_child_changes_slow_down_when_the_kind_of_the_child_is_only_watched(self):
+    async def test_child_changes_slow_down_when_the_child_kind_is_watched_but_not_owned(self):
         count = itertools.count(1)
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -158,7 +158,7 @@ class TestUnstableChild:
             if reason == "CreatedWithoutEnd":
                 assert self.gauge(world, reason) == 1
 
-    async def test_child_changes_are_not_slowed_down_when_a_watched_object_causes_them(self):
+    async def test_child_changes_caused_by_a_watched_object_are_not_slowed_down(self):
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             source = await ctx.find(ConfigMap, "source")
@@ -181,7 +181,7 @@ class TestUnstableChild:
 
 
 class TestRollouts:
-    """Rollouts of children after each object's reconcile applies a new image."""
+    """Limits of concurrent rollouts of children to a new image."""
 
     def child(self, obj: Greeting, image: str) -> Deployment:
         child = deployment(image=image)
@@ -236,7 +236,7 @@ class TestRollouts:
                 assert self.image_of(child) == image
                 assert is_rolled_out(child)
 
-    async def test_rollout_counts_as_started_when_the_operator_function_for_its_event_message_fails(self):
+    async def test_rollout_counts_as_started_when_the_changed_function_of_apply_raises(self):
         image = "image:1"
 
         def fail(*_: Any) -> tuple[str, str] | None:
@@ -259,7 +259,7 @@ class TestRollouts:
         image = "image:1"
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-            # Nothing of the first one is ever available.
+            # The rollout of the first child never completes.
             child = self.child(obj, obj.spec.name if obj.spec.name != "you" else image)
             if obj.metadata.name == "first" and image == "image:2":
                 child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}

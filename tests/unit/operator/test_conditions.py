@@ -1,4 +1,4 @@
-"""Conditions of foreign kinds, whose models `model` writes, and of kinds without conditions."""
+"""Conditions of kinds that other programs define, with and without a list of conditions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TheirCondition(ApiModel):
-    """Condition like cert-manager's Certificate condition."""
+    """Condition with the fields of cert-manager's Certificate condition."""
 
     type: str
     status: Literal["True", "False", "Unknown"]
@@ -45,7 +45,7 @@ class TheirCondition(ApiModel):
 
 
 class OldCondition(ApiModel):
-    """Condition like a node condition."""
+    """Condition with the fields of a node condition, in part."""
 
     type: str
     status: str
@@ -53,7 +53,7 @@ class OldCondition(ApiModel):
 
 
 class OddCondition(ApiModel):
-    """Condition with an additional field."""
+    """Condition with an additional required field."""
 
     type: str
     status: str
@@ -75,7 +75,7 @@ class StrictStatus(ApiModel):
 
 
 def kind_with(status: Any, default: Any = None) -> type[Resource]:
-    """Return a kind with that type of status."""
+    """Return a kind whose status has this type and this default."""
     body = {
         "__module__": __name__,
         "__annotations__": {"status": status, "spec": dict[str, str] | None},
@@ -102,7 +102,7 @@ def stored_conditions(world: World) -> list[dict[str, Any]]:
     return found
 
 
-async def test_condition_keeps_its_transition_time_and_foreign_conditions_when_set_again():
+async def test_condition_update_keeps_its_transition_time_and_foreign_conditions():
     kind = kind_with(TheirStatus | None)
 
     async def set_words(_: Doing, obj: Any, ctx: Context) -> None:
@@ -125,7 +125,7 @@ async def test_condition_keeps_its_transition_time_and_foreign_conditions_when_s
 
 
 def status_with(conditions: Any, default: Any = None) -> Any:
-    """Return the model of a status whose field `conditions` has this type."""
+    """Return a status model whose field `conditions` has this type and this default."""
     return create_model("ThingStatus", __base__=ApiModel, conditions=(conditions, default))
 
 
@@ -172,7 +172,7 @@ class CheckedStatus(Status):
 
 @pytest.mark.parametrize("status", [Status, CheckedStatus])
 @pytest.mark.parametrize("held", [None, {}, {"conditions": []}])
-def test_condition_is_stored_for_every_declaration_of_a_status_model(
+def test_condition_is_stored_for_every_form_of_status_model(
     status: type[Status], held: dict[str, Any] | None
 ):
     kind = kind_with(status | None)
@@ -200,7 +200,7 @@ NamedStatus = status_with(list[NamedCondition] | None)
 @pytest.mark.parametrize(
     "kind", [kind_with(BareStatus | None), crd(status=False)(Plain), kind_with(NamedStatus | None)]
 )
-async def test_object_of_a_kind_without_a_suitable_condition_gets_one_event_for_each_reason(
+async def test_failing_object_of_a_kind_without_conditions_gets_one_event_for_each_reason(
     kind: type[Resource],
 ):
     errors: list[Exception] = [Blocked("NameTaken", "ConfigMap a is another's", retry_after=0.01)] * 3
@@ -230,7 +230,7 @@ async def test_object_of_a_kind_without_a_suitable_condition_gets_one_event_for_
         (dict[str, str] | None, False),
     ],
 )
-def test_conditions_field_is_found_by_the_type_of_the_status(status: Any, holds: bool):
+def test_conditions_field_is_found_by_its_type_in_the_status_model(status: Any, holds: bool):
     assert (ConditionList.of(kind_with(status)) is not None) is holds
 
 
@@ -241,14 +241,14 @@ def test_conditions_field_is_found_by_the_type_of_the_status(status: Any, holds:
         (StrictStatus, "Thing.status is missing, and cannot be made: it needs parents"),
     ],
 )
-def test_condition_error_names_the_condition_when_the_kind_has_no_usable_status(status: Any, said: str):
+def test_context_condition_raises_type_error_when_the_kind_has_no_usable_status(status: Any, said: str):
     kind = kind_with(status | None)
     ctx = Context(without_manager(doing(make_ready, kind)), thing(kind))
     with pytest.raises(TypeError, match=f"^{said}"):
         ctx.condition("Ready", True, "Kept")
 
 
-def test_condition_error_names_the_condition_when_the_model_has_only_other_types():
+def test_context_condition_raises_when_the_model_allows_only_other_condition_types():
     kind = kind_with(NamedStatus | None)
     operator: Any = doing(make_ready, kind)
     obj = thing(kind)
@@ -261,7 +261,7 @@ def test_condition_error_names_the_condition_when_the_model_has_only_other_types
         type("Other", (operator,), {"conditions": ("Synced", "Degraded")})
 
 
-def test_condition_error_suggests_the_most_similar_type_of_the_status_model():
+def test_condition_error_suggests_the_most_similar_condition_type():
     operator: Any = doing(make_ready, kind_with(MoreStatus))
     ctx = Context(without_manager(operator), thing(operator.kind))
     said = r"^Thing takes no condition of type Degarded: its Status names .*; did you mean Degraded\?$"
@@ -280,7 +280,7 @@ def test_condition_error_suggests_the_most_similar_type_of_the_status_model():
         ("False", "Camel", "status 'False' has to be True, False or \"Unknown\""),
     ],
 )
-def test_condition_error_names_the_condition_when_status_or_reason_is_invalid(
+def test_condition_error_names_the_condition_with_an_invalid_status_or_reason(
     status: Any, reason: str, said: str
 ):
     operator: Any = doing(make_ready, kind_with(MoreStatus))
@@ -305,7 +305,7 @@ async def test_condition_is_removed_when_the_status_model_no_longer_declares_it(
 
 async def test_reconcile_error_names_the_missing_status_subresource_of_the_crd():
     kind: Any = kind_with(TheirStatus | None)
-    del kind.crd_options  # others define it, and do so without the subresource
+    del kind.crd_options  # another program defines the CRD, without the subresource
     theirs = crd(status=False)(kind_with(TheirStatus | None))
     operator = doing(make_ready, kind, extends_status=True)
     async with operated(operator, objects=[thing(kind)], kinds=[theirs]) as world:
@@ -323,19 +323,19 @@ async def test_reconcile_error_names_the_missing_status_subresource_of_the_crd()
 
 
 class OurStatus(Status, conditions={"Ready": "it works"}):
-    """A status with one condition."""
+    """Status with the condition Ready."""
 
 
 class MoreStatus(Status, conditions={"Available": "", "Progressing": "", "Degraded": ""}):
-    """Three conditions."""
+    """Status with three conditions."""
 
 
 class StableStatus(Status, conditions={"Ready": "", "ChildrenStable": ""}):
-    """Status that also declares the ChildrenStable condition."""
+    """Status with the conditions Ready and ChildrenStable."""
 
 
 class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
-    """Status with three conditions of MoreStatus and a fourth condition."""
+    """Status with the conditions of MoreStatus and the condition Told."""
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -348,7 +348,7 @@ class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
         (StableStatus, "NoImage", {}),
     ],
 )
-async def test_condition_set_by_a_blocked_exception_is_cleared_when_the_next_reconcile_sets_no_condition(
+async def test_condition_of_a_blocked_exception_is_cleared_by_the_next_successful_reconcile(
     status: type[Status], reason: str, left: dict[str, tuple[str, str]], restarted: bool
 ):
     blocked = [True]
@@ -371,13 +371,13 @@ async def test_condition_set_by_a_blocked_exception_is_cleared_when_the_next_rec
         await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
         await asyncio.sleep(1)
         found = {each["type"]: (each["status"], each["reason"]) for each in stored_conditions(world)}
-        if restarted and reason == "NoImage" and not left:  # an operator may have set these itself
+        if restarted and reason == "NoImage" and not left:  # the operator may have set these itself
             kept = {"Ready": ("False", "NoImage"), "ChildrenStable": ("True", "AsWanted")}
             left = {each: kept[each] for each in status.meanings}
         assert found == left
 
 
-async def test_condition_set_by_the_operator_is_kept_when_an_object_is_no_longer_blocked():
+async def test_condition_set_by_the_operator_is_kept_when_the_object_is_unblocked():
     steps = iter(["set", "blocked", "set once"])
 
     async def act(_: Doing, obj: Any, ctx: Context) -> None:
@@ -417,7 +417,7 @@ async def test_reconcile_is_retried_when_the_server_does_not_yet_serve_the_statu
         async def not_yet(request: Any) -> Any:
             if request.path.endswith("/status") and not refused:
                 refused.append(request.path)
-                raise not_found("test.example.com", "things", "a")  # which names the object
+                raise not_found("test.example.com", "things", "a")  # this error names the object
             return await handle(request)
 
         monkeypatch.setattr(world.cluster, "handle", not_yet)

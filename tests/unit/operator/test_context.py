@@ -75,7 +75,7 @@ def unblocked_owner(obj: Greeting) -> None:
         (unblocked_owner, "metadata.ownerReferences"),
     ],
 )
-async def test_reconcile_fails_when_it_changes_metadata_without_writing_it(
+async def test_reconcile_fails_when_it_changes_metadata_but_does_not_write_the_change(
     change: Callable[[Greeting], None], field: str
 ):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -108,7 +108,7 @@ async def test_reconcile_that_returns_an_invalid_value_writes_no_status():
         assert said(obj).get("Available") != ("True", "Greeted")
 
 
-async def test_reconcile_can_write_changed_metadata_with_the_client():
+async def test_reconcile_succeeds_when_it_writes_changed_metadata_with_the_client():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         changed_label(obj)
         await ctx.client.patch(obj)
@@ -119,7 +119,7 @@ async def test_reconcile_can_write_changed_metadata_with_the_client():
 
 
 @pytest.mark.parametrize("write", ["write_status", "patch"])
-async def test_context_write_adds_concurrent_changes_of_other_clients_to_the_object(write: str):
+async def test_context_write_merges_concurrent_changes_of_other_clients_into_the_object(write: str):
     theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
     path = "greetings.test.example.com", "default", "hello"
 
@@ -134,7 +134,7 @@ async def test_context_write_adds_concurrent_changes_of_other_clients_to_the_obj
         await ctx.patch()
         await ctx.write_status()
         assert (obj.spec.name, obj.metadata.labels) == ("Jack", {"a": "b"})
-        # The operator may go on with the objects that it holds.
+        # The operator can continue to use the objects that it has.
         assert obj.metadata is metadata
         assert (obj.status is status, status.conditions is conditions) == (True, True)
         metadata.annotations["more"] = "yes"
@@ -165,7 +165,7 @@ async def test_status_is_written_again_after_another_client_has_changed_it(on: P
         await settled(world)
         api = world.cluster.client
         path = "greetings.test.example.com", "default", "hello"
-        change = {"status": other if other is None else dict(other)}  # the server keeps what it is given
+        change = {"status": other if other is None else dict(other)}  # the server stores this object
         if other == {}:
             bare = {**await api.get(*path), **change}
             await api.update(path[0], path[1], bare, subresource="status")
@@ -202,7 +202,7 @@ async def test_status_is_written_again_when_another_client_changes_it_during_the
         assert len(LAST[-1].seen) == 3
 
 
-async def test_condition_event_is_sent_once_for_each_change():
+async def test_condition_event_is_sent_once_for_each_change_of_the_condition():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", f"{obj.spec.name} is greeted", event="Normal")
 
@@ -215,7 +215,7 @@ async def test_condition_event_is_sent_once_for_each_change():
         assert await world.events(found) == ["Greeted", "Greeted"]
 
 
-async def test_context_event_that_depends_on_the_status_write_is_not_sent_when_the_reconcile_fails():
+async def test_condition_event_and_once_written_event_are_not_sent_by_a_failed_reconcile():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")
         ctx.event("Later", "in its time", once_written=True)
@@ -234,7 +234,7 @@ def job(name: str) -> Job:
 
 
 @pytest.mark.parametrize("way", ["Background", "Foreground", "Orphan", "", "prune"])
-async def test_delete_and_prune_of_a_job_also_delete_its_pods_unless_the_propagation_is_orphan(way: Any):
+async def test_deletion_of_a_job_also_deletes_its_pods_unless_the_propagation_is_orphan(way: Any):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         for name in ("kept", "work") if obj.spec.name == "you" else ("kept",):
             await ctx.apply(job(name))
@@ -299,7 +299,7 @@ async def test_context_confirm_ends_the_reconcile_when_the_object_was_deleted_on
         if operator.seen == ["hello"]:
             await WORLD[-1].client.delete(obj)
             await ctx.confirm()
-            pytest.fail("it was confirmed")
+            pytest.fail("confirm has not ended the reconcile")
 
     async with operated(doing(act)) as world:
         WORLD.append(world)

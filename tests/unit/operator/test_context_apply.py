@@ -67,10 +67,8 @@ async def test_context_apply_sends_no_unset_field_of_a_typed_child():
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_context_apply_reports_a_taken_child_name_and_creates_the_child_when_the_name_is_free(
-    cached: bool,
-):
-    """Run without a cache, so that no event reports the release of the name."""
+async def test_context_apply_reports_a_taken_child_name_and_retries_until_the_name_is_free(cached: bool):
+    """If `cached` is False, no watch event reports that the name is free."""
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "tried"
@@ -98,7 +96,7 @@ async def test_context_apply_reports_a_taken_child_name_and_creates_the_child_wh
         assert await world.events(obj) == ["NameTaken", "Created"]
 
 
-async def test_child_of_a_former_owner_sets_progressing_but_not_degraded():
+async def test_leftover_child_of_a_deleted_owner_sets_progressing_but_not_degraded():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
         ctx.condition("Available", True, "Greeted")
@@ -107,13 +105,13 @@ async def test_child_of_a_former_owner_sets_progressing_but_not_degraded():
     left.metadata.namespace = "default"
     earlier = ObjectMeta(name="hello", namespace="default", uid="of-an-earlier-one")
     left.metadata.owner_references = [controller_reference(Greeting(metadata=earlier), left.metadata)]
-    left.metadata.finalizers = ["example.com/held"]  # or it would be collected at once
+    left.metadata.finalizers = ["example.com/held"]  # delays the garbage collection
     async with operated(doing(act), objects=[left]) as world:
         obj = await world.create(greeting())
         obj = await world.until(obj, said)
         assert said(obj)["Progressing"] == ("True", "LeftOver")
         assert said(obj)["Degraded"][0] == "False"
-        # The garbage collector begins, and the finalizer holds the child.
+        # The garbage collector deletes the child, but the finalizer delays the deletion.
         await world.until(obj, lambda it: "waits for example.com/held" in it.status.conditions[0].message)
         await world.update(await world.get(Secret, "child"), lambda it: it.metadata.finalizers.clear())
         obj = await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"))
@@ -165,7 +163,7 @@ async def test_context_apply_and_delete_log_each_write_with_changed_fields_and_f
 
 
 class TestContextApplySharedList:
-    """Repair of a refused apply: one patch, sent only after the server has accepted it as a dry run."""
+    """Apply to a list that another client also changes; a patch after a dry run repairs a refused apply."""
 
     def operator(self, act: Act, refused: list[str] | None = None) -> type[Doing]:
         guard = webhook.Admission(Deployment)
@@ -188,7 +186,7 @@ class TestContextApplySharedList:
 
     @staticmethod
     def extend(child: Deployment) -> None:
-        """Rename a key of our item, and add items of another client to this list and another one."""
+        """Change the key of our port and add a sidecar container, as another client does."""
         template = child.spec["template"]["spec"]
         template["containers"][0]["ports"][0]["containerPort"] = 8080
         template["containers"].insert(0, {"name": "sidecar", "image": "sidecar:1"})
@@ -197,7 +195,7 @@ class TestContextApplySharedList:
         obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
         await rename(world, obj, "nobody")
         await world.update(await world.get(Deployment, "child"), self.extend)
-        await asyncio.sleep(60)  # its controller has written its status by then
+        await asyncio.sleep(60)  # by then its controller has written the status
         return obj, await world.get(Deployment, "child")
 
     async def act(self, operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -210,10 +208,12 @@ class TestContextApplySharedList:
             obj, child = await self.started(world)
             await rename(world, obj, "me")
             found = await world.client.uncached.get(Deployment, child.key)
-            assert found.metadata.generation == (child.metadata.generation or 0) + 1, "it is one change"
+            assert found.metadata.generation == (child.metadata.generation or 0) + 1, (
+                "the apply is one change"
+            )
             sidecar, container = found.spec["template"]["spec"]["containers"]
             assert (sidecar["name"], container["ports"][0]["containerPort"]) == ("sidecar", 80)
-            # No longer wanted, and removed by the same patch.
+            # The same patch removes fields that the operator no longer applies.
             assert "env" not in container
             assert not found.spec.get("minReadySeconds")
             entries = orjson.loads(found.origin or b"")["metadata"]["managedFields"]
@@ -223,7 +223,9 @@ class TestContextApplySharedList:
             await rename(world, obj, "you")
             await rename(world, obj, "me")
             found = await world.client.uncached.get(Deployment, child.key)
-            assert "env" not in found.spec["template"]["spec"]["containers"][1], "nobody else owns it"
+            assert "env" not in found.spec["template"]["spec"]["containers"][1], (
+                "no other manager owns this field"
+            )
 
     async def test_context_apply_restores_our_list_item_when_another_client_has_changed_its_key(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
@@ -235,9 +237,7 @@ class TestContextApplySharedList:
             port = '.spec.template.spec.containers[name="main"].ports[containerPort=8080,protocol="TCP"]'
             assert event["message"] == f"Put Deployment child back as it should be: test-test had set {port}"
 
-    async def test_context_apply_sends_its_patch_of_managed_fields_once_when_the_server_refuses_the_change(
-        self,
-    ):
+    async def test_context_apply_rarely_repeats_a_patch_that_the_server_refuses(self):
         asked: list[str] = []
         async with operated(self.operator(self.act, asked), objects=[greeting()]) as world:
             obj, child = await self.started(world)
@@ -253,7 +253,7 @@ class TestContextApplySharedList:
             assert sent[0] == [*tried, "get", "patch, dry run"]
             assert all(each == tried for each in sent[1:])
             assert all("no such tier" in run.error for run in runs)
-            # A policy may have changed after some time.
+            # The patch is tried again later, because the policy may have changed.
             await asyncio.sleep(1500)
             assert 1 < len(asked) < 6
 
@@ -304,7 +304,7 @@ async def test_context_apply_slows_down_when_each_new_child_is_garbage_collected
         await world.create(greeting())
         await settled(world)
         deaf = True
-        api = world.cluster.client  # the manager's own would tell the cache
+        api = world.cluster.client  # the manager's own client would update the cache
         await api.delete("greetings.test.example.com", "default", "hello")
         if anew:
             await api.create("greetings.test.example.com", "default", {"metadata": {"name": "hello"}})

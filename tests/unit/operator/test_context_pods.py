@@ -1,4 +1,4 @@
-"""Reconciles that reach into pods, or use models of kubernetes-asyncio."""
+"""Reconciles that use logs, exec, attach and port-forward, or models of kubernetes-asyncio."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LOGS = rbac(groups="", resources="pods/log", verbs="get")
 
 @pytest.fixture(scope="module")
 def models() -> Any:
-    # Here, and not by every worker that collects this: it takes half a second to import.
+    # A fixture imports this module, because the import takes half a second at each collection of tests.
     return pytest.importorskip("kubernetes_asyncio").client
 
 
 def checking(look: Any, **attributes: Any) -> type[Operator[Greeting]]:
-    """Return an operator that writes the result of `look` to the status."""
+    """Return an operator that writes the result of `look` to `status.text`."""
 
     async def reconcile(self: Any, greeting: Greeting, ctx: Context) -> None:
         greeting.status.text = await look(greeting, ctx)
@@ -38,7 +38,7 @@ def checking(look: Any, **attributes: Any) -> type[Operator[Greeting]]:
 
 
 async def found(operator: type[Operator[Greeting]], **scripts: Any) -> str:
-    """Return the operator's finding in a pod whose sessions run these scripts."""
+    """Run the operator with a pod whose sessions run `scripts`; return the `status.text` that it writes."""
     async with operated(operator) as world:
         await create_running_pod(world.cluster)
         for name, script in scripts.items():
@@ -47,7 +47,7 @@ async def found(operator: type[Operator[Greeting]], **scripts: Any) -> str:
         return (await world.until(obj, lambda it: it.status.text)).status.text
 
 
-async def test_reconcile_can_read_a_log_run_a_command_attach_and_use_a_pod_port():
+async def test_reconcile_can_use_logs_exec_attach_and_port_forward_of_a_pod():
     async def look(obj: Greeting, ctx: Context) -> str:
         [line] = [line async for line in ctx.logs("web", container="main", tail_lines=1)]
         assert line.startswith("main: ")
@@ -83,7 +83,7 @@ async def test_reconcile_can_apply_kubernetes_asyncio_models_and_call_its_api(mo
         core, made = models.CoreV1Api(ctx.kubernetes_client()), models.V1ObjectMeta(name="made")
         if await ctx.find(ConfigMap, "made") is None:
             await core.create_namespaced_config_map(obj.metadata.namespace, models.V1ConfigMap(metadata=made))
-        assert await ctx.find(ConfigMap, "made") is not None, "the cache has it at once"
+        assert await ctx.find(ConfigMap, "made") is not None, "the cache has the new object at once"
         return f"{stored.data} {len(children)}"
 
     rights = (rbac(groups="", resources="configmaps", verbs="create"),)
@@ -102,7 +102,7 @@ async def test_reconcile_can_apply_kubernetes_asyncio_models_and_call_its_api(mo
         await world.until(child, lambda it: it.data == {"a": "b"})
 
 
-async def test_kubernetes_client_of_the_manager_has_the_rights_of_the_manager(models: Any):
+async def test_manager_kubernetes_client_raises_forbidden_for_a_call_without_a_right(models: Any):
     async with operated(kinds=(Greeting,)) as world:
         core = models.CoreV1Api(world.manager.kubernetes_client())
         with pytest.raises(

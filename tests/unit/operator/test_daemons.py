@@ -65,7 +65,7 @@ class Following(Noting):
 
 
 def daemons() -> list[str]:
-    """Return the names of the daemons' tasks."""
+    """Return the names of the running tasks of the daemon `follow`."""
     return sorted(
         task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("following-f")
     )
@@ -89,7 +89,7 @@ async def test_daemon_runs_until_its_object_is_deleted_and_restarts_when_the_spe
         assert daemons() == []
 
 
-async def test_daemon_ends_at_deletion_despite_the_on_predicate_and_foreign_finalizers():
+async def test_daemon_ends_at_deletion_even_if_on_rejects_the_event_or_a_finalizer_remains():
     class Once(Noting):
         name = "once"
         on = staticmethod(lambda event: event.old is None)

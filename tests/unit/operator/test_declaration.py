@@ -1,4 +1,4 @@
-"""Invalid declarations: Python raises an error at the declaration, with a remedy in one line."""
+"""Invalid declarations of operators raise one-line errors that tell the remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.kinds import Gadget, OldGadget
     "name",
     ["owns", "watches", "reads", "versions", "rights", "conditions", "former_managers", "former_finalizers"],
 )
-def test_operator_declaration_of_several_values_must_be_a_tuple(name: str):
+def test_operator_refuses_a_declaration_of_several_values_that_is_not_a_tuple(name: str):
     for value, shown in (([], "a list"), (Gadget, "Gadget")):
         with pytest.raises(TypeError, match=rf"^Bad.{name} takes a tuple of .*, and is {shown}$"):
             type("Bad", (Operator,), {"kind": Gadget, name: value})
@@ -182,7 +182,7 @@ def test_decorators_accept_static_and_class_methods_in_either_order():
     assert [each.name for each in Marked.daemons] == ["fourth"]
 
 
-def test_operator_that_overrides_a_method_of_its_mixin_is_refused():
+def test_operator_is_refused_when_its_base_order_hides_a_method_of_a_mixin():
     class Ready:
         async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
 
@@ -219,14 +219,14 @@ def test_operator_that_overrides_a_method_of_its_mixin_is_refused():
         ({"indexes": {"it": lambda obj: ()}}, "indexes['it'] is called with (record, meta)"),
     ],
 )
-def test_operator_with_an_unsuitable_function_of_an_event_source_or_index_is_refused(
+def test_operator_is_refused_when_the_function_of_a_watch_or_index_is_unsuitable(
     members: dict[str, Any], told: str
 ):
     with pytest.raises(TypeError, match=rf"^Bad(: |\.){re.escape(told)}$"):
         type("Bad", (Operator,), {"kind": Gadget, **members})
 
 
-def test_status_model_with_a_condition_without_type_is_refused():
+def test_status_model_with_an_invalid_condition_type_is_refused():
     with pytest.raises(
         TypeError, match=r"^Told: 'not ready' is no type of a condition; write it in CamelCase$"
     ):
@@ -263,7 +263,7 @@ def test_webhook_option_that_the_api_server_would_refuse_is_refused(name: str, v
         ("reconsile", something, "reconcile"),
         ("Reconcile", lambda *_: None, "reconcile"),
         ("set_up", lambda *_: None, "setup"),
-        # What is called so on purpose.
+        # Similar names that are allowed.
         ("reconcile_one", something, None),
         ("owner", (), None),
         ("nows", "now", None),
@@ -282,7 +282,7 @@ def test_operator_refuses_a_misspelt_attribute_and_suggests_the_right_one(
         return
     with pytest.raises(TypeError, match=rf"^Some.{name}: it is never \w+; did you mean {meant}\?$"):
         type("Some", (Operator,), members)
-    type("Some", (Operator,), {**members, meant: getattr(Operator, meant)})  # then it is something else
+    type("Some", (Operator,), {**members, meant: getattr(Operator, meant)})  # both may exist
 
 
 @pytest.mark.parametrize(
@@ -359,6 +359,6 @@ def test_additional_versions_without_a_conversion_method_are_refused():
         list(registrations(Lossy))
 
 
-def test_admission_refuses_a_selector_with_python_names():
+def test_admission_refuses_a_selector_with_snake_case_keys():
     with pytest.raises(RegistrationError, match=r"objects has 'match_labels', and takes matchLabels and"):
         webhook.Admission(Pod, objects={"match_labels": {"a": "b"}})

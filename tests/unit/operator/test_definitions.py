@@ -144,14 +144,14 @@ def test_definition_rights_are_limited_to_reads_of_the_crds_of_the_operators():
 
 @asynccontextmanager
 async def cluster_alone() -> AsyncIterator[DevCluster]:
-    """Run a control plane without controllers; a thread creates it, because that reads files."""
+    """Run a control plane without controllers; a thread creates it, because its creation reads files."""
     async with await asyncio.to_thread(DevCluster, port=None, controllers=False) as cluster:
         yield cluster
 
 
 @asynccontextmanager
 async def following(cluster: DevCluster, *, token: str = "") -> AsyncIterator[tuple[Definitions, Definition]]:
-    """Watch the CustomResourceDefinition of Box; the gate pauses the controller of Box."""
+    """Watch the CRD of Box; yield the watch, and the gate that pauses the controller of Box."""
     wire = LocalWire(cluster, token)
     metrics, rng = Metrics(), random.Random(1)
     transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
@@ -167,9 +167,7 @@ async def following(cluster: DevCluster, *, token: str = "") -> AsyncIterator[tu
         await transport.aclose()
 
 
-async def test_crd_gate_opens_when_the_crd_is_valid_and_pauses_the_queue_when_it_becomes_invalid(
-    log_lines: LogLines,
-):
+async def test_crd_gate_stays_closed_and_pauses_the_queue_while_the_crd_is_invalid(log_lines: LogLines):
     async with cluster_alone() as cluster, following(cluster) as (definitions, gate):
         await asyncio.sleep(1)
         assert definitions.problem() == f"{NAME} is not installed"
@@ -212,9 +210,7 @@ async def test_crd_gate_opens_when_the_crd_is_valid_and_pauses_the_queue_when_it
     ]
 
 
-async def test_controller_runs_and_logs_one_line_without_the_right_to_read_the_crd(
-    log_lines: LogLines,
-):
+async def test_crd_gate_opens_and_logs_one_line_without_the_right_to_read_the_crd(log_lines: LogLines):
     async with (
         cluster_alone() as cluster,
         following(cluster, token=cluster.add_user("nobody")) as (definitions, gate),

@@ -37,7 +37,7 @@ STORED = greeting(namespace="default")
 
 
 def acting(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[Doing]:
-    """Return an operator that calls `act`, and then sets the condition of a Greeting."""
+    """Return an operator that calls `act`, and then sets Available unless the kind is a foreign one."""
 
     async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
         await act(self, obj, ctx)
@@ -145,7 +145,7 @@ CALLS: list[tuple[Act, str, str, str]] = [
 @pytest.mark.parametrize(
     ("act", "group", "resource", "verb"), CALLS, ids=[each[0].__name__ for each in CALLS]
 )
-async def test_call_without_a_right_raises_an_error_with_the_code_line_and_the_missing_rule(
+async def test_call_without_a_right_raises_an_error_with_code_line_and_missing_rule(
     act: Act, group: str, resource: str, verb: str
 ):
     code: Any = act
@@ -176,12 +176,12 @@ def test_forbidden_status_write_error_names_the_extends_status_declaration():
     assert "extends_status" in describe(error, {})[1]
 
 
-def test_simulation_reports_a_call_without_a_right():
+def test_simulation_raises_an_error_for_a_call_without_a_right():
     with pytest.raises(AssertionError, match=r"has no right.*test_operator_rights.py:\d+ sends this request"):
         assert_holds(acting(read_uncached), seeds=range(1))
 
 
-# Kinds of others
+# Kinds of other programs
 
 
 CHILD = ObjectKey("default", "child")
@@ -221,7 +221,7 @@ async def test_operator_of_a_foreign_kind_writes_nothing_to_its_objects(act: Act
         assert told == {fail: {"TerminalError"}, block: {"Waits"}}.get(act, set())
 
 
-def test_operator_of_a_foreign_kind_has_no_right_to_write_it():
+def test_operator_of_a_foreign_kind_has_no_right_to_write_its_objects():
     operator = acting(nothing, Deployment, owns=(ConfigMap,))
     assert verbs_of(operator, "deployments") == {"get", "list", "watch"}
     assert verbs_of(operator, "deployments/status") == set()
@@ -258,7 +258,7 @@ async def set_condition(_: Any, obj: Any, ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("act", [set_status, write_status, set_condition])
-async def test_changed_status_of_a_foreign_kind_is_refused_with_an_error_that_names_the_declaration(act: Act):
+async def test_changed_status_of_a_foreign_kind_is_refused_with_a_hint_at_extends_status(act: Act):
     async with operated(acting(act, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
         assert "extends_status" in first_error(world, CHILD)

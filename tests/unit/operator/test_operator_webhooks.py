@@ -1,4 +1,4 @@
-"""Webhooks of operators under test, which `manager_tools.testing.operated` calls."""
+"""`manager_tools.testing.operated` calls the webhooks of the operator under test."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def values(environ: dict[str, str], *, credentials: bool = False) -> dict[str, s
     return {each["name"]: each["value"] for each in proxy_environment(environ, credentials=credentials)}
 
 
-def test_proxy_values_contain_both_spellings_of_each_variable():
+def test_proxy_environment_contains_each_variable_in_upper_and_lower_case():
     with capture_logs() as lines:
         assert values({"https_proxy": "http://proxy:3128", "NO_PROXY": "a,b", "no_proxy": "other"}) == {
             "HTTPS_PROXY": "http://proxy:3128",
@@ -38,7 +38,7 @@ def test_proxy_values_contain_both_spellings_of_each_variable():
         (f"http://a@{SECRET}://b@proxy", "http://proxy"),
     ],
 )
-def test_proxy_values_and_log_omit_the_password_of_the_url(name: str, url: str, bare: str):
+def test_proxy_environment_and_log_omit_the_password_of_the_url(name: str, url: str, bare: str):
     with capture_logs() as lines:
         assert values({name: url}) == {name.upper(): bare, name.lower(): bare}
     [line] = lines
@@ -58,14 +58,14 @@ def test_proxy_values_and_log_omit_the_password_of_the_url(name: str, url: str, 
         f"http://[{SECRET}@",
     ],
 )
-def test_proxy_values_omit_a_malformed_url_that_may_contain_a_password(url: str):
+def test_proxy_environment_omits_a_malformed_url_that_may_contain_a_password(url: str):
     with capture_logs() as lines:
         assert values({"HTTPS_PROXY": url, "NO_PROXY": "a"}) == {"NO_PROXY": "a", "no_proxy": "a"}
     [line] = lines
     assert SECRET not in str(line)
 
 
-def test_proxy_values_include_password_when_credentials_are_kept():
+def test_proxy_environment_includes_the_password_when_credentials_are_kept():
     assert values({"HTTP_PROXY": URL}, credentials=PROXY_ENVIRONMENT.parse("keep"))["HTTP_PROXY"] == URL
     assert PROXY_ENVIRONMENT.default_value() is False
     with pytest.raises(ValueError, match="drop or keep"):

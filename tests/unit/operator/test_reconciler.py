@@ -1,4 +1,4 @@
-"""Reconciles as a whole: records, errors, cleanup and finalizers."""
+"""Reconciles of an operator: records, errors, cleanup and finalizers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_on_predicate_ignores_foreign_status_writes_unless_it_includes_sta
         assert len(LAST[-1].seen) == 2
 
 
-async def test_on_predicate_never_hides_a_deletion_from_cleanup():
+async def test_cleanup_runs_even_when_the_on_predicate_rejects_the_deletion():
     wanted = {"on": staticmethod(lambda event: "a" in event.meta.labels), "cleanup": cleanup}
     async with operated(doing(idle, **wanted)) as world:
         obj = await world.create(greeting(labels={"a": "b"}))
@@ -241,7 +241,7 @@ async def test_on_error_writes_a_handled_error_of_reconcile_or_cleanup_into_the_
     async with greeted(act, said, cleanup=fails, on_error=on_error) as (world, obj):
         assert (obj.status.text, said(obj)) == ("half", {"Available": ("False", "NoWord")})
         await asyncio.sleep(60)
-        assert len(LAST[-1].seen) == 2, "once more for its finalizer, without a retry"
+        assert len(LAST[-1].seen) == 2, "the second reconcile follows the finalizer and is no retry"
         await world.delete(obj)
         deleted = await world.until(obj, lambda it: "other side" in it.status.conditions[0].message)
         assert deleted.metadata.finalizers
@@ -305,7 +305,7 @@ async def test_unfinished_cleanup_sets_progressing_unless_the_cleanup_sets_a_con
             assert await world.events(obj) == []
 
 
-async def test_changed_exception_causes_an_immediate_reconcile_of_the_newer_object_that_it_contains():
+async def test_reconcile_that_raises_changed_runs_again_at_once_with_the_newer_object():
     names: list[str] = []
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:

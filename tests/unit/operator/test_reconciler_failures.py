@@ -52,7 +52,7 @@ class Foreign(Resource, group="test.example.com", version="v1", plural="greeting
 
 
 def raising(*errors: BaseException | None) -> Act:
-    """Raise the errors in turn, then the last one repeatedly; for None, succeed and set Available."""
+    """Return a reconcile that raises the errors in order, then the last again; for None it succeeds."""
     left = list(errors)
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
@@ -96,15 +96,15 @@ class Mute(TerminalError):
 
 
 class Unpaid(Exception):
-    """An exception whose text is made for people."""
+    """Exception whose text users may see."""
 
 
 AT_ONCE = {
-    "told by the class": (Unpaid("invoice 7 is open"), "PaymentRefused", "invoice 7 is open"),
+    "error with a declared reason": (Unpaid("invoice 7 is open"), "PaymentRefused", "invoice 7 is open"),
     "invalid": (Invalid(422, "Invalid", "Secret b is invalid"), "Invalid", "Secret b is invalid"),
     "quota": (Forbidden(403, "Forbidden", "exceeded quota: q"), "Forbidden", "exceeded quota: q"),
     "no kind": (NoMatch("the API server does not serve x"), "NoMatch", "the API server does not serve x"),
-    "webhook away": (
+    "webhook is unreachable": (
         ServerError(500, "InternalError", 'Internal error occurred: failed calling webhook "w": no'),
         "ServerError",
         'Internal error occurred: failed calling webhook "w": no',
@@ -116,17 +116,17 @@ AT_ONCE = {
     ),
     "terminal": (TerminalError("no such flavour"), "TerminalError", "no such flavour"),
     "refused connection": (ConnectionRefusedError("no door"), "ConnectionRefusedError", "no door"),
-    "time-out of its own": (TimeoutError("the store is slow"), "Timeout", "the store is slow"),
-    "a fault": (KeyError("hunter2"), "KeyError", "KeyError; see the manager's log"),
-    "a group": (
+    "timeout in the operator": (TimeoutError("the store is slow"), "Timeout", "the store is slow"),
+    "programming error": (KeyError("hunter2"), "KeyError", "KeyError; see the manager's log"),
+    "error group": (
         ExceptionGroup("both", [Conflict(409, "Conflict", "changed"), ValueError("hunter2")]),
         "ValueError",
         "changed; ValueError; see the manager's log",
     ),
-    "a file name that is no UTF-8": (TerminalError("no \udcff here"), "TerminalError", "no \\udcff here"),
+    "text is not UTF-8": (TerminalError("no \udcff here"), "TerminalError", "no \\udcff here"),
     "no text": (Mute(), "Mute", "Mute"),
-    "a long name": (type("E" * 1025, (TerminalError,), {})("no"), "E" * 128, "no"),
-    "an odd name": (
+    "long class name": (type("E" * 1025, (TerminalError,), {})("no"), "E" * 128, "no"),
+    "invalid class name": (
         type("_Ünfit", (Exception,), {})("hunter2"),
         "nfit",
         "_Ünfit; see the manager's log",
@@ -145,7 +145,7 @@ async def test_failed_reconcile_sets_degraded_at_once(error: Exception, reason: 
             "Progressing": ("Unknown", reason, FAILED + text),
             "Degraded": ("True", reason, FAILED + text),
         }
-        # No field of the status that the reconcile has made up is written with them.
+        # Other status fields that the failed reconcile has set are not written.
         assert not stored(world)["status"].get("text")
         assert {each["observedGeneration"] for each in stored(world)["status"]["conditions"]} == {1}
         await asyncio.sleep(3600)
@@ -193,7 +193,7 @@ async def test_failed_reconcile_sets_the_declared_failure_condition(
 
 
 def recorded_events(world: World) -> list[str]:
-    """Record the reasons of all future Events, also of those that the recorder merges."""
+    """Replace the Event recorder; return a list that receives the reason of each later Event."""
     recorded: list[str] = []
 
     def record(obj: Resource, sort: str, reason: str, message: str) -> None:
@@ -227,7 +227,7 @@ async def test_transient_failure_is_reported_after_ten_consecutive_failures(erro
             )
 
 
-async def test_transient_failure_count_restarts_after_a_success_or_a_different_failure():
+async def test_transient_failure_count_restarts_after_a_different_failure():
     lost, no = Conflict(409, "Conflict", "modified"), Invalid(422, "Invalid", "no")
     failures = [*[lost] * 9, no, *[lost] * 9, no]
     async with operated(doing(raising(*failures)), objects=[greeting()]) as world:
@@ -278,7 +278,7 @@ async def test_failure_message_length_is_limited():
 async def test_failure_causes_an_event_when_the_crd_has_no_status_subresource():
     @crd(status=False)
     class Theirs(Foreign, group="test.example.com", version="v1", plural="greetings", kind="Greeting"):
-        """The kind without the subresource."""
+        """Greeting without the status subresource."""
 
     async with operated(
         doing(raising(Invalid(422, "Invalid", "no")), Foreign), objects=[greeting()], kinds=[Theirs]
@@ -395,7 +395,7 @@ UNFIT: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 @pytest.fixture
 def definition() -> dict[str, Any]:
-    """Return a definition that lets every status pass; reading the model's source would block a loop."""
+    """Return a CRD that accepts any fields; a fixture makes it, because that blocks the event loop."""
     [definition] = custom_resource_definitions([Greeting])
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
@@ -452,7 +452,7 @@ async def test_undecodable_object_gets_a_degraded_condition_and_an_event(
     ],
     ids=["progressing", "degraded", "ready", "neither"],
 )
-async def test_unfinished_cleanup_that_fails_no_longer_clears_the_failure_and_reports_progress(
+async def test_cleanup_that_recovers_clears_its_failure_condition_and_reports_progress(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     async def cleanup(self: Doing, obj: Any, ctx: Context) -> Result:
@@ -469,7 +469,7 @@ async def test_unfinished_cleanup_that_fails_no_longer_clears_the_failure_and_re
         assert reasons(world) == {"Available": ("True", "Works")} | told
 
 
-async def test_object_replaced_during_a_status_write_causes_no_error(log_lines: LogLines):
+async def test_object_recreated_during_a_reconcile_causes_no_error(log_lines: LogLines):
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
         obj.status.text = "seven"
         if len(operator.seen) == 1:

@@ -1,4 +1,4 @@
-"""Replicas that share the objects: their reconciles, their write permits, and moving shards."""
+"""Replicas that own shards of the objects: their reconciles, write permits and moving shards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Act = Callable[["Copying", Secret, Context], Awaitable[None]]
 
 
 class Copying(Operator[Secret]):
-    """Operator that applies a ConfigMap for each Secret, or calls the test's function."""
+    """Operator that calls the test's function, if any, and applies a ConfigMap for each Secret."""
 
     owns = (ConfigMap,)
     conditions = ()
@@ -112,7 +112,7 @@ class Peer:
 
     @property
     def held(self) -> set[str]:
-        """Return the Secrets in the replica's cache of its own objects."""
+        """Return the names of the Secrets in the cache of the replica's own objects."""
         informer = self.manager.cache.lookup(Secret, ours=True)
         assert informer is not None
         return {record.key.name for record in informer.list()}
@@ -146,19 +146,19 @@ class Peers:
         return started
 
     async def stop(self, peer: Peer, *, seconds: float = 5) -> None:
-        """Stop a replica, and let the others take over."""
+        """Stop a replica, and wait `seconds` for the others to take over its shards."""
         await peer.stop()
         self.all.remove(peer)
         await asyncio.sleep(seconds)
 
     async def share(self, *identities: str) -> list[Peer]:
-        """Start replicas, and create the objects."""
+        """Start replicas, create the objects, and return the replicas."""
         started = await self.start(*identities)
         await self.create(*OBJECTS)
         return started
 
     async def move(self) -> list[Peer]:
-        """Start a replica, create the objects, and start another one, which takes some over."""
+        """Start replica a, create the objects, and start replica b, which takes over some shards."""
         return [*await self.share("a"), *await self.start("b")]
 
     async def create(self, *names: str, of: str = "secrets") -> None:
@@ -182,7 +182,7 @@ async def peers(
         "name": "copying",
         **attributes,
     }
-    # With random UIDs, some shard would have none of so few objects in one run of a hundred.
+    # With random UIDs, one run in a hundred would have a shard without objects.
     made = partial(DevCluster, port=None, feature_gates=gates, rng=random.Random(1))
     async with await asyncio.to_thread(made) as cluster:
         scene = Peers(cluster, type("Acting", (Copying,), kept))
@@ -191,7 +191,7 @@ async def peers(
             await each.stop()
 
 
-async def test_object_of_a_stopped_replica_is_reconciled_only_when_the_on_predicate_accepts_it():
+async def test_object_of_a_stopped_replica_is_reconciled_only_if_on_accepts_the_object():
     wanted = staticmethod(lambda event: "a" in event.meta.labels)
     async with peers(on=wanted) as scene:
         a, b = await scene.start("a", "b")
@@ -205,12 +205,14 @@ async def test_object_of_a_stopped_replica_is_reconciled_only_when_the_on_predic
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_operator_hooks_are_called_for_handed_over_and_deleted_objects():
+async def test_operator_hooks_handed_over_and_gone_run_for_moved_and_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen
         assert set(a.operator.left) == b.seen
-        assert (a.moved("taken"), a.moved("given_back")) == (0, len(b.seen)), "none was there when it came"
+        assert (a.moved("taken"), a.moved("given_back")) == (0, len(b.seen)), (
+            "no objects existed when replica a started"
+        )
         assert (b.moved("taken"), b.moved("given_back")) == (len(b.seen), 0)
         await scene.delete(*OBJECTS)
         assert set(b.operator.forgotten) == b.seen
@@ -232,7 +234,7 @@ async def test_endless_reconcile_is_cancelled_after_the_grace_period_when_its_sh
             assert name != following or ended <= began, "two replicas reconcile one object at once"
 
 
-async def test_daemons_end_at_once_when_their_shard_moves_and_run_in_one_replica_each():
+async def test_each_daemon_runs_only_in_the_replica_that_owns_its_shard():
     @daemon
     async def follow(operator: Copying, obj: Secret) -> None:
         assert obj.metadata.name not in followers
@@ -265,7 +267,7 @@ async def test_shard_is_not_released_while_a_thread_of_its_reconcile_runs():
     async with peers(in_a_thread) as scene:
         a, b = await scene.move()
         await asyncio.sleep(GRACE)
-        assert (cut := a.seen), "some are cancelled"
+        assert (cut := a.seen), "some reconciles are cancelled"
         assert a.coordinator.held.everything
         assert not b.seen
         hold.release()
@@ -274,7 +276,7 @@ async def test_shard_is_not_released_while_a_thread_of_its_reconcile_runs():
         assert b.seen == cut
 
 
-async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
+async def test_late_write_of_a_task_is_fenced_after_its_shard_has_moved():
     tasks: dict[str, asyncio.Task[None]] = {}
 
     async def leave_something(operator: Copying, obj: Secret, _: Context) -> None:
@@ -294,7 +296,7 @@ async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
         assert fenced == b.seen
 
 
-async def test_operator_without_shared_out_and_leader_only_work_run_on_the_replica_of_the_first_shard():
+async def test_unshared_operator_and_leader_only_work_run_on_the_owner_of_the_first_shard():
     async with peers(shared_out=False) as scene:
         await scene.share("a", "b")
         await asyncio.sleep(11)
@@ -327,9 +329,7 @@ async def test_context_permit_is_granted_only_for_objects_in_shards_of_the_repli
 
 
 @pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
-async def test_replica_caches_only_its_objects_and_their_children_for_every_feature_gate(
-    gates: tuple[str, ...],
-):
+async def test_replica_caches_only_objects_of_its_shards_and_their_children(gates: tuple[str, ...]):
     async with peers(gates=gates) as scene:
         await scene.create("strangers", "another-ones", of="configmaps")
         (a,) = await scene.share("a")
@@ -347,7 +347,7 @@ async def test_replica_caches_only_its_objects_and_their_children_for_every_feat
         for each in (a, c):
             each.operator.runs.clear()
         await scene.stop(b, seconds=10)
-        assert a.seen | c.seen == theirs, "the others reconcile them"
+        assert a.seen | c.seen == theirs, "the other replicas reconcile its objects"
         assert_children_are_known(scene)
         assert set(a.operator.left) == left
         await scene.create("late")
@@ -388,7 +388,7 @@ async def test_replica_caches_objects_of_other_shards_only_when_it_declares_read
 
 
 class Refusing(LocalWire):
-    """Wire to a server that refuses one resource."""
+    """Wire to a server that forbids all requests under the path `refused`."""
 
     refused: ClassVar[str]
 
@@ -406,9 +406,9 @@ async def test_replica_reconciles_no_object_of_a_shard_before_objects_and_childr
         (b,) = await scene.start("b", wire=Refusing)
         await asyncio.sleep(10)
         assert a.seen == set(OBJECTS)
-        assert b.owned.find(0) is b.owned.find(1) is None, "a kind that is not there is waited for"
+        assert b.owned.find(0) is b.owned.find(1) is None, "the replica waits for the lists"
         await asyncio.sleep(KNOWN_WITHIN)
-        assert any(map(b.owned.find, range(COUNT))), "but not for ever"
+        assert any(map(b.owned.find, range(COUNT))), "the wait for the lists ends"
         assert not b.seen
         Refusing.refused = "nothing"
         await asyncio.sleep(40)
@@ -420,7 +420,7 @@ LABEL = "test/shard"
 
 
 def children_held(peer: Peer) -> set[str]:
-    """Return the names of the ConfigMaps in the peer's cache."""
+    """Return the names of the ConfigMaps in the cache of the replica."""
     informer = peer.manager.cache.lookup(ConfigMap)
     assert informer is not None
     return {record.key.name for record in informer.list()}
@@ -447,15 +447,13 @@ def label_wanted(scene: Peers, name: str) -> str:
 
 
 def assert_children_are_known(scene: Peers) -> None:
-    """Check that all children have the labels of their shards, and each replica has those of its objects."""
+    """Check that each child has its shard label, and each replica caches the children of its objects."""
     assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
     assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
 
 
 @pytest.mark.parametrize("value", [None, "", "xyz", "another's"])
-async def test_child_gets_its_shard_label_back_without_recreation_when_another_client_changes_the_label(
-    value: str | None,
-):
+async def test_changed_shard_label_of_a_child_is_restored_without_recreation(value: str | None):
     async with peers() as scene:
         await scene.share("a", "b", "c")
         before = [child(scene, name)["metadata"]["uid"] for name in OBJECTS]
@@ -510,9 +508,7 @@ async def test_children_keep_their_shard_label_and_new_children_get_no_label_wit
 
 
 @pytest.mark.parametrize("declares", [False, True])
-async def test_context_lists_objects_of_a_child_kind_with_shards_only_when_the_operator_declares_reads(
-    declares: bool,
-):
+async def test_context_list_of_a_sharded_child_kind_requires_a_declaration_in_reads(declares: bool):
     found: dict[str, object] = {}
 
     async def read(_: Copying, obj: Secret, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""Reconcile requests caused by the declared watches of an operator, on a cache that the test fills."""
+"""Reconcile requests caused by the declared event sources of an operator; the test fills the cache."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Host:
         self.operator: Any = None
 
     def synced(self, *kinds: type[Resource]) -> list[Watched]:
-        """Return the kinds' watches after their first lists, which are empty."""
+        """Return a `Watched` informer for each kind, after an empty first list."""
         watched = [Watched(self.cache, kind) for kind in kinds]
         for each in watched:
             each.synced()
@@ -79,7 +79,7 @@ class Host:
 
 
 class ByKey(Operator[Foo]):
-    """Base operator without a declaration; `declaring` adds the test's own."""
+    """Operator without event sources; `declaring` adds the attributes of a test."""
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
         raise NotImplementedError
@@ -140,7 +140,7 @@ async def test_primary_object_is_enqueued_by_events_of_itself_its_children_and_m
     assert (controller.name, reconciler.names) == ("foo", ["f1", "f2", "f3", "f4"])
 
 
-async def test_controller_waits_for_the_list_of_every_kind_in_reads(host: Host):
+async def test_controller_waits_for_the_first_list_of_every_kind_in_reads(host: Host):
     controller, reconciler = host.runs(declaring(reads=(Reads(Pod, metadata_only=True),)))
     foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod, metadata_only=True)
     async with running(controller):
@@ -170,7 +170,7 @@ async def test_on_predicate_of_a_watch_does_not_affect_owns_of_the_same_kind(hos
     assert sorted(reconciler.names) == ["mapped", "owner", "owner"]
 
 
-async def test_owned_kind_caches_foreign_objects_as_metadata_and_hides_them_from_on(host: Host):
+async def test_cache_of_an_owned_kind_has_only_metadata_of_foreign_objects(host: Host):
     judged: list[str] = []
 
     def judge(event: CacheEvent) -> bool:
@@ -195,7 +195,7 @@ async def test_owned_kind_caches_foreign_objects_as_metadata_and_hides_them_from
 
 
 @pytest.mark.parametrize("on", [status_changed, any_of(created_or_deleted, not_(all_of(status_changed)))])
-def test_source_refuses_on_status_changed_when_it_keeps_no_status(on: Any):
+def test_source_that_caches_no_status_refuses_the_status_changed_predicate(on: Any):
     for source, why in (
         (Owns(Pod, on=on, metadata_only=True), "Owns(Pod): with metadata_only, "),
         (Watch(Pod, label="foo", on=on, metadata_only=True), "Watch(Pod): with metadata_only, "),
@@ -260,7 +260,7 @@ async def test_source_enqueues_only_for_events_that_its_on_predicate_accepts(
     ],
     ids=["an index", "reads", "watches"],
 )
-async def test_owned_kind_caches_complete_foreign_objects_when_a_declaration_needs_them(
+async def test_cache_of_an_owned_kind_has_complete_objects_when_a_declaration_needs_them(
     host: Host, declared: dict[str, Any]
 ):
     host.runs(declaring(**declared))
@@ -269,7 +269,7 @@ async def test_owned_kind_caches_complete_foreign_objects_when_a_declaration_nee
     assert not record.is_cut
 
 
-async def test_watch_enqueues_the_keys_that_its_function_returns(host: Host):
+async def test_watch_enqueues_the_keys_that_its_enqueue_function_returns(host: Host):
     def named_alike(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
         return [foo.key for foo in foos.list(index=("first", pod.name[0]))]
 
@@ -288,14 +288,14 @@ async def test_watch_enqueues_the_keys_that_its_function_returns(host: Host):
     assert reconciler.names == ["a1", "a2"]
 
 
-async def test_watch_needs_exactly_one_of_label_and_enqueue(host: Host):
+async def test_watch_requires_exactly_one_of_label_and_enqueue(host: Host):
     with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
         Watch(Pod)
     with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
         Watch(Pod, label="foo", enqueue=lambda _, __: [])
 
 
-async def test_operator_waits_for_enqueues_the_waiting_object_on_any_event_of_the_awaited_name(host: Host):
+async def test_object_that_waits_for_a_name_is_enqueued_on_any_event_of_that_name(host: Host):
     controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=not_(all_of())),)))
     _, pods = host.synced(Foo, Pod)
     async with running(controller):
@@ -320,7 +320,7 @@ async def test_add_controller_returns_none_for_an_operator_with_webhooks_only(ho
     assert host.controllers == []
 
 
-async def test_operator_enqueue_adds_a_key_before_and_during_the_run(host: Host):
+async def test_operator_enqueue_adds_a_key_before_and_after_the_controller_starts(host: Host):
     controller, reconciler = host.runs(ByKey)
     host.synced(Foo)
     host.operator.enqueue(ObjectKey("ns", "early"))

@@ -48,7 +48,7 @@ class Ticking(Operator[Greeting]):
             raise SystemExit("nothing to see")
 
     async def at_work(self, name: str, what: str) -> None:
-        """Record the start, and run long enough to overlap with other calls."""
+        """Record the start time, run for 0.5 s, and fail if another call for the object is running."""
         assert name not in self.busy
         self.busy.add(name)
         self.times.setdefault(f"{what} {name}", []).append(asyncio.get_running_loop().time())
@@ -71,7 +71,7 @@ async def test_timer_runs_periodically_and_never_during_the_reconcile_of_its_obj
         for name in ("a", "b"):
             found = gaps(Ticking.times[f"refresh {name}"])
             assert 45 < len(found) < 55
-            # A tenth of jitter, and the requests of a tick spread over another one.
+            # The jitter is a tenth of the interval, and the requests of a tick spread over another tenth.
             assert min(found) > 23
             assert max(found) < 38
             assert len({round(each, 1) for each in found}) > 10
@@ -80,7 +80,7 @@ async def test_timer_runs_periodically_and_never_during_the_reconcile_of_its_obj
         assert written.status.text == str(len(Ticking.times["refresh b"]))
 
 
-async def test_timer_retries_a_failure_soon_and_skips_a_deleting_object():
+async def test_timer_retries_a_failure_within_a_second_and_skips_a_deleting_object():
     held = greeting("held", finalizers=["example.com/hold"])
     async with operated(Ticking, objects=[greeting("a"), held]) as world:
         await world.delete(held)

@@ -34,7 +34,7 @@ class Journey(Resource, group="trips.example.com", version="v1", plural="journey
 
 
 class JourneyOperator(Operator[Journey]):
-    """Operator with three steps and a ConfigMap with the current place."""
+    """Operator with three steps; a ConfigMap contains the current place."""
 
     owns = (ConfigMap,)
     trip = Steps(".status.trip", of=("spec.to", "spec.by"), limit=1000)
@@ -92,7 +92,7 @@ def condition(journey: Journey, kind: str) -> Condition:
     return next(each for each in journey.status.conditions if each.type == kind)
 
 
-async def test_steps_run_once_and_in_order() -> None:
+async def test_steps_run_once_and_in_their_declared_order() -> None:
     async with operated(JourneyOperator, clock=VirtualClock()) as world:
         mine = await world.until(await world.create(journey()), ended("Succeeded"))
         assert JourneyOperator.calls == ["pack Rome", "go Rome", "unpack Rome"]
@@ -237,7 +237,7 @@ def test_steps_declaration_with_an_invalid_step_method_is_refused() -> None:
             trip = Steps(".status.trip", of=("spec.to",), limit=10)
 
 
-async def test_steps_retry_once_more_before_they_report_a_timeout() -> None:
+async def test_step_runs_once_more_before_its_timeout_is_reported() -> None:
     async with operated(JourneyOperator, clock=VirtualClock()) as world:
         JourneyOperator.waits = {"go": "waits for a train"}
         mine = await world.create(journey())
@@ -249,7 +249,7 @@ async def test_steps_retry_once_more_before_they_report_a_timeout() -> None:
 
 @pytest.mark.parametrize("at", [1.008, pytest.param(60.0, marks=pytest.mark.long)])
 def test_steps_continue_after_a_crash_at_any_write(at: float) -> None:
-    # The place changes on the way, or long afterwards.
+    # The spec changes during the steps, or long after them.
     plan = Plan(0, 1, (Step(0.0, "create", 0, 1), Step(at, "change", 0, 18)), ())
     points = [each for each in crash_points(plan, (JourneyOperator,)) if each.crash_at and each.replicas == 1]
     points = [each for each in points if each.crash_at and each.crash_at[1] in {"after", "stale"}]

@@ -64,7 +64,7 @@ async def test_memcached_pods_have_probes_resources_and_the_recommended_labels()
             assert labels["app.kubernetes.io/name"] == "memcached"
             assert labels["app.kubernetes.io/instance"] == "m"
             assert labels["app.kubernetes.io/managed-by"] == world.manager.program.name
-        # A Deployment's selector cannot change, and so is what it was.
+        # The selector of a Deployment is immutable, so it keeps its original labels.
         assert deployment.spec["selector"] == {"matchLabels": {"app": "memcached", "memcached_cr": "m"}}
         (container,) = template["spec"]["containers"]
         assert container["resources"]["limits"]["memory"] == "128Mi"
@@ -99,7 +99,7 @@ class Pods:
         await self.say(name, **status)
 
     async def say(self, name: str, **status: Any) -> None:
-        """Write a pod's status, as its kubelet would."""
+        """Write the status of a pod, as a kubelet does."""
         api = self._memcacheds.api
         found = api.peek("pods", NAMESPACE, name)
         assert found is not None
@@ -118,7 +118,7 @@ class Pods:
         )
 
     def condition(self, kind: str) -> tuple[str, str, str]:
-        """Return the status, reason and message of the Memcached's condition."""
+        """Return status, reason and message of the Memcached's condition of this type."""
         conditions = self._memcacheds.status("m")["conditions"]
         found = next(each for each in conditions if each["type"] == kind)
         return found["status"], found["reason"], found.get("message", "")
@@ -126,7 +126,7 @@ class Pods:
 
 @asynccontextmanager
 async def pods_of(size: int) -> AsyncIterator[tuple[Seen, Pods]]:
-    """Run the operator with a Memcached called m; yield its pods."""
+    """Run the operator with the Memcached m; yield an observer, and a helper that creates pods of m."""
     async with seen(MemcachedOperator) as memcacheds:
         await memcacheds.create("m", {"size": size})
         await asyncio.sleep(5)
@@ -138,7 +138,7 @@ FINE = ("False", "AsExpected", "")
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-async def test_memcached_nodes_omit_terminated_pods(phase: str):
+async def test_memcached_status_nodes_omit_terminated_pods(phase: str):
     async with pods_of(0) as (memcacheds, pods):
         await pods.create("a", phase="Running")
         await pods.create("b", phase="Running")
@@ -176,7 +176,7 @@ async def test_memcached_degraded_condition_is_stable_while_a_server_crash_loops
         assert pods.condition("Degraded") == FINE
 
 
-async def test_memcached_degraded_condition_quotes_the_event_of_a_pod_when_its_volume_cannot_be_mounted():
+async def test_memcached_degraded_condition_quotes_the_pod_event_about_a_failed_mount():
     async with pods_of(1) as (memcacheds, pods):
         at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
         scheduled = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
@@ -215,7 +215,7 @@ async def test_memcached_is_reconciled_without_the_right_to_list_events():
         assert "web" in memcacheds.status("m")["nodes"]
 
 
-async def test_memcached_is_not_degraded_while_its_servers_start_as_usual():
+async def test_memcached_is_not_degraded_while_its_pods_start_normally():
     async with seen(MemcachedOperator) as memcacheds:
         pods = Pods(memcacheds)
         await memcacheds.create("m", {"size": 5})
@@ -225,7 +225,7 @@ async def test_memcached_is_not_degraded_while_its_servers_start_as_usual():
         assert {reason for reason, _ in await memcacheds.events_of("m")} == {"Created", "ScalingReplicaSet"}
 
 
-async def test_memcached_degraded_condition_names_unschedulable_pods_within_30_seconds():
+async def test_memcached_degraded_condition_names_unschedulable_pods_within_15_seconds():
     async with seen(MemcachedOperator) as memcacheds:
         pods = Pods(memcacheds)
         for node in memcacheds.api.list("nodes", ""):
@@ -258,7 +258,7 @@ async def test_memcached_degraded_condition_names_unschedulable_pods_within_30_s
         *((1002, 1001, False), (2000, 2000, False), (2000, 0, False)),
     ],
 )
-async def test_memcached_webhook_warns_of_a_very_large_cluster_only_on_creation_or_growth(
+async def test_memcached_webhook_warns_of_a_size_above_1000_only_on_creation_or_growth(
     old: int | None, new: int, warned: bool
 ):
     before = None if old is None else memcached(old)

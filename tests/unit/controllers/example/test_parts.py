@@ -50,7 +50,7 @@ def test_check_ours_accepts_a_child_with_labels_or_owner_reference_of_the_site(m
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_check_ours_refuses_foreign_left_over_and_terminating_children(metadata: ObjectMeta, reason: str):
+def test_check_ours_refuses_foreign_leftover_and_terminating_children(metadata: ObjectMeta, reason: str):
     with pytest.raises(Blocked) as blocked:
         check_ours("PersistentVolumeClaim", metadata, site(), "test")
     assert blocked.value.reason == reason
@@ -66,7 +66,7 @@ def test_check_ours_refuses_foreign_left_over_and_terminating_children(metadata:
         (NOW, [], "it is being deleted, and waits for its end"),
     ],
 )
-def test_check_ours_error_explains_why_a_left_over_child_still_exists(
+def test_check_ours_error_says_why_a_child_of_a_deleted_site_still_exists(
     deleted: datetime | None, finalizers: list[str], awaited: str
 ):
     metadata = ObjectMeta(name="c", deletion_timestamp=deleted, finalizers=finalizers)
@@ -77,7 +77,7 @@ def test_check_ours_error_explains_why_a_left_over_child_still_exists(
     assert blocked.value.message == f"{earlier}: {awaited}"
 
 
-def test_reclaim_policy_decides_whether_the_site_owns_its_child():
+def test_site_owns_its_child_only_with_reclaim_policy_delete():
     stranger = owner(uid="x", kind="Job", name="j", controller=None)
     labels = {"mine": "kept", "tier": "wrong"}
     metadata = ObjectMeta(name="c", namespace="default", labels=labels, owner_references=[stranger])
@@ -92,7 +92,7 @@ def test_reclaim_policy_decides_whether_the_site_owns_its_child():
 
 
 @pytest.mark.virtual_time
-async def test_wordpress_becomes_available_when_blocking_objects_are_deleted_and_its_secret_is_created():
+async def test_wordpress_becomes_available_after_blocking_objects_are_gone_and_its_secret_exists():
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = PersistentVolumeClaim.model_validate({"metadata": {"name": "blog-wp-pv-claim"}, "spec": storage})
     secret = Secret(metadata=ObjectMeta(name="blog-mysql"))

@@ -73,9 +73,9 @@ def test_wordpress_is_unavailable_while_its_database_is_not_ready():
 @pytest.mark.parametrize(
     ("passing", "awaited", "progressing", "degraded"),
     [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
-    ids=["in the way", "awaited", "passing"],
+    ids=["permanent", "awaited", "temporary"],
 )
-def test_blocked_wordpress_is_progressing_when_the_cause_is_temporary_and_else_degraded(
+def test_blocked_wordpress_is_progressing_for_a_temporary_cause_and_otherwise_degraded(
     *, passing: bool, awaited: bool, progressing: bool, degraded: bool
 ):
     sight = up()
@@ -85,12 +85,12 @@ def test_blocked_wordpress_is_progressing_when_the_cause_is_temporary_and_else_d
     # Ready parts stay ready.
     assert seen(sight)["Available"] == (True, "Ready")
     assert next_look(sight, RETRY) is None
-    # And what is not there yet says why.
+    # A missing part is unavailable for the reason of the block.
     sight.frontend = None
     assert seen(sight)["Available"] == (False, "Reason")
 
 
-def test_wordpress_degraded_condition_joins_all_messages_and_has_the_first_reason():
+def test_wordpress_degraded_condition_joins_messages_of_all_problems_and_has_the_first_reason():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
     assert ("Degraded", True, "First", "one; two") in conditions_of(sight)
@@ -144,7 +144,7 @@ def test_wordpress_condition_names_the_problem_of_the_database_or_frontend_pod()
 
 
 @pytest.mark.virtual_time
-async def test_wordpress_sends_one_event_for_a_pod_problem_when_only_the_last_log_line_changes():
+async def test_wordpress_sends_no_new_event_when_only_the_last_log_line_of_a_pod_changes():
     labels = {"app": "blog", "tier": "mysql", "app.kubernetes.io/part-of": "wordpress"}
     spec = {"schedulerName": "none", "containers": [{"name": "mysql", "image": "image"}]}
     async with watched(WordpressOperator) as sites:
@@ -162,7 +162,7 @@ async def test_wordpress_sends_one_event_for_a_pod_problem_when_only_the_last_lo
 
 
 async def warning_of(**spec: Any) -> str:
-    """Return the warning of the webhook about a site."""
+    """Return the only warning of the webhook about a site with this spec."""
     given = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": spec})
     (warning,) = await without_manager(WordpressOperator).warn_of_what_is_open(given, request(Wordpress))
     return warning
@@ -181,4 +181,4 @@ async def test_wordpress_webhook_warns_of_a_site_that_is_public_before_its_insta
     opened = spec.get("serviceType", "NodePort")
     assert warning.startswith(f"spec.serviceType: {opened} lets whoever comes first")
     assert "kubectl port-forward" in warning
-    assert len(warning) <= 256, "an API server may cut what is longer"
+    assert len(warning) <= 256, "an API server may cut longer warnings"

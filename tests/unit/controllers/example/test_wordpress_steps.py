@@ -44,7 +44,7 @@ async def test_orphaned_volumes_get_no_owner_reference_to_a_deleted_site(world: 
 
 
 def behind(world: World) -> Process:
-    """Start a manager whose cache keeps showing the site's current state."""
+    """Start a manager whose cache misses all changes after the current state of the site."""
     process = world.process()
     site = world.site()
     process.client.stale[site.key] = Wordpress.decode(orjson.dumps(site.to_wire()))
@@ -52,7 +52,7 @@ def behind(world: World) -> Process:
 
 
 async def test_wordpress_steps_create_no_new_password_for_a_deleted_site(world: World):
-    # Its volumes are retained, so that nothing else asks whether it still is.
+    # The volumes are retained, so no other step checks whether the site still exists.
     await world.run()
     process = behind(world)
     await world.api.delete(SITES, world.namespace, "site")
@@ -115,9 +115,7 @@ async def take_owners_off(world: World) -> None:
         await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
 
 
-async def test_wordpress_child_gets_its_owner_reference_and_labels_back_when_another_client_removes_them(
-    world: World,
-):
+async def test_removed_owner_references_and_changed_labels_of_children_are_restored(world: World):
     await world.run()
     before = world.children()
     await take_owners_off(world)
@@ -141,7 +139,7 @@ async def test_orphaned_children_are_adopted_only_by_a_new_site_with_the_same_na
     await world.api.delete(SITES, world.namespace, "site", propagation="Orphan")
     await take_owners_off(world)
     orphaned = world.children()
-    # For a manager with a stale cache, another client removed the owner references.
+    # To a manager with a stale cache, another client seems to have removed the owner references.
     process.client.stale[stale.key] = stale
     assert await process.reconcile(world.key) is None
     assert world.children() == orphaned != before
@@ -186,14 +184,14 @@ def base64_of(**values: str) -> dict[str, str]:
 
 
 async def live(world: World, process: Process) -> None:
-    """Reconcile repeatedly with one manager, which keeps its memory."""
+    """Reconcile five times with one manager, and make the Deployments ready in between."""
     for _ in range(4):
         await process.reconcile(world.key)
         await world.bring_up()
     await process.reconcile(world.key)
 
 
-async def test_wordpress_starts_when_its_secret_is_valid_and_ignores_later_secret_changes(world: World):
+async def test_wordpress_starts_with_a_valid_secret_and_stays_available_when_the_secret_changes(world: World):
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     process = world.process()
 
@@ -209,7 +207,7 @@ async def test_wordpress_starts_when_its_secret_is_valid_and_ignores_later_secre
     await world.api.create("secrets", world.namespace, {"metadata": {"name": "given"}, "data": {}})
     await says("SecretKeyNotFound", other="x")
     await says("SecretKeyEmpty", root="")
-    # As `kubectl create secret --from-file` makes it of a file that ends in a line break.
+    # `kubectl create secret --from-file` keeps the line break at the end of a file.
     await says("SecretValueUnfit", root="from-a-file\n")
     for unfit in ("\xff\xff", "p" * (PASSWORD_LENGTH + 1)):
         await says("SecretValueUnfit", root=unfit)
@@ -275,7 +273,7 @@ async def test_refused_volume_expansion_is_reported_once_and_retried_later(world
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_wordpress_is_not_degraded_while_another_site_under_deletion_has_its_child_names(
+async def test_wordpress_is_not_degraded_while_a_deleted_site_still_has_its_child_names(
     world: World, leaves: str
 ):
     # The database of `site` has both names of the frontend of `site-mysql`.
@@ -377,7 +375,7 @@ async def test_wordpress_reads_its_secret_only_when_another_client_has_changed_i
         read.extend([key.name] if kind is Secret else [])
         return await live_reader.get(kind, key)
 
-    # The metadata that a cache would show is found by the original `get`.
+    # `find`, which replaces reads of cached metadata, uses the original `get`.
     process.client.uncached = SimpleNamespace(find=live_reader.find, get=get)  # type: ignore[assignment]
     await live(world, process)
     assert world.conditions()["DatabaseReady"] == ("True", "Ready")

@@ -26,7 +26,7 @@ def test_wordpress_pods_meet_the_restricted_pod_security_standard():
         assert security["runAsNonRoot"] is True
         assert security["runAsUser"] > 0
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
-        # The only one that the standard allows and the images need.
+        # The images need only this sysctl, which the standard allows.
         for sysctl in security.get("sysctls", ()):
             assert sysctl == {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
         [container] = pod["containers"]
@@ -59,7 +59,7 @@ def test_wordpress_database_and_frontend_have_the_same_user_password_and_host():
     assert service.spec["selector"] == WORKLOADS.database(site()).spec["selector"]["matchLabels"]
 
 
-def test_wordpress_images_are_those_of_the_settings_unless_the_site_names_others():
+def test_wordpress_images_come_from_the_settings_unless_the_site_names_images():
     for spec, images in (
         ({"mysqlImage": None, "image": ""}, ["mysql:default", "wordpress:default"]),
         ({"mysqlImage": "mysql:own", "image": "wordpress:own"}, ["mysql:own", "wordpress:own"]),
@@ -67,7 +67,7 @@ def test_wordpress_images_are_those_of_the_settings_unless_the_site_names_others
         assert [pod_of(each)["containers"][0]["image"] for each in both(site(**spec))] == images
 
 
-def test_wordpress_child_labels_and_names_have_at_most_63_characters_when_the_site_name_is_long():
+def test_wordpress_child_names_and_labels_stay_below_64_characters_for_a_long_site_name():
     wanted = site()
     wanted.metadata.name = "n" * 50
     for deployment in both(wanted):

@@ -1,4 +1,4 @@
-"""A site in a control plane of the same process, and managers whose writes may be refused.
+"""A Wordpress site in an in-process control plane, and managers whose writes can fail.
 
 Nothing is cached: each read is a request, so that a test can observe the order of reads and writes.
 """
@@ -56,7 +56,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class LiveClient(Client):
-    """Client that reads from the server where the manager's client reads from its cache."""
+    """Client that reads from the server in all places where the manager's client reads its cache."""
 
     def __init__(self, wire: Wire, *, field_manager: str) -> None:
         metrics, rng = Metrics(), random.Random(1)
@@ -64,15 +64,15 @@ class LiveClient(Client):
         mapper = RestMapper(transport)
         cache = Cache(transport, mapper, field_manager=field_manager, metrics=metrics, rng=rng)
         super().__init__(transport, mapper, cache, field_manager=field_manager)
-        self.metadata = LiveMetadata(self)  # type: ignore[assignment] # its one method is all that is used
+        self.metadata = LiveMetadata(self)  # type: ignore[assignment] # the tests use only this method
         self.stale: dict[ObjectKey, Resource] = {}
-        """What a cache would still show of objects of these keys."""
+        """Old objects that reads return in place of the current objects, by key."""
 
     def within(self, selection: Selection, *, ours: bool = False) -> CachedReader:
         return self
 
     async def records(self, kind: type[Resource], **_: Any) -> Sequence[Record]:
-        return []  # nothing happens by itself: there are no pods
+        return []  # there are no pods, because no controller runs
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         known = self.stale.get(key)
@@ -96,12 +96,12 @@ async def in_process_cluster() -> AsyncIterator[DevCluster]:
     async with DevCluster(port=None, controllers=False) as cluster:
         (body,) = yaml_documents(DEFINITION.read_text())
         await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", body)
-        await asyncio.sleep(0)  # then they are served
+        await asyncio.sleep(0)  # the CRD is served after this turn of the event loop
         yield cluster
 
 
 class Process:
-    """The part of a newly started manager that concerns this operator; `client` stands in for its cache."""
+    """Newly started manager with this operator only; `client` replaces its cache."""
 
     def __init__(self, cluster: DevCluster, fate: Fate, events: Any) -> None:
         wire, rng, metrics = FatefulWire(cluster, fate), random.Random(1), Metrics()
@@ -121,7 +121,7 @@ class Process:
         controller = add_controller(operator, ControllerOptions())
         assert controller is not None
         self.reconcile = controller.reconciler.reconcile
-        """Reconciles once; returns the result or raises the error that the controller would get."""
+        """Reconciles once; returns the result or raises the error that a controller would receive."""
 
 
 class World:
@@ -134,7 +134,7 @@ class World:
         self.key = ObjectKey(namespace, "site")
         self.events = RecordedEvents()
         self.passwords: set[str] = set()
-        """Every generated password that there was."""
+        """All passwords that the operator has generated."""
 
     async def create(self, **spec: Any) -> None:
         """Create the namespace and the site, as a user does."""
@@ -164,7 +164,7 @@ class World:
             try:
                 await process.reconcile(self.key)
             except KubeError:
-                pass  # it is tried again
+                pass  # the next round retries
             else:
                 await self.bring_up()
                 if self.cluster.store.version == before:
@@ -190,7 +190,7 @@ class World:
                 )
 
     def look(self) -> None:
-        """Take note of the generated password."""
+        """Add the generated password to `passwords`."""
         secret = self.api.peek("secrets", self.namespace, SECRET)
         if secret is not None and "password" in secret["data"]:
             self.passwords.add(base64.b64decode(secret["data"]["password"]).decode())
@@ -203,7 +203,7 @@ class World:
         return {each.type: (each.status, each.reason) for each in self.site(name).status.conditions}
 
     def children(self) -> dict[str, Object]:
-        """Return all children, without the fields that vary from run to run."""
+        """Return all children by kind and name, without fields that differ in each run."""
         found: dict[str, Object] = {}
         for kind in KINDS:
             for each in self.api.list(kind, self.namespace):

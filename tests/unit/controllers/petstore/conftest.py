@@ -18,7 +18,7 @@ async def grpc_stays() -> AsyncIterator[None]:
     grpc.aio.shutdown_grpc_aio()
 
 
-@pytest.fixture(params=[False, True], ids=["knows keys", "knows no keys"])
+@pytest.fixture(params=[False, True], ids=["with keys", "without keys"])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[EmbeddedStore]:
     """Run a store in memory, once with and once without idempotency keys."""
     async with embedded_store(ignore_idempotency_keys=request.param) as running:

@@ -82,7 +82,7 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_availability_probes_a_failed_store_until_it_recovers_and_then_enqueues_the_waiting_pets():
+async def test_availability_probes_a_failed_store_and_enqueues_waiting_pets_when_it_recovers():
     watch = Watch()
     watch.store.up = False
     async with running(watch.availability.run()):
@@ -96,7 +96,7 @@ async def test_availability_probes_a_failed_store_until_it_recovers_and_then_enq
         with pytest.raises(Unreachable):
             watch.availability.require()
         await asyncio.sleep(600)
-        # A second or two between two probes, and never in step.
+        # The intervals between probes are irregular, from one to two seconds.
         probes = watch.store.searches
         gaps = [after - before for before, after in itertools.pairwise(probes)]
         assert 1 <= min(gaps) < max(gaps) < 2.1
@@ -112,7 +112,7 @@ async def test_availability_probes_a_failed_store_until_it_recovers_and_then_enq
         assert len(probes) == count
 
 
-async def test_availability_leaves_pets_to_their_backoff_when_calls_fail_but_probes_succeed():
+async def test_availability_enqueues_no_pet_when_calls_fail_but_probes_succeed():
     watch = Watch()
     async with running(watch.availability.run()):
         watch.availability.wait(THOR)
@@ -125,7 +125,7 @@ async def test_availability_leaves_pets_to_their_backoff_when_calls_fail_but_pro
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-async def test_failed_availability_check_enqueues_every_pet_that_does_not_report_the_outage_yet(hangs: bool):
+async def test_failed_store_check_enqueues_every_pet_that_does_not_wait_for_the_store_yet(hangs: bool):
     watch = Watch()
     pets: Any = Pets(THOR, TRON)
     watch.store.up, watch.store.hangs = False, hangs

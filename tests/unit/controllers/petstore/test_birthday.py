@@ -20,7 +20,7 @@ from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
         ("2020-02-29T12:00:00Z", "2020-02-29"),
         ("0001-01-01T00:00:00Z", "0001-01-01"),
         ("9999-12-31T23:59:59Z", "9999-12-31"),
-        # Beyond the calendar where it was written, within it in UTC.
+        # The local day is beyond the calendar, but the UTC day is not.
         ("9999-12-31T23:59:59+00:01", "9999-12-31"),
     ],
 )
@@ -37,7 +37,7 @@ def test_day_of_moment_returns_the_utc_day_of_the_timestamp(text: str, day: str)
         "2021-04-01T00:00:00." + "9" * 100_000,
     ],
 )
-def test_day_of_moment_refuses_malformed_moments_with_a_short_message(text: str):
+def test_day_of_moment_refuses_a_malformed_timestamp_with_a_short_message(text: str):
     with pytest.raises(InvalidBirthday) as refused:
         day_of_moment(text)
     assert len(str(refused.value)) < 200
@@ -47,7 +47,7 @@ def test_day_of_moment_refuses_malformed_moments_with_a_short_message(text: str)
     "text",
     ["20210401", "2021-W13-4", "2021-04-01\n", "٢٠٢١-04-01", "0000-06-01", "2021-02-29", "9" * 100_000],
 )
-def test_day_of_refuses_malformed_days_with_a_short_message(text: str):
+def test_day_of_refuses_a_malformed_date_with_a_short_message(text: str):
     with pytest.raises(
         InvalidBirthday, match=r"is not a day of the years 1 to 9999, as 2021-04-01 is"
     ) as refused:

@@ -1,4 +1,4 @@
-"""Requests that the periodic check of the records makes."""
+"""Pets that the periodic check of store records enqueues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY = datetime.date(2021, 4, 1)
 
 
 class Scene(Stage):
-    """Settled Pets and a periodic check of their records."""
+    """Reconciled Pets, and the periodic check of their store records."""
 
     async def settled(self, *names: str) -> list[ObjectKey]:
         keys = [self.create(name, name=name) for name in names]
@@ -33,7 +33,7 @@ class Scene(Stage):
         await StoreCheck(self.store.client, self.process.pets, ask_for, self.process.availability).check()
 
     async def asked_for(self) -> list[str]:
-        """Return the names of the Pets that a check requests."""
+        """Return the names of the Pets that one check enqueues."""
         sent: list[str] = []
         await self.check(lambda key: sent.append(key.name))
         return sorted(sent)
@@ -82,7 +82,7 @@ async def test_store_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene
         {"conditions": [{"type": "Ready", "status": "False", "reason": "Lied", "lastTransitionTime": NOW}]},
         {"observedGeneration": 7},
     ],
-    ids=["wiped", "no id", "a wrong id", "no conditions", "a false status", "another generation"],
+    ids=["no status", "no id", "a wrong id", "no conditions", "a wrong condition", "another generation"],
 )
 async def test_store_check_enqueues_a_pet_when_another_client_has_changed_its_status(
     scene: Scene, status: dict[str, Any]
@@ -124,7 +124,7 @@ async def test_store_check_yields_to_other_tasks_after_each_large_pet(scene: Sce
     assert len(set(asked_in)) == len(keys)
 
 
-async def test_store_check_repairs_an_unreadable_record_and_ignores_those_of_others(
+async def test_store_check_repairs_our_unreadable_record_and_ignores_foreign_records(
     server: ApiServer, store: EmbeddedStore
 ):
     plain = store.client
@@ -132,7 +132,7 @@ async def test_store_check_repairs_an_unreadable_record_and_ignores_those_of_oth
     unreadable = {theirs}
 
     async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Leave out the birthdays of unreadable records, until they are updated."""
+        """Remove the birthdays of unreadable records from search results, until an update."""
         answer = await call()
         if method == "UpdatePets":
             unreadable.intersection_update({theirs})

@@ -54,7 +54,7 @@ def note(**fields: Any) -> str:
 
 
 def same(one: JsonObject, other: JsonObject) -> bool:
-    """Compare as JSON, which distinguishes 1 from 1.0 and from true."""
+    """Return whether both objects are equal as JSON, where 1 differs from 1.0 and from true."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -67,7 +67,7 @@ def same(one: JsonObject, other: JsonObject) -> bool:
         ("9999-12-31T23:59:59+00:01", "9999-12-31"),
     ],
 )
-def test_birthday_converts_to_its_utc_day_and_its_original_text_is_kept_in_an_annotation(text: str, day: str):
+def test_converted_birthday_is_the_utc_day_and_an_annotation_keeps_its_text(text: str, day: str):
     converted = to_beta(alpha(text))
     assert converted == beta(day, {FROM_V1ALPHA1: note(birthday=text)})
     assert to_alpha(converted) == alpha(text)
@@ -96,7 +96,7 @@ def test_owner_survives_a_v1alpha1_write_that_changes_every_other_field():
     assert to_alpha(stored) == written
 
 
-def test_changed_birthday_is_not_overwritten_by_the_annotated_earlier_text():
+def test_changed_birthday_is_not_overwritten_by_the_text_in_the_annotation():
     stored = to_beta(alpha(NOON))
     stored["spec"]["birthday"] = "2022-02-02"
     assert to_alpha(stored) == alpha("2022-02-02T00:00:00Z")
@@ -104,7 +104,7 @@ def test_changed_birthday_is_not_overwritten_by_the_annotated_earlier_text():
     assert to_alpha(stored) == alpha(NOON)
 
 
-def test_new_birthday_text_replaces_the_annotated_text():
+def test_new_birthday_text_replaces_the_text_in_the_annotation():
     stored = to_beta(alpha(NOON))
     shown = to_alpha(stored)
     shown["spec"]["birthday"] = "2022-02-02T10:00:00Z"
@@ -137,7 +137,7 @@ def test_conversion_ignores_an_annotation_that_it_did_not_write(key: str, text: 
     theirs = {key: text, "else": "where"}
     assert to_beta(alpha(annotations=theirs)) == beta(annotations=theirs)
     assert to_alpha(beta(annotations=theirs)) == alpha(annotations=theirs)
-    # Where our own note has to take its place, it comes back with the way back.
+    # If our annotation replaces this one, the conversion back restores it.
     assert to_alpha(to_beta(alpha(NOON, theirs))) == alpha(NOON, theirs)
     assert to_beta(to_alpha(beta(annotations=theirs, owner=ANN))) == beta(annotations=theirs, owner=ANN)
     assert to_beta(alpha(NOON, theirs))["spec"]["birthday"] == "2021-04-01"
@@ -173,7 +173,7 @@ NOTES = [
         for before in (None, {}, {FROM_V1ALPHA1: "x"}, {FROM_V1BETA1: 7})
     ),
 ]
-"""Annotations of our names: as a conversion writes them, and as another client may change them."""
+"""Values of our annotations, as a conversion writes them or another client changes them."""
 
 
 def given(**fields: Any) -> JsonObject:

@@ -34,14 +34,14 @@ async def noon() -> None:
 
 
 def turn_to(moment: datetime.datetime) -> None:
-    """Set the clock that the running loop supplies."""
+    """Set the wall clock of the running event loop."""
     asyncio.get_running_loop().wall_clock = moment.timestamp  # type: ignore[attr-defined]
 
 
 def written(
     name: Any = "Thor", species: Any = "dog", birthday: Any = "2021-04-01", **metadata: Any
 ) -> dict[str, Any]:
-    """Return a Pet as the API server sends it."""
+    """Return a Pet as JSON of the API server."""
     return {
         "apiVersion": Pet.gvk.api_version,
         "kind": "Pet",
@@ -65,7 +65,7 @@ def refusal_of(error: pytest.ExceptionInfo[Refused]) -> Any:
 
 
 async def test_pet_webhook_trims_whitespace_from_the_name_and_lowercases_the_species():
-    # Every character that the store's language counts as space, in Python's terms.
+    # All characters that Python counts as whitespace.
     for character in filter(str.isspace, map(chr, range(sys.maxunicode + 1))):
         spec = await tidied(written(name=f"{character}Thor{character}", species="DoG"))
         assert spec == written()["spec"], hex(ord(character))
@@ -85,7 +85,7 @@ BODIES: list[dict[str, Any]] = [
 ]
 
 
-async def test_tidy_webhook_changes_only_name_and_species_of_any_object():
+async def test_tidy_webhook_changes_no_field_except_name_and_species():
     for written, old in itertools.product(BODIES, [None, *BODIES]):
         body = copy.deepcopy(written)
         await PETS.tidy(body, request(Pet, "UPDATE" if old else "CREATE", old=old))
@@ -146,7 +146,7 @@ async def test_judge_webhook_refuses_an_invalid_birthday_with_a_shortened_value(
         ({}, {"birthday": "2999-01-01"}, "in the future"),
         ({"birthday": "2999-01-01"}, {"birthday": "1800-01-01"}, "before 1900-01-01"),
         ({"birthday": "2999-01-01"}, {}, None),
-        # A Pet that is being deleted passes, without a warning about its species either.
+        # A Pet that is being deleted is accepted, without a warning about its species.
         (
             {"birthday": "2999-01-01", **DELETED},
             {"birthday": "2998-01-01", "species": "cat", **DELETED, "finalizers": []},
@@ -154,7 +154,7 @@ async def test_judge_webhook_refuses_an_invalid_birthday_with_a_shortened_value(
         ),
     ],
 )
-async def test_judge_webhook_validates_only_a_changed_birthday_of_a_pet_that_is_not_deleted(
+async def test_judge_webhook_validates_a_birthday_only_if_it_changed_on_an_undeleted_pet(
     old: dict[str, Any], new: dict[str, Any], why: str | None
 ):
     if why is None:
@@ -165,17 +165,17 @@ async def test_judge_webhook_validates_only_a_changed_birthday_of_a_pet_that_is_
 
 
 @pytest.mark.parametrize(("version", "field"), [(Pet, "species"), (OldPet, "type")])
-async def test_judge_webhook_warns_of_a_changed_species_by_the_field_name_in_the_requested_version(
+async def test_judge_webhook_warning_names_the_species_field_of_the_requested_version(
     version: type[Resource], field: str
 ):
     asked = request(Pet, "UPDATE", requested=version.gvk)
     (warning,) = await PETS.judge(pet(), pet(species="cat"), asked)
     assert warning.startswith(f"spec.{field}: changed from dog to cat; ")
-    # The API server shows no more than 256 characters where several are too long together.
+    # The API server may cut several long warnings to 256 characters each.
     assert len(warning) < 256
 
 
-def test_pet_operator_registers_its_webhooks_without_settings_when_it_is_disabled():
+def test_disabled_pet_operator_registers_its_webhooks_without_settings():
     manager: Any = SimpleNamespace(
         client=SimpleNamespace(named=lambda name, **_: None), settings=SettingValues()
     )
@@ -202,7 +202,7 @@ async def test_judge_webhook_refuses_annotations_that_leave_no_room_for_the_conv
     await PETS.judge(None, annotated(255_000), request(Pet))
     with pytest.raises(Refused, match=r"metadata\.annotations: .* 256 KiB"):
         await PETS.judge(None, annotated(260_000), request(Pet))
-    # A note is written as JSON, in which a control character takes six bytes.
+    # The conversion annotation is JSON, in which a control character takes six bytes.
     taken = pet(annotations={FROM_V1BETA1: "\1" * 45_000})
     taken.spec.owner = PetOwner(name="Ann")
     with pytest.raises(Refused, match="annotations"):
@@ -216,6 +216,6 @@ async def test_judge_webhook_accepts_stored_full_annotations_unless_the_owner_wo
     await PETS.judge(full, annotated(262_144, **DELETED), UPDATE)
     with pytest.raises(Refused, match="annotations"):
         await PETS.judge(annotated(255_000), full, UPDATE)
-    # A v1alpha1 client does so, because that version does not show the owner.
+    # A v1alpha1 client omits the owner, because that version does not show it.
     with pytest.raises(Refused, match="annotations"):
         await PETS.judge(full, pet(annotations=full.metadata.annotations), UPDATE)

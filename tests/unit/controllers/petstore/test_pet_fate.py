@@ -18,7 +18,7 @@ from tests.support.petstores import Faults, local_store
 from tests.unit.controllers.fate import Died, Fate
 from tests.unit.controllers.petstore.world import THOR, TRON, ApiServer, Process
 
-# Actions of users during a reconcile; each one follows some call of the operator, or its end.
+# Actions of users; each action follows a call of the operator or the end of all reconciles.
 Step: TypeAlias = Callable[[ApiServer], object]
 
 
@@ -45,15 +45,15 @@ STORIES: dict[str, list[Step]] = {
     "deleted": [create("a", THOR), delete("a")],
     "renamed and deleted": [create("a", THOR), change("a", name="Thorbert"), delete("a")],
     "twins": [create("a", THOR), create("b", THOR)],
-    "a twin goes": [create("a", THOR), create("b", THOR), delete("a")],
-    "one becomes the other's twin": [create("a", THOR), create("b", TRON), change("b", **THOR)],
+    "one twin is deleted": [create("a", THOR), create("b", THOR), delete("a")],
+    "changed into a twin": [create("a", THOR), create("b", TRON), change("b", **THOR)],
 }
 
 
 async def live(
     server: ApiServer, store: EmbeddedStore, fate: Fate, story: list[Step], *, patient: bool
 ) -> None:
-    """Play the story: take each step after all reconciles have settled (`patient`), or at once."""
+    """Take the steps of a story: after all reconciles have ended if `patient`, or else during them."""
     process = Process(server, store.client, fate)
     left = list(story)
     while True:
@@ -100,7 +100,7 @@ async def one_life(
         await assert_in_step(server, store)
     except AssertionError as error:
         raise AssertionError(f"{story}, {patient=}, {script}: {fate.passed}\n{error}") from error
-    # And nothing more is done.
+    # A new process changes nothing.
     fate.script = {}
     writes, calls = server.writes, len(fate.passed)
     await Process(server, store.client, fate).settle_all(list(server.pets))
@@ -111,7 +111,7 @@ async def one_life(
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_pets_and_records_agree_after_one_failure_at_any_step(
+async def test_pets_and_store_records_agree_after_one_failure_at_any_step(
     server: ApiServer, store: EmbeddedStore, story: str
 ):
     fate = await one_life(server, store, story, {}, patient=False)
@@ -126,7 +126,7 @@ async def test_pets_and_records_agree_after_one_failure_at_any_step(
 
 
 async def lease_lost_before(server: ApiServer, store: EmbeddedStore, step: int, story: list[Step]) -> bool:
-    """Let another process lead from just before the step; return whether the step exists."""
+    """Lose the lease just before the call with number `step`; return whether that call exists."""
     fate, leadership = Fate(), Leadership()
     server.begin_anew()
     calls: list[tuple[str, str, str]] = []
@@ -179,6 +179,6 @@ async def test_store_call_in_flight_is_abandoned_when_the_lease_is_lost(server: 
             with pytest.raises(Fenced, match="the lease is lost"):
                 await working
         assert ended[-1] == ("unary", "AddPets", "Canceled")
-        # The store has heard of it, and has given it up as well.
+        # The store notices the cancellation and abandons the call too.
         await held.given_up.wait()
         assert await store.pets() == []

@@ -1,4 +1,4 @@
-"""Steps of one reconcile."""
+"""Reconciles of a Pet and of its record in the store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def keyed(server: ApiServer) -> AsyncIterator[Stage]:
 async def test_new_or_changed_pet_causes_few_api_writes_and_store_calls(stage: Stage):
     key = stage.create()
     assert await stage.process.reconcile(key) is None
-    # The first record shows whether the store knows keys.
+    # The first record shows whether the store supports idempotency keys.
     assert stage.fate.passed == ["patch metadata", "search", "add", "search", "patch status"]
     pet = stage.pet(key)
     assert pet.metadata.finalizers == [FINALIZER]
@@ -49,7 +49,7 @@ async def test_new_or_changed_pet_causes_few_api_writes_and_store_calls(stage: S
     stage.fate.passed.clear()
     second = stage.create("second")
     assert await stage.process.reconcile(second) is None
-    # Where it does, nothing that is there already can be this Pet's.
+    # A store with keys needs no search, because no earlier record can belong to this Pet.
     searches = [] if stage.process.store.knows_keys else ["search"]
     assert stage.fate.passed == ["patch metadata", *searches, "add", "patch status"]
     # A change of the Pet updates its record.
@@ -63,7 +63,7 @@ async def test_new_or_changed_pet_causes_few_api_writes_and_store_calls(stage: S
     assert stage.process.events.reasons == [("thor", "Updated")]
 
 
-async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
+async def test_reconcile_restores_a_changed_or_deleted_store_record(stage: Stage):
     key = await stage.created()
     (record,) = await stage.store.pets()
     await stage.store.client.update(
@@ -119,7 +119,7 @@ async def test_older_of_two_pets_with_the_same_record_id_keeps_the_record(keyles
     assert identity in {pet.id for pet in await keyless.store.pets()}
 
 
-async def test_record_without_a_key_gets_a_key_after_the_store_supports_keys(keyed: Stage):
+async def test_record_without_idempotency_key_gets_a_key_when_the_store_supports_keys(keyed: Stage):
     key = await keyed.created()
     (record,) = await keyed.store.pets()
     # The same state as with a store that does not support keys.
@@ -133,7 +133,7 @@ async def test_record_without_a_key_gets_a_key_after_the_store_supports_keys(key
     assert keyed.process.events.reasons == []
 
 
-async def test_pet_without_its_finalizer_and_status_keeps_its_record(keyed: Stage):
+async def test_pet_keeps_its_record_when_its_finalizer_and_status_were_removed(keyed: Stage):
     key = await keyed.created()
     identity = keyed.pet(key).status.id
     keyed.server.edit(key, metadata={"finalizers": None}, status=None)
@@ -143,7 +143,7 @@ async def test_pet_without_its_finalizer_and_status_keeps_its_record(keyed: Stag
     assert keyed.pet(key).metadata.finalizers == [FINALIZER]
 
 
-async def test_deleted_pet_removes_only_its_own_record_when_another_has_the_same_content(keyless: Stage):
+async def test_deleted_pet_removes_only_its_own_record_of_two_equal_records(keyless: Stage):
     key = keyless.create()
     keyless.fate.script = {2: "lost after"}
     await keyless.process.reconcile(key)
@@ -156,9 +156,7 @@ async def test_deleted_pet_removes_only_its_own_record_when_another_has_the_same
     assert mine.id != other
 
 
-async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_finalizers(
-    stage: Stage,
-):
+async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_finalizers(stage: Stage):
     key = await stage.created(finalizers=["example.com/theirs", OLD_FINALIZER])
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs", FINALIZER]
     await stage.delete(key)
@@ -179,8 +177,8 @@ async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_
     [("Thor", pet()), ("\N{EM SPACE}", pet("Loki"))],
     ids=["usual name", "name that the store refuses"],
 )
-async def test_pet_deleted_under_the_former_operator_is_removed(stage: Stage, name: str, record: Record):
-    # Nothing tells which record was added but the id.
+async def test_deleted_pet_of_the_former_operator_loses_its_record(stage: Stage, name: str, record: Record):
+    # Only the id identifies the record of this Pet.
     (identity,) = await stage.store.client.add([record])
     key = stage.create(name=name, finalizers=[OLD_FINALIZER])
     stage.server.edit(key, status={"id": identity})
@@ -220,7 +218,7 @@ async def test_invalid_birthday_is_reported_until_the_birthday_changes(stage: St
     stage.server.change(key, birthday="2021-04-01")
     await stage.process.settle(key)
     assert stage.says(key, "Ready") == ("True", "InStore")
-    # Made impossible again, it keeps its record until it goes.
+    # A Pet whose birthday becomes invalid again keeps its record until its deletion.
     stage.server.change(key, birthday=impossible)
     await stage.process.settle(key)
     assert await stage.names() == ["Thor"]
@@ -229,7 +227,7 @@ async def test_invalid_birthday_is_reported_until_the_birthday_changes(stage: St
 
 
 async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Stage):
-    key = stage.create(name="\N{EM SPACE}")  # a server with an older definition lets it pass
+    key = stage.create(name="\N{EM SPACE}")  # an API server with an older CRD accepts it
     assert await stage.process.reconcile(key) is None
     found = find_condition(stage.pet(key).status.conditions, "Ready")
     assert found is not None
@@ -245,7 +243,7 @@ async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Sta
 async def test_store_failure_of_every_pet_is_logged_once(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     async def fail(self: object, **filters: object) -> AsyncIterator[None]:
         raise PetStoreError("its disk is broken")
-        yield  # what makes it a generator
+        yield  # makes this function a generator
 
     monkeypatch.setattr(FatefulStore, "search", fail)
     keys = [stage.create(f"pet-{number}") for number in range(20)]
@@ -322,7 +320,7 @@ async def test_reconcile_sends_no_request_to_a_store_that_is_down(stage: Stage):
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-async def test_record_is_found_again_when_its_pet_was_renamed_before_the_status_had_the_id(
+async def test_record_is_found_when_its_pet_is_renamed_before_the_status_has_its_id(
     keyless: Stage, deleted: bool
 ):
     """Kill the process before the status has the id, then rename or delete the Pet."""

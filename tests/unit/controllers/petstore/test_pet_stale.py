@@ -1,4 +1,4 @@
-"""No orphaned records for Pets that are deleted but still cached, or deleted during a reconcile."""
+"""Pets that are deleted but still cached, or deleted during a reconcile, leave no orphaned records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = ObjectKey("default", "thor")
 
 
 async def work(process: Process, *, rounds: int = 3) -> None:
-    """Reconcile the Pet a few times and ignore errors."""
+    """Reconcile the Pet `rounds` times, and ignore errors of the API server."""
     for _ in range(rounds):
         try:
             await process.reconcile(KEY)
@@ -39,7 +39,7 @@ async def test_pet_operator_never_reverts_a_record_when_its_cache_is_stale(
         if lost:
             await store.client.delete([pet.id for pet in await store.pets()])
         await work(process)
-        # Where the cache shows it without our finalizer, nothing can be done before that has caught up.
+        # If the cache shows the Pet without our finalizer, the operator waits until the cache is current.
         assert {pet.name for pet in await store.pets()} <= {"Thorsten"}, moment
         process.cache.catch_up()
         await process.settle(KEY)
@@ -49,10 +49,7 @@ async def test_pet_operator_never_reverts_a_record_when_its_cache_is_stale(
 async def one_that_vanishes(
     server: ApiServer, store: EmbeddedStore, *, before: int, replaced: bool, blow: str, behind: bool
 ) -> bool:
-    """Delete a new Pet without its finalizer just before a step of its first reconcile.
-
-    Returns whether the reconcile has such a step.
-    """
+    """Delete a new Pet before a call of its first reconcile; return whether the reconcile has that call."""
     fate = Fate()
     server.begin_anew()
     process = Process(server, store.client, fate)
@@ -97,7 +94,7 @@ async def test_record_is_removed_when_its_pet_is_deleted_during_its_first_reconc
         assert steps >= 3, blow
 
 
-async def test_pet_is_read_from_the_api_server_only_when_its_lost_record_is_added_again(stage: Stage):
+async def test_pet_is_read_from_the_server_only_before_a_lost_record_is_added_again(stage: Stage):
     fate, process, store = stage.fate, stage.process, stage.store
     stage.create()
     await process.settle(KEY)
@@ -109,7 +106,7 @@ async def test_pet_is_read_from_the_api_server_only_when_its_lost_record_is_adde
 
 
 async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(stage: Stage):
-    """Replace the CustomResourceDefinition before the status write of the added Pet has a response."""
+    """Stop serving Pets before the first status write of a Pet, as a replaced CRD does."""
     fate, process, server, store = stage.fate, stage.process, stage.server, stage.store
     stage.create()
 
@@ -124,7 +121,7 @@ async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(st
     (added,) = await store.pets()
     await store.client.delete([added.id])
     with pytest.raises(NotFound):
-        await process.reconcile(KEY)  # it asks whether the Pet is there before it adds it once more
+        await process.reconcile(KEY)  # the operator reads the Pet before it adds the record again
     assert fate.passed[-1] == "get"
     server.serves_pets = True
     await process.settle(KEY)
@@ -149,7 +146,7 @@ async def test_record_is_removed_when_its_deleted_pet_was_recreated_and_deleted_
 
 
 async def test_record_is_removed_at_once_when_its_pet_is_replaced_before_the_status_write(stage: Stage):
-    """Check any state of the cache, because the process may die before the cache catches up."""
+    """Hold the cache back, because the process may end before the cache is current."""
     fate, process, server, store = stage.fate, stage.process, stage.server, stage.store
     stage.create()
     process.cache.hold_back()
@@ -160,6 +157,6 @@ async def test_record_is_removed_at_once_when_its_pet_is_replaced_before_the_sta
 
     fate.meanwhile = {4: replace}
     assert await process.reconcile(KEY) is None
-    # Refused, because of the UID; it looks for what else it could be, and asks which Pet there is.
+    # The server refuses the writes because of the UID, so the operator reads the current Pet.
     assert fate.passed[4:7] == ["patch status", "patch status", "get"]
     assert await store.pets() == []

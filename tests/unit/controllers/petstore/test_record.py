@@ -17,7 +17,7 @@ def pet(note: str | None = None) -> Pet:
     return made
 
 
-def test_record_annotation_is_compact_json_and_round_trips():
+def test_record_annotation_is_compact_json_that_is_read_back_unchanged():
     assert THOR.note() == '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
     assert noted(pet(THOR.note())) == THOR == wanted(pet())
     strange = Content('"\\ é\N{DOG}\n', "reptile", datetime.date(1, 1, 1))

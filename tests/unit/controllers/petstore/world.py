@@ -1,8 +1,7 @@
 """Test world of the Pet reconciler: a control plane with Pets, a store, and a process that can die.
 
-Every call that leaves the process passes a point at which `Fate` may lose it on its way there or back, or end
-the process. The store is a real one, called without gRPC between, and the control plane is in process; a
-process that begins anew remembers nothing.
+`Fate` can lose each call of the process, or its response, or end the process at the call. The store and the
+control plane are real, but in the process of the test. A new process has no state of an earlier process.
 """
 
 from __future__ import annotations
@@ -161,7 +160,7 @@ class ApiServer:
             self.edit(key, metadata={"deletionTimestamp": "2026-01-02T00:00:00Z"})
 
     def vanish(self, key: ObjectKey) -> None:
-        """Remove the Pet's finalizers, as another client may, and delete it."""
+        """Delete the Pet at once, after another client has removed its finalizers."""
         self.edit(key, metadata={"finalizers": None})
         self.delete(key)
 
@@ -174,7 +173,7 @@ async def define_pets(cluster: DevCluster) -> None:
     """Define Pets in the cluster, without a conversion webhook."""
     (definition,) = yaml_documents(DEFINITION.read_text())
     await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
-    await asyncio.sleep(0)  # then they are served
+    await asyncio.sleep(0)  # the CRD is served after this turn of the event loop
 
 
 class Feed:
@@ -237,7 +236,7 @@ class FatefulClient(Client):
     def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, fate: Fate) -> None:
         super().__init__(transport, mapper, cache, field_manager="test")
         read = self.uncached.get
-        # Above the transport, which would read again.
+        # The fault is above the transport, because the transport would repeat the read.
         self.uncached.get = lambda *of: fate.pass_through(  # type: ignore[method-assign, assignment]
             "get", partial(read, *of), ConnectionLost("by fate")
         )
@@ -247,7 +246,7 @@ class FatefulClient(Client):
 
 
 class Process:
-    """A manager from start to end; with `at`, its cache shows the state at that version."""
+    """Manager process; with `at`, its cache shows the Pets of that resource version."""
 
     def __init__(
         self, server: ApiServer, client: PetStoreClient, fate: Fate, *, at: int | None = None
@@ -313,7 +312,7 @@ class Stage:
         return self.server.create(pet, spec, **more)
 
     async def created(self, pet: str = "thor", **more: Any) -> ObjectKey:
-        """Create a Pet, and reconcile it until nothing is left to do."""
+        """Create a Pet, and reconcile it until a reconcile requests no requeue."""
         key = self.create(pet, **more)
         await self.process.settle(key)
         return key
@@ -337,7 +336,7 @@ class Stage:
         self.process = Process(self.server, self.store.client, self.fate)
 
     async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
-        """Reconcile once; the first call of each name has the scripted fault."""
+        """Reconcile once with a fault in the first call of each scripted name, then restart the process."""
 
         class Named(Fate):
             async def pass_through(self, what: str, *rest: Any) -> Any:

@@ -56,7 +56,7 @@ async def test_foo_status_is_happy_while_a_pod_with_the_friend_name_exists(foos:
     assert happy(foos, "foo-01", "foo-02") == [True, False]
     assert await foos.cost(foos.patch("foo-02", spec={"name": "jack"})) == ONE_AND_A_WRITE
     assert happy(foos, "foo-01", "foo-02") == [True, True]
-    # One event, two Foos; the pod's deletion a moment later causes no reconcile.
+    # One event reconciles both Foos; the end of the pod a moment later causes no reconcile.
     assert await foos.cost(delete(foos, "jack")) == (2, 2)
     assert happy(foos, "foo-01", "foo-02") == [False, False]
     assert await foos.cost(foos.patch("foo-02", spec={"name": "jim"})) == ONE_AND_A_WRITE
@@ -85,14 +85,14 @@ async def test_foo_is_not_reconciled_for_unrelated_pods_labels_or_finalizers(foo
         [foos.patch("foo-01", metadata={"labels": {"a": "b"}, "finalizers": HELD})],
     ):
         assert await foos.cost(*changes) == NONE
-    # Nor does a pod that is no friend any more.
+    # A pod that is no longer a friend causes no reconcile.
     await foos.patch("foo-01", spec={"name": "joe"})
     assert await foos.cost(delete(foos, "jack")) == ONE_AND_A_WRITE
     assert await foos.cost(pod(foos, "jack")) == NONE
     assert await foos.cost(pod(foos, "joe")) == ONE_AND_A_WRITE
 
 
-async def test_foo_operator_reads_no_other_foo_at_an_event_of_a_pod(
+async def test_foo_operator_decodes_no_unrelated_foo_when_a_pod_event_arrives(
     foos: Seen, monkeypatch: pytest.MonkeyPatch
 ):
     await create(foos, **{f"foo_{number}": f"friend-{number}" for number in range(50)})
@@ -107,7 +107,7 @@ async def test_foo_operator_reads_no_other_foo_at_an_event_of_a_pod(
     assert await foos.cost(pod(foos, "stranger"), delete(foos, "stranger")) == NONE
     assert "decode" not in read
     assert await foos.cost(pod(foos, "friend-3")) == ONE_AND_A_WRITE
-    assert len(read) < 25, "fewer than there are Foos"
+    assert len(read) < 25, "fewer reads than Foos"
 
 
 async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_friend_name(foos: Seen):
