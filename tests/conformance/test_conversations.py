@@ -24,7 +24,7 @@ pytestmark = pytest.mark.contract
 
 
 @pytest.mark.parametrize("conversation", load_all(), ids=lambda each: each.id)
-def test_devcluster_answers_the_conversation_as_recorded(
+def test_request_sequence_gets_the_answers_recorded_from_a_real_api_server(
     conversation: Conversation, control_plane: ControlPlane
 ):
     control_plane.require(*(Feature[need] for need in conversation.needs))
@@ -41,7 +41,7 @@ ASKED = [each for each in PARTS if each.bare]
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if not each.flags], ids=lambda part: part.name)
-def test_devcluster_answers_requests_as_recorded(
+def test_requests_get_the_answers_recorded_from_a_real_api_server(
     part: Part, bare_control_plane: ControlPlane, tmp_path: Path
 ):
     bare_control_plane.require(*(Feature[need] for need in part.needs))
@@ -49,7 +49,7 @@ def test_devcluster_answers_requests_as_recorded(
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if each.flags], ids=lambda part: part.name)
-def test_devcluster_with_flags_answers_requests_as_recorded(
+def test_requests_get_the_recorded_answers_when_the_server_has_flags(
     part: Part, own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, apiserver_flags=part.flags)

@@ -52,7 +52,7 @@ def review(server: str, pet: Mapping[str, Any]) -> None:
         raise AssertionError(error.read().decode()[:500]) from error
 
 
-def test_rolling_update_fails_no_admission_review():
+def test_admission_reviews_succeed_during_a_rolling_update():
     before = {pod["metadata"]["uid"] for pod in manager_pods()}
     with served_by(r"Starting to serve on (\S+)", KUBECTL, "proxy", "--port=0") as server:
         pets = [each("review", name=" Rex ") for each in (alpha, beta)]

@@ -83,7 +83,7 @@ def _memcached_pods() -> dict[str, str]:
     }
 
 
-def test_wordpress_is_installed_through_its_service_and_keeps_its_posts():
+def test_wordpress_keeps_a_post_when_its_database_pod_is_deleted():
     url = wait_for("wordpress", SITE)["status"]["url"]
     assert url == f"http://{SITE}.{NAMESPACE}.svc"
     _install_page_answers(url)
@@ -202,7 +202,7 @@ def test_webhooks_set_defaults_refuse_invalid_pets_and_convert_between_api_versi
     wait_for("pet", "polly", "Ready")
 
 
-def test_metrics_endpoint_serves_only_accounts_with_the_right():
+def test_metrics_endpoint_answers_403_to_an_account_without_the_metrics_reader_role():
     url = f"https://operator-manager-controller-manager-metrics-service.{SYSTEM}.svc:8443/metrics"
     assert in_cluster("request", url)["status"] == 401
     kubectl("create", "serviceaccount", CLIENT)

@@ -453,7 +453,7 @@ def test_admission_policy_admits_the_writes_that_operators_make(thief: ApiAccess
     write.by(thief)
 
 
-def test_admission_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thief: ApiAccess):
+def test_admission_policy_admits_a_write_of_the_conversion_ca_bundle(plane: ControlPlane, thief: ApiAccess):
     authority = plane.credentials.authority
     assert authority is not None
     bundle = base64.b64encode(authority).decode()

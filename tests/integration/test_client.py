@@ -104,7 +104,7 @@ async def bench(crds: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
         yield ready
 
 
-async def test_client_reads_return_the_result_of_the_last_write_of_the_client(bench: Bench):
+async def test_client_read_returns_the_last_write_of_the_same_client(bench: Bench):
     client = bench.client
     for number in range(50):
         created = await client.create(bench.config_map(f"c-{number}", value="1"))
@@ -284,9 +284,7 @@ async def test_client_reads_and_patches_scale_subresource(bench: Bench):
     assert (await bench.client.uncached.get(Memcached, memcached.key)).spec.size == 4
 
 
-async def test_apply_outcome_is_created_then_unchanged_then_updated_and_dropped_fields_are_removed(
-    bench: Bench,
-):
+async def test_apply_returns_created_then_unchanged_then_updated(bench: Bench):
     client = bench.client
     owner = await client.create(bench.memcached("owner"))
     env = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]

@@ -164,7 +164,7 @@ def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Conso
 
 
 @pytest.mark.contract
-def test_console_shows_owned_objects_down_to_pods_with_overlay_rights(
+def test_console_shows_pods_of_an_object_with_the_rights_of_the_kustomize_overlay(
     start: Callable[..., Console], crds: ControlPlane, namespace: str
 ):
     crds.require(Feature.READY_PODS)

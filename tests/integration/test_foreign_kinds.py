@@ -55,7 +55,7 @@ def plane(own_control_plane: StartControlPlane, tmp_path: Path) -> ControlPlane:
 
 
 @pytest.mark.timeout(600)
-def test_foreign_definitions_accept_our_objects_with_strict_validation(plane: ControlPlane, tmp_path: Path):
+def test_third_party_crds_accept_generated_objects_in_strict_validation(plane: ControlPlane, tmp_path: Path):
     assert main(["bundle", str(tmp_path)]) == 0
     found = [*manifests("prometheus"), *manifests("cert-manager")]
     foreign = [each for each in found if each["apiVersion"].partition("/")[0] in GROUPS]

@@ -96,7 +96,7 @@ def cluster(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.contract
-def test_plan_reports_no_changes_for_settled_objects(cluster: Cluster):
+def test_plan_reports_no_changes_when_all_objects_are_reconciled(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached,foo")
     assert (code, printed) == (0, "0 of 2 objects would change something\n")
 

@@ -130,7 +130,7 @@ def owner_of(obj: dict[str, Any]) -> str:
         pytest.param([], id="whole watch", marks=pytest.mark.oldest),
     ],
 )
-def test_replicas_write_objects_only_in_their_terms_when_shards_move(
+def test_replicas_write_only_objects_of_shards_that_they_own_when_shards_move(
     control_plane_kind: ControlPlaneKind,
     own_control_plane: StartControlPlane,
     run_manager: RunManager,

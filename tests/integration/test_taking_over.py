@@ -77,7 +77,7 @@ class Old:
     [(KOPF, MANAGERS, "OpenAPI-Generator"), (GO, '"manager",', "manager")],
     ids=["kopf", "controller-runtime"],
 )
-def test_new_operator_takes_over_objects_of_kopf_or_controller_runtime(
+def test_new_operator_takes_over_objects_of_a_kopf_or_controller_runtime_operator(
     control_plane: ControlPlane,
     namespace: str,
     tmp_path: Path,

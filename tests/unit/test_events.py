@@ -154,7 +154,7 @@ def name_of(name: str, names: Correlator | None = None) -> str:
         ("a" * 235 + "-." + "b" * 16, "a" * 200),
     ],
 )
-def test_event_name_is_valid_and_has_the_object_name_or_kind_and_the_time(name: str, begin: str):
+def test_event_name_contains_object_name_or_kind_and_the_time(name: str, begin: str):
     given = name_of(name)
     assert given.startswith(begin)
     assert len(given) <= 253
@@ -168,7 +168,7 @@ def test_event_names_are_unique_within_the_resolution_of_the_clock():
     assert len(set(given)) == len(given)
 
 
-async def test_correlator_forgets_the_least_recently_used_series(monkeypatch: pytest.MonkeyPatch):
+async def test_correlator_forgets_the_least_recently_used_event_series(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(events, "REMEMBERED", 3)
     correlator = Correlator(random.Random(1))
 
@@ -252,7 +252,7 @@ async def test_events_that_differ_in_one_field_are_stored_separately(bench: Benc
     assert [event["count"] for event in await bench.settled()] == [1, 1]
 
 
-async def test_recorder_combines_similar_events_from_the_tenth_on_until_ten_quiet_minutes(bench: Bench):
+async def test_recorder_combines_similar_events_from_the_tenth_until_ten_quiet_minutes(bench: Bench):
     for number in range(15):
         bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
         bench.recorder.event(widget("long"), "Warning", "Failed", f"{number} " + "x" * 1022)
@@ -268,7 +268,7 @@ async def test_recorder_combines_similar_events_from_the_tenth_on_until_ten_quie
     assert (await bench.settled())[-1]["message"] == "attempt 99"
 
 
-async def test_recorder_limits_requests_about_one_object_and_still_counts_every_event(bench: Bench):
+async def test_recorder_limits_requests_per_object_and_counts_every_event(bench: Bench):
     for number in range(100):
         bench.recorder.event(widget(), "Warning", "Failed", "no" if number % 2 else f"reason {number % 6}")
         await asyncio.sleep(1)
@@ -324,7 +324,7 @@ async def write_for(bench: Bench, seconds: float) -> None:
         await bench.transport.request("POST", WRITES)
 
 
-async def test_event_waits_while_other_writes_are_in_flight(bench: Bench):
+async def test_event_is_sent_after_writes_that_are_in_flight(bench: Bench):
     writing = asyncio.ensure_future(write_for(bench, 0.7))
     await asyncio.sleep(0.01)
     bench.recorder.event(widget(), "Normal", "Created", "x")
@@ -389,7 +389,7 @@ async def test_recorder_drops_the_oldest_events_when_it_is_full(bench: Bench):
 
 
 @pytest.mark.usefixtures("small")
-async def test_recorder_is_fair_to_other_namespaces_when_one_has_very_many_events(bench: Bench):
+async def test_recorder_sends_events_of_other_namespaces_when_one_namespace_has_many(bench: Bench):
     bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as slow as Events with huge contents
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
     bench.record(100)
@@ -427,7 +427,7 @@ async def test_event_is_stored_once_when_the_answer_was_lost(bench: Bench):
         ([Reply.status(422)], "refused"),
     ],
 )
-async def test_recorder_drops_an_event_that_fails_or_is_refused_for_the_next(
+async def test_recorder_drops_a_failing_or_refused_event_and_sends_the_next_event(
     bench: Bench, answers: list[Step], outcome: str
 ):
     bench.wire.on("POST", EVENTS, *answers, bench.server.answer)
@@ -485,7 +485,7 @@ async def test_flush_ends_when_its_time_is_up(bench: Bench):
     assert bench.outcome("unsent") == 5
 
 
-async def test_recorder_drops_waiting_events_and_sends_nothing_after_a_fence(bench: Bench):
+async def test_recorder_drops_waiting_events_when_the_lease_is_lost(bench: Bench):
     bench.record(5)
     bench.transport.fence("another one leads")
     assert await bench.recorder.flush(2.0)
@@ -493,7 +493,7 @@ async def test_recorder_drops_waiting_events_and_sends_nothing_after_a_fence(ben
     assert bench.outcome("refused") == 5
 
 
-async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: Bench):
+async def test_recorder_has_no_timer_when_no_event_waits(bench: Bench):
     loop = asyncio.get_running_loop()
     await asyncio.sleep(1)
     assert not loop.timers
@@ -507,9 +507,7 @@ async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: B
     ],
     ids=["terminating", "missing"],
 )
-async def test_recorder_drops_events_of_a_deleted_namespace_without_a_log_line_and_delays_no_others(
-    bench: Bench, answer: Reply
-):
+async def test_recorder_drops_events_of_a_deleted_namespace_without_a_log_line(bench: Bench, answer: Reply):
     bench.wire.on("POST", EVENTS, answer)
     bench.record(1000)
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
@@ -551,9 +549,7 @@ class TestEventRecorderRefusedUpdates:
         [TOO_LARGE, Reply.status(413), Reply.status(422), Reply.status(409), Reply.status(400)],
         ids=["500", "413", "422", "409", "400"],
     )
-    async def test_event_that_the_server_refuses_to_update_is_replaced_by_a_new_event_with_the_higher_count(
-        self, bench: Bench, answer: Reply
-    ):
+    async def test_event_is_replaced_when_the_server_refuses_its_update(self, bench: Bench, answer: Reply):
         await spoilt(bench, "w", answer)
         for count in (2, 3):
             bench.recorder.event(widget("w"), "Normal", "Created", "x")
@@ -584,15 +580,13 @@ class TestEventRecorderFailingServer:
         await asyncio.sleep(200)
         assert (self.attempts(failing), failing.outcome("failed")) == (16, 2)
 
-    async def test_failing_event_is_sent_once_with_the_count_of_its_repeats_before_the_retry(
-        self, failing: Bench
-    ):
+    async def test_failing_event_is_retried_with_the_count_of_its_repeats(self, failing: Bench):
         failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
         failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.answer)
         (event,) = await failing.settled()
         assert (event["count"], failing.outcome("merged")) == (2, 1)
 
-    async def test_failing_event_is_sent_three_times_when_it_recurs_during_each_attempt(self, bench: Bench):
+    async def test_event_that_recurs_during_each_failing_attempt_is_sent_three_times(self, bench: Bench):
         fails = Delayed(0.5, Reply.status(500, "InternalError"))
         bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)
         for _ in range(3):

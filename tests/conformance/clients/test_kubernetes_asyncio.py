@@ -29,7 +29,9 @@ async def client(control_plane: ControlPlane, kubernetes_asyncio: Any) -> AsyncI
         yield client
 
 
-async def test_watch_reports_concurrent_writes(client: Any, kubernetes_asyncio: Any, namespace: str):
+async def test_kubernetes_asyncio_watch_reports_each_write(
+    client: Any, kubernetes_asyncio: Any, namespace: str
+):
     models = kubernetes_asyncio.client
     core = models.CoreV1Api(client)
     seen: list[tuple[str, str]] = []

@@ -72,7 +72,7 @@ def playing(
 
 
 @pytest.mark.parametrize("case", PLAYS or [MISSING])
-def test_kubectl_prints_the_recorded_output_of_the_scene(
+def test_kubectl_output_is_equal_to_the_recording_from_a_real_api_server(
     case: Play, control_plane: ControlPlane, playing: Playing
 ):
     scene, program = case

@@ -190,7 +190,7 @@ async def test_certificate_rotator_restores_ca_bundles_that_an_installer_reset(i
     ]
 
 
-async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
+async def test_rotator_logs_a_missing_webhook_configuration_once_and_updates_it_later(plane: ControlPlane):
     with capture_logs() as lines:
         async with running(plane.kubeconfig) as certificates:
             # The configurations are missing, and readiness does not depend on them.
@@ -208,7 +208,7 @@ async def test_certificates_report_missing_configurations_once_and_find_them_lat
     ("path", "whole"),
     [(MUTATING, False), (VALIDATING, False), (VALIDATING, True), (PETS, False), (PETS, True)],
 )
-async def test_certificate_target_does_not_overwrite_a_concurrent_change(
+async def test_ca_bundle_write_does_not_overwrite_a_concurrent_change(
     installed: ControlPlane, path: str, whole: bool
 ):
     async with transport_of(installed.kubeconfig) as transport:

@@ -79,7 +79,7 @@ def service() -> Iterator[Service]:
 
 @pytest.mark.contract
 @pytest.mark.long
-def test_rolling_update_under_load_fails_no_admission_review(
+def test_admission_reviews_under_load_succeed_during_a_rolling_update(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service
 ):
     plane = own_control_plane(parts=BARE, crds=True)  # of our own: its API server calls our webhooks

@@ -153,7 +153,7 @@ async def test_rotator_keeps_certificates_trusted_by_every_target_while_the_ca_i
         assert not first.vouched_for_by(authority)
 
 
-async def test_rotator_restores_the_authority_of_the_served_certificate_after_another_program_removed_it(
+async def test_rotator_keeps_the_served_certificate_trusted_when_another_program_replaces_the_ca(
     monkeypatch: pytest.MonkeyPatch,
 ):
     scene, trusted, inject = Scene(), list[bool](), Target.inject
@@ -173,7 +173,7 @@ async def test_rotator_restores_the_authority_of_the_served_certificate_after_an
     assert trusted == [True, True]
 
 
-async def test_rotator_issues_new_certificate_after_everything_expired():
+async def test_rotator_issues_new_certificate_when_certificate_and_ca_expired_while_it_was_stopped():
     scene = Scene()
     async with scene.led():
         first = scene.served
@@ -182,7 +182,7 @@ async def test_rotator_issues_new_certificate_after_everything_expired():
         assert scene.served.since > first.until
 
 
-async def test_rotator_limits_write_rate_when_bundle_is_reset_at_once():
+async def test_rotator_limits_its_writes_when_another_program_resets_each_ca_bundle():
     scene = Scene(forgets=True)
     async with scene.led():
         assert 20 < len(scene.writes) < 60

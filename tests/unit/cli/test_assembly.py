@@ -71,7 +71,7 @@ async def serving(
 
 
 @pytest.mark.virtual_time
-async def test_assembly_sets_up_every_operator_with_its_concurrency_and_rollout_limit(
+async def test_assembly_sets_up_each_operator_with_its_reconcile_and_rollout_limits(
     wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     limits: list[int | None] = []
@@ -228,7 +228,7 @@ UNAVAILABLE = {
     ],
     ids=[*UNAVAILABLE, "leader election", "shards"],
 )
-async def test_assembled_manager_is_alive_but_not_ready_while_it_waits_for_the_api_server(
+async def test_manager_is_live_but_not_ready_while_it_waits_for_the_api_server(
     wire: ScriptedWire, set_up: list[str], step: Any, flags: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     made: list[Manager] = []
@@ -295,9 +295,7 @@ async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_u
     ]
 
 
-async def test_assembled_manager_opens_no_connection_of_an_operator_when_the_console_port_is_in_use(
-    wire: ScriptedWire,
-):
+async def test_manager_starts_no_operator_lifespan_when_the_console_port_is_in_use(wire: ScriptedWire):
     opened: list[str] = []
 
     @asynccontextmanager
@@ -328,9 +326,7 @@ class Called(Plain):
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/called"])
-async def test_metrics_and_routes_of_operators_need_a_token_only_when_metrics_secure_is_set(
-    wire: ScriptedWire, path: str
-):
+async def test_metrics_server_requires_a_token_only_when_metrics_secure_is_set(wire: ScriptedWire, path: str):
     assert await metrics_answer({}, path=path, operators=[Called]) == ("http", 200)
     assert await metrics_answer({}, path="/other", operators=[Called]) == ("http", 404)
     secure = {"metrics_secure": "true"}

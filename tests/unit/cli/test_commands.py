@@ -196,7 +196,7 @@ def test_command_of_an_installed_package_receives_the_programs_operators(command
     assert command("hello").refusal() == "hello: Missing argument 'WORD'."
 
 
-def test_installed_commands_appear_in_help_suggestions_and_completion_and_replace_no_built_in_command(
+def test_installed_commands_appear_in_help_and_never_replace_a_built_in_command(
     command: Command, install: Install, monkeypatch: pytest.MonkeyPatch
 ):
     install(f"{MODULE}:COMMANDS")

@@ -104,7 +104,7 @@ def test_every_command_refuses_invalid_operators_with_the_same_message(
         assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(f"{each}: {told}")
 
 
-def test_crds_command_prints_a_kind_of_two_operators_once(command: Command):
+def test_crds_command_prints_a_crd_once_when_two_operators_reconcile_its_kind(command: Command):
     both = (operator("first"), operator("second"))
     assert command("crds", operators=both).out == command("crds", operators=both[:1]).out
 

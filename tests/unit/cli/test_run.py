@@ -34,7 +34,7 @@ def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
     return fail
 
 
-def test_run_exits_with_0_after_a_clean_end_and_warns_of_an_unknown_environment_variable(
+def test_run_exits_with_0_and_warns_of_an_unknown_environment_variable(
     command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
 ):
     asked = assemble()
@@ -93,9 +93,7 @@ def test_run_fails_with_one_log_line_after_an_external_error(
     assert "stacktrace" not in told
 
 
-def test_run_logs_a_traceback_at_debug_for_a_start_error_and_at_error_for_an_unexpected_error(
-    command: Command, assemble: Assemble
-):
+def test_run_logs_a_traceback_at_debug_level_unless_it_is_unexpected(command: Command, assemble: Assemble):
     error = CannotStart("cannot start the connection to the store: KeyError: 'x'")
     error.__cause__ = KeyError("x")
     assemble(failing(error))
@@ -227,7 +225,7 @@ def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("taken", ["by nobody else", "by a handler of the loop"])
-async def test_stop_signals_work_after_another_library_changed_the_wakeup_fd(exits: list[int], taken: str):
+async def test_stop_signals_work_when_another_library_changed_the_signal_fd(exits: list[int], taken: str):
     loop = asyncio.get_running_loop()
     with watched_signals() as (_, stop, flushed):
         if taken == "by nobody else":
@@ -243,7 +241,7 @@ async def test_stop_signals_work_after_another_library_changed_the_wakeup_fd(exi
 
 
 @pytest.mark.parametrize("is_blocked", [False, True])
-async def test_second_stop_signal_flushes_the_log_and_exits_even_when_the_loop_is_blocked(
+async def test_second_stop_signal_flushes_the_log_and_exits_while_the_loop_is_blocked(
     exits: list[int], log_lines: LogLines, is_blocked: bool
 ):
     with watched_signals() as (watchdog, stop, flushed):

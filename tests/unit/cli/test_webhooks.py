@@ -67,15 +67,13 @@ async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple
     ],
     ids=["a disabled operator", "off", "no address", "no webhook"],
 )
-async def test_webhooks_are_served_when_any_known_operator_has_webhooks_unless_they_are_off(
+async def test_webhooks_are_served_when_an_operator_has_webhooks_and_they_are_enabled(
     wire: ScriptedWire, flags: dict[str, str], known: AnyOperator, outcome: tuple[bool, list[str]]
 ):
     assert await assemble({**FILES, **flags}, known=known) == outcome
 
 
-async def test_webhooks_are_off_with_a_logged_hint_when_the_api_server_cannot_reach_this_machine(
-    wire: ScriptedWire,
-):
+async def test_webhooks_are_off_and_a_hint_is_logged_when_the_api_server_is_remote(wire: ScriptedWire):
     served, [line] = await assemble({})
     assert not served
     assert line.startswith("webhooks are off: the API server https://api.example.com is not on this machine;")
@@ -121,7 +119,7 @@ async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
 
 
 @pytest.mark.virtual_time
-async def test_webhooks_start_later_when_the_api_server_was_at_first_too_slow(
+async def test_webhooks_start_later_when_the_api_server_does_not_call_them_at_first(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log_lines: LogLines
 ):
     reach(monkeypatch, *[NotCalled("the API server has called no webhook within 5 s", passing=True)] * 3)
@@ -179,7 +177,7 @@ async def test_assembly_refuses_a_client_authority_file_without_an_authority(
 
 
 @pytest.mark.parametrize(("operator", "required"), [(With, True), (GadgetOperator, False)])
-async def test_webhooks_require_a_client_certificate_unless_a_kind_is_converted(
+async def test_webhooks_require_a_client_certificate_unless_a_kind_has_conversions(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, operator: AnyOperator, required: bool
 ):
     made: list[bool] = []
@@ -207,7 +205,7 @@ async def test_webhooks_require_a_client_certificate_unless_a_kind_is_converted(
         ({"webhook_certificates": "local", "webhook_url": "https://localhost:9443"}, IN_CLUSTER, "local"),
     ],
 )
-def test_certificate_way_depends_on_flags_and_config_source(
+def test_certificate_way_returns_the_certificate_source_for_flags_and_kubeconfig(
     flags: dict[str, str], source: str, way: str | None
 ):
     config: Any = Config(source)
@@ -261,7 +259,7 @@ def left(server: Server) -> int:
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 
-async def test_reached_address_returns_a_free_local_port_when_the_server_calls():
+async def test_reached_address_returns_a_free_local_port_when_the_api_server_calls_it():
     server = Server()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address, url = await tried(server, {})
@@ -292,7 +290,7 @@ async def test_reached_address_uses_the_given_bind_address(given: str, url: str)
         ("context deadline exceeded", r"has called no webhook within 0\.05 s$", True),
     ],
 )
-async def test_reached_address_raises_not_called_when_the_server_cannot_call_or_is_slow(
+async def test_reached_address_raises_not_called_when_the_api_server_calls_no_webhook(
     monkeypatch: pytest.MonkeyPatch, says: str, problem: str, is_temporary: bool
 ):
     monkeypatch.setattr(webhooks, "_PATIENCE", 0.05)
@@ -310,7 +308,7 @@ async def test_reached_address_raises_not_called_when_the_server_cannot_call_or_
         ("https://cluster.test:6443", r"server https://cluster\.test:6443.* is not on this machine$", []),
     ],
 )
-async def test_reached_address_registers_no_webhook_when_rights_are_missing_or_the_server_is_remote(
+async def test_reached_address_registers_no_webhook_without_rights_or_for_a_remote_server(
     at: str, problem: str, asked: list[str]
 ):
     server = Server(allowed=False)

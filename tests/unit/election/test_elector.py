@@ -94,7 +94,7 @@ async def test_renew_deadline_counts_from_the_time_at_which_the_renewal_was_sent
     ],
     ids=["hangs", "throttled", "throttled for a day", "answer lost"],
 )
-async def test_leader_sends_a_second_renewal_when_the_first_renewal_hangs_is_throttled_or_has_no_answer(
+async def test_leader_sends_a_second_renewal_when_the_first_fails_or_hangs(
     election: Election, fault: Callable[..., Step], warnings: int
 ):
     first = await election.leader(seconds=60)
@@ -207,7 +207,7 @@ async def test_standby_sends_no_request_until_its_watch_shows_a_release(election
 @pytest.mark.parametrize(
     ("clock", "after_renewal"), [("pod/boot", 15.0), ("pod/other-boot", 25.0), ("", 25.0)]
 )
-async def test_standby_waits_only_for_the_rest_of_the_lease_when_the_dead_leader_was_on_its_host(
+async def test_standby_waits_less_when_the_dead_leader_ran_on_the_same_host(
     election: Election, clock: str, after_renewal: float
 ):
     first = await election.leader("first", clock="pod/boot", seconds=60)
@@ -220,7 +220,7 @@ async def test_standby_waits_only_for_the_rest_of_the_lease_when_the_dead_leader
 
 
 @pytest.mark.parametrize("clock", ["", "pod/boot"])
-async def test_standby_takes_over_when_the_leader_is_silent_for_its_lease(election: Election, clock: str):
+async def test_standby_takes_over_when_the_leader_stops_its_lease_renewals(election: Election, clock: str):
     first = await election.leader("first", clock=clock)
     second = await election.standby("second", clock=clock)
     await asyncio.sleep(60)
@@ -244,7 +244,7 @@ async def test_standby_takes_over_when_the_leader_is_silent_for_its_lease(electi
     ],
     ids=["not allowed", "hangs", "unreached", "no JSON", "reads hang"],
 )
-async def test_standby_sees_a_release_in_time_when_its_watch_or_its_reads_fail(
+async def test_standby_takes_over_a_released_lease_in_time_when_watch_or_reads_fail(
     election: Election, path: str, fault: Step, within: float
 ):
     first = await election.leader("first")
@@ -308,7 +308,7 @@ async def test_lease_acquisition_is_repeated_when_its_response_was_lost(
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_lease_acquisition_counts_from_the_time_at_which_it_was_sent(election: Election):
+async def test_renew_deadline_counts_from_the_time_at_which_the_acquisition_was_sent(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Delayed(4.0, election.server.answer))
     await first.lead()
@@ -318,7 +318,7 @@ async def test_lease_acquisition_counts_from_the_time_at_which_it_was_sent(elect
     assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
 
 
-async def test_lease_acquisition_is_repeated_after_a_long_pause_of_the_process(election: Election):
+async def test_lease_acquisition_is_repeated_when_the_process_paused_during_the_request(election: Election):
     first = election.candidate("first")
 
     def held_up(request: WireRequest) -> Step:
@@ -332,7 +332,7 @@ async def test_lease_acquisition_is_repeated_after_a_long_pause_of_the_process(e
     assert len(first.wire.sent("PUT", LEASE)) == 1
 
 
-async def test_elector_starts_no_work_when_it_stops_during_the_write_of_the_shard_count(election: Election):
+async def test_elector_starts_no_work_when_stopped_before_the_shard_count_is_written(election: Election):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
     first = election.candidate("first")
     answer = election.server.answer
@@ -492,7 +492,7 @@ async def test_standby_stops_at_once_and_writes_nothing(election: Election):
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_lease_acquisition_without_response_is_released_at_stop(election: Election, lost: bool):
+async def test_elector_stop_releases_a_lease_acquisition_without_response(election: Election, lost: bool):
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("POST", LEASES, LostAfter(answer) if lost else Delayed(1.0, answer))
@@ -510,7 +510,7 @@ async def test_lease_acquisition_without_response_is_released_at_stop(election: 
 
 
 @pytest.mark.parametrize("claims_again", [False, True])
-async def test_lost_lease_acquisition_is_released_at_stop_after_an_earlier_watch_event(
+async def test_elector_stop_releases_an_acquisition_without_response_after_an_outdated_watch_event(
     election: Election, claims_again: bool
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
@@ -539,7 +539,9 @@ async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_cre
     assert 2 < len(first.wire.sent("POST")) < 20
 
 
-async def test_election_ends_with_the_error_of_its_work(election: Election, monkeypatch: pytest.MonkeyPatch):
+async def test_election_raises_the_error_when_the_work_of_the_leader_cannot_start(
+    election: Election, monkeypatch: pytest.MonkeyPatch
+):
     def start() -> None:
         raise RuntimeError("it cannot start")
 
@@ -552,7 +554,7 @@ async def test_election_ends_with_the_error_of_its_work(election: Election, monk
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_replica_with_shards_waits_until_the_single_leader_has_ended(program: Program, killed: bool):
+async def test_replica_with_shards_waits_while_a_leader_without_shards_runs(program: Program, killed: bool):
     leader = await program.lead("leader")
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
@@ -565,7 +567,7 @@ async def test_replica_with_shards_waits_until_the_single_leader_has_ended(progr
     assert program.shares == [4, 4]
 
 
-async def test_single_leader_starts_after_the_last_shard_is_released(program: Program):
+async def test_leader_without_shards_starts_after_the_last_shard_is_released(program: Program):
     await program.start("a", "b", ends=20.0)
     first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
     leader = await program.lead("leader")
@@ -580,7 +582,7 @@ async def test_single_leader_starts_after_the_last_shard_is_released(program: Pr
     assert not other.permitted
 
 
-async def test_single_leader_without_the_right_to_list_leases_waits_while_a_replica_renews(program: Program):
+async def test_leader_without_shards_waits_for_a_replica_whose_lease_reads_fail(program: Program):
     await program.start("a")
     (b,) = await program.start("b")
     leader = await program.lead("leader")
@@ -633,7 +635,7 @@ async def test_replica_with_a_different_shard_count_waits_and_reports_the_reason
     assert b.coordinator.problem is None
 
 
-async def test_lease_without_a_label_can_be_acquired(program: Program):
+async def test_replica_acquires_shard_leases_that_have_no_label(program: Program):
     program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
     program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
     await program.start("a")

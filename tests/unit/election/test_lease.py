@@ -159,9 +159,7 @@ def test_host_clock_is_the_same_in_every_process_of_the_host():
     ],
     ids=str,
 )
-def test_lease_decode_reads_invalid_fields_as_missing_or_text(
-    spec: dict[str, Any], field: str, value: object
-):
+def test_lease_decode_replaces_invalid_values_by_defaults(spec: dict[str, Any], field: str, value: object):
     assert getattr(lease(**spec), field) == value
 
 

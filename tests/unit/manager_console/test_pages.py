@@ -100,7 +100,7 @@ async def test_console_api_shows_the_reconciles_of_an_object_to_local_clients(se
             assert (await get(site, absent))[0] == 404
 
 
-async def test_console_pages_need_no_thread_of_the_reconcilers(serve_pages: ServePages):
+async def test_console_pages_are_served_when_reconcilers_occupy_all_threads(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         _, text = await get(site, "/search")
         style = re.findall(r"/static/[^\"]*css[^\"]*", text)[0]
@@ -123,7 +123,7 @@ PATH = "/objects/foos.tutorial.my.domain/default/lonely"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{987654*7}}\n\u202e"
 
 
-async def test_object_page_shows_the_problem_and_the_trigger_of_the_next_reconcile(serve_pages: ServePages):
+async def test_object_page_shows_the_problem_and_what_triggers_the_next_reconcile(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site, PATH)
         assert status == 200
@@ -234,9 +234,7 @@ async def test_overview_page_of_a_standby_names_the_leader(
         assert "<dt>Leader</dt><dd>pod-a_1</dd>" in text
 
 
-async def test_readiness_count_runs_in_time_slices_and_stops_when_no_page_needs_it(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_readiness_count_runs_in_short_slices_and_stops_without_pages(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager_console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
         [(controller, informer)] = sources(world.manager)
@@ -364,7 +362,7 @@ async def test_console_pause_ends_when_its_object_is_deleted(serve_pages: ServeP
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
-async def test_console_actions_refuse_foreign_origins_hosts_and_get(serve_pages: ServePages, action: str):
+async def test_console_actions_refuse_other_origins_hosts_and_methods(serve_pages: ServePages, action: str):
     async with visited(serve_pages) as (world, site):
         for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
             assert (await post(site, f"{PATH}/{action}", Origin=origin))[0] == 403
@@ -404,7 +402,7 @@ GET_FOO = {"verb": "get", **FOOS, "namespace": "default", "name": "lonely"}
         ),
     ],
 )
-async def test_console_in_a_cluster_answers_only_users_with_the_right(
+async def test_console_in_a_cluster_answers_only_users_with_permission(
     serve_pages: ServePages, path: str, right: dict[str, str]
 ):
     wire, ask = api_server(), post if right["verb"] == "update" else get
@@ -441,7 +439,7 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
     assert told["bob"] == 1
 
 
-async def test_console_pages_of_owned_objects_have_yaml_but_no_actions(serve_pages: ServePages):
+async def test_console_pages_of_owned_objects_show_yaml_and_offer_no_actions(serve_pages: ServePages):
     async with serving() as world:
         site = await serve_pages(console_of(world).routes())
         _, text = await get(site, WEB)

@@ -156,7 +156,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
     return found
 
 
-async def test_console_renders_a_page_once_per_user_and_then_frees_it(
+async def test_console_renders_a_page_once_for_concurrent_requests_of_a_user(
     collected: list[weakref.ref[Collected]],
 ):
     async with shop() as world:
@@ -176,9 +176,7 @@ async def test_console_renders_a_page_once_per_user_and_then_frees_it(
         assert not console._made._values
 
 
-async def test_console_uses_at_most_a_quarter_of_a_core_for_the_pages_of_all_users(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_console_pages_of_all_users_use_at_most_a_quarter_core(monkeypatch: pytest.MonkeyPatch):
     spent, loop, seconds = 0.0, asyncio.get_running_loop(), 0.1
     monkeypatch.setattr("time.thread_time", lambda: spent)
     collect = Collector.collect
@@ -223,9 +221,7 @@ STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_search_returns_limited_number_of_rows_in_key_order(
-    monkeypatch: pytest.MonkeyPatch, state: str
-):
+async def test_search_returns_a_limited_number_of_sorted_rows(monkeypatch: pytest.MonkeyPatch, state: str):
     foos = [
         Foo(metadata=ObjectMeta(name=f"f{each}"), spec=FooSpec(name="not a name" if each % 2 else "jack"))
         for each in range(9)
@@ -242,7 +238,7 @@ async def test_search_returns_limited_number_of_rows_in_key_order(
         assert await search(world.manager, ["pets.example.com"], query) == ([], False)
 
 
-async def test_search_for_a_waiting_object_among_many_yields_to_other_tasks():
+async def test_search_lets_other_tasks_run_when_it_checks_many_objects():
     large = {"example.com/note": "x" * 4000}
     foos = [
         Foo(metadata=ObjectMeta(name=f"f{each}", annotations=large), spec=FooSpec(name="jack"))

@@ -183,7 +183,7 @@ class TestShardFilter:
             assert self.server.sorts() == ["stream", "watch"]
             assert self.server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_continues_its_first_list_when_it_loses_a_shard(self, make: Make):
+    async def test_informer_continues_its_first_list_for_other_shards_when_it_loses_a_shard(self, make: Make):
         stream = Stream()
         self.server.on("stream", stream)
         restricted = make(shards=some(0, 1))
@@ -202,7 +202,7 @@ class TestShardFilter:
             assert self.server.sorts() == ["stream", "watch"]
             assert self.server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_has_no_object_of_a_regained_shard_before_its_list(self, restricted: Informer):
+    async def test_informer_caches_objects_of_a_regained_shard_after_a_new_list(self, restricted: Informer):
         self.server.on("list", listed(12, in_shard(1, 12, "other")))
         self.server.on("watch", Stream())
         async with running(restricted):
@@ -283,7 +283,7 @@ class TestShardFilterChildren:
             self.stream.event("ADDED", child(version=version, **each))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
 
-    async def test_informer_excludes_labels_of_other_shards_and_unowned_objects(self, children: Make):
+    async def test_informer_omits_unowned_objects_and_labels_of_other_shards(self, children: Make):
         informer = children(0, 1, label_selector="app=web")
         async with running(informer):
             await moments()
@@ -292,7 +292,7 @@ class TestShardFilterChildren:
             assert asked.query["labelSelector"] == f"app=web,{LABEL} notin ({','.join(some(2, 3).labels)})"
             assert "shardSelector" not in asked.query
 
-    async def test_informer_with_all_shards_omits_no_object(self, children: Make):
+    async def test_informer_caches_all_objects_when_it_has_all_shards(self, children: Make):
         informer = children(0, 1, 2, 3)
         async with running(informer):
             await moments()
@@ -318,7 +318,9 @@ class TestShardFilterChildren:
                 "DELETED ns/labelled@12",
             ]
 
-    async def test_observe_write_caches_a_child_at_once_unless_in_another_shard(self, restricted: Informer):
+    async def test_observe_write_caches_a_child_only_when_the_replica_owns_its_shard(
+        self, restricted: Informer
+    ):
         async with running(restricted):
             await moments()
             restricted.observe_write(encoded(child("new", 11, uid=uid_in(0), label=label_in(0))))

@@ -60,7 +60,7 @@ def test_balance_assigns_equal_shares_with_few_moves_for_any_order_of_arguments(
 
 
 @given(scenes(), st.data())
-def test_balance_stays_the_same_while_shards_move_to_their_assigned_replicas(
+def test_balance_does_not_change_while_shards_move_to_their_assigned_replicas(
     scene: tuple[int, set[str], dict[int, str]], data: st.DataObject
 ):
     """Without a stable balance, starting replicas would list ever new shards and own none."""
@@ -101,7 +101,7 @@ async def test_replicas_that_start_together_list_only_their_own_shards(program: 
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3
 
 
-async def test_stopping_replica_acquires_no_shard_and_releases_shards_without_stuck_work(program: Program):
+async def test_stopping_replica_releases_only_shards_without_stuck_reconciles(program: Program):
     a, b, c = await program.start("a", "b", "c")
     a.stuck = min(a.permitted)
     a.coordinator.leave()
@@ -173,7 +173,9 @@ async def test_replica_releases_shards_when_the_next_owner_never_finishes_its_li
 
 
 @pytest.mark.parametrize("refused", [False, True])
-async def test_last_replica_stops_at_once_or_in_6_s_with_a_refused_token(program: Program, refused: bool):
+async def test_last_replica_stops_within_1_s_or_6_s_when_its_token_is_refused(
+    program: Program, refused: bool
+):
     (a,) = await program.start("a")
     if refused:
         a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
@@ -185,7 +187,7 @@ async def test_last_replica_stops_at_once_or_in_6_s_with_a_refused_token(program
     assert now() - began < (6.0 if refused else 1.0), "the time to release in, and a pause"
 
 
-async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_seconds_after_a_crash(program: Program):
+async def test_shards_of_a_crashed_replica_have_a_new_owner_within_20_seconds(program: Program):
     others = await program.start("a", "b")
     moved = [each.measured("lease_unowned_seconds_count") for each in others]
     (c,) = await program.start("c")
@@ -200,7 +202,7 @@ async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_seconds_after_
     assert 15.0 * len(had) <= unowned <= 20.0 * len(had)
 
 
-async def test_shard_is_released_only_when_its_work_has_ended(program: Program):
+async def test_shard_is_released_only_when_its_running_reconciles_have_ended(program: Program):
     (a,) = await program.start("a", ends=20.0)
     await program.start("b")
     await asyncio.sleep(10)
@@ -209,7 +211,7 @@ async def test_shard_is_released_only_when_its_work_has_ended(program: Program):
     assert program.shares == [4, 4]
 
 
-async def test_shard_is_fenced_before_its_release_is_visible(program: Program):
+async def test_replica_stops_writing_for_a_shard_before_other_replicas_see_its_release(program: Program):
     (a,) = await program.start("a")
     # The server acts at once, and others see it before the answer is there.
     a.wire.on("PUT", EVERYTHING, program.server.late(1.0))
@@ -244,7 +246,7 @@ async def test_disconnected_replica_stops_and_other_replicas_acquire_its_shards(
     assert program.shares == [4, 4]
 
 
-async def test_coordinator_ends_when_one_shard_is_lost(program: Program):
+async def test_coordinator_ends_with_an_error_when_another_holder_takes_a_shard(program: Program):
     a, _ = await program.start("a", "b")
     number = min(a.permitted - {0})
     program.server.put(NAMESPACE, f"{NAME}-{number}", {"holderIdentity": "somebody"})
@@ -287,7 +289,7 @@ async def test_replica_repeats_a_failed_shard_acquisition_despite_events_of_othe
     assert program.shares == [8]
 
 
-async def test_shard_with_an_expired_lease_is_acquired_from_a_live_replica(program: Program):
+async def test_replica_acquires_shards_whose_leases_name_a_running_replica_but_have_expired(program: Program):
     labels = {f"{NAME}/lease": "shard"}
     for number in range(4):
         # The state that b has left: it gave the Leases up while the server was unreachable.
@@ -301,7 +303,7 @@ async def test_shard_with_an_expired_lease_is_acquired_from_a_live_replica(progr
     assert program.shares == [4, 4]
 
 
-async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_events(program: Program):
+async def test_replica_repeats_its_first_lease_list_when_the_list_is_refused(program: Program):
     await program.start("a")
     b = program.begin("b")
     refused = [Reply.status(403, "Forbidden", "it cannot list")]
@@ -314,7 +316,7 @@ async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_event
     assert program.shares == [4, 4]
 
 
-async def test_write_permit_for_a_released_shard_stays_invalid_after_the_shard_returns(program: Program):
+async def test_write_permit_stays_invalid_when_its_released_shard_is_acquired_again(program: Program):
     (a,) = await program.start("a")
     earlier = dict(a.working)
     (b,) = await program.start("b")
@@ -392,7 +394,7 @@ async def test_shard_of_a_dead_owner_is_acquired_in_time_with_a_large_lease(prog
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_replica_acquires_a_large_lease_after_failed_reads_at_intervals(program: Program):
+async def test_replica_retries_failed_reads_of_a_large_lease_at_intervals_and_acquires_it(program: Program):
     path, note = program.server.path(NAMESPACE, f"{NAME}-3"), {"note": "x" * 20_000}
     labels = {f"{NAME}/lease": "shard"}
     program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations=note)
@@ -422,7 +424,7 @@ async def test_coordinator_ends_with_the_error_of_a_failed_shard_release(
     a.gone()
 
 
-async def test_replica_that_stops_before_it_owns_a_shard_leaves_no_lease(program: Program):
+async def test_replica_holds_no_lease_after_it_stops_before_it_owns_a_shard(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)
     await asyncio.sleep(1)
@@ -433,7 +435,7 @@ async def test_replica_that_stops_before_it_owns_a_shard_leaves_no_lease(program
     assert holders == {"a"}
 
 
-async def test_watchdog_ends_the_process_before_its_first_lease_expires_whatever_it_renews(program: Program):
+async def test_watchdog_deadline_depends_on_the_lease_with_the_earliest_renew_deadline(program: Program):
     (a,) = await program.start("a")
     await asyncio.sleep(30)
     oldest = min(lock.deadline for lock in a.coordinator._locks)

@@ -38,7 +38,7 @@ def served(collector: type[Collector]) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
-def test_exporter_reads_little_of_an_endless_collector_answer(encoding: str):
+def test_exporter_stops_reading_when_the_response_of_the_collector_is_endless(encoding: str):
     """Serve a compression bomb, or an answer without end."""
     sent = 0
 

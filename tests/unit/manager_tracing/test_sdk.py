@@ -65,7 +65,7 @@ async def test_sdk_tracer_raises_cannot_trace_for_unsupported_environment(
     assert "s3cret" not in str(caught.value)
 
 
-async def test_sdk_tracer_logs_repeated_sdk_warnings_once_and_then_with_a_count():
+async def test_sdk_tracer_logs_a_repeated_sdk_warning_once_and_later_with_a_count():
     """Emit the SDK's warnings from another thread, four for each batch, as without a collector."""
     sdk = logging.getLogger("opentelemetry.exporter.anything")
 

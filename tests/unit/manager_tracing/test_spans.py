@@ -130,7 +130,7 @@ async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pyt
     assert f'trace_id="{second.context.trace_id:032x}"' in page
 
 
-async def test_reconcile_span_has_events_and_calls_at_their_times():
+async def test_reconcile_span_has_the_times_of_its_events_and_external_calls():
     async def work(greeting: Greeting, ctx: Context) -> None:
         await asyncio.sleep(1)
         ctx.event("Greeted", "told")
@@ -158,7 +158,7 @@ async def test_reconcile_span_has_events_and_calls_at_their_times():
         (ExceptionGroup("several", [KeyError("Xk-secret")]), "ExceptionGroup", "panic"),
     ],
 )
-async def test_spans_of_a_failed_reconcile_and_a_refused_request_have_error_status_and_omit_secrets(
+async def test_spans_of_failed_reconciles_and_requests_have_error_status_without_secrets(
     error: Exception, kind: str, failure: str
 ):
     async def fail(greeting: Greeting, ctx: Context) -> None:

@@ -107,9 +107,7 @@ async def test_client_refuses_answers_that_break_the_contract(other: PetStoreCli
         await other.update([pet(id="1")])
 
 
-async def test_client_call_cancelled_by_a_stopping_store_is_retryable(
-    other: PetStoreClient,
-):
+async def test_client_call_raises_unreachable_when_a_stopping_store_cancels_it(other: PetStoreClient):
     with pytest.raises(Unreachable, match=r"^\\x1b\[2Jthe server is\\nstopping$"):
         await other.add([pet("Late")])
 
@@ -120,7 +118,7 @@ async def test_client_search_omits_invalid_pets_when_it_is_lenient(other: PetSto
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_client_add_returns_the_first_record_when_it_is_repeated_with_the_same_key(when: str):
+async def test_client_add_returns_the_first_record_when_the_idempotency_key_is_repeated(when: str):
     faults = Faults()
     async with local_store(faults=faults) as store:
         faults.fail("AddPets", when, times=2)
@@ -131,7 +129,7 @@ async def test_client_add_returns_the_first_record_when_it_is_repeated_with_the_
         assert [found.id for found in await store.pets()] == [identity]
 
 
-async def test_client_search_can_be_stopped_early(store: LocalStore):
+async def test_client_is_usable_after_a_search_that_was_stopped_early(store: LocalStore):
     for start in (0, 1000):
         await store.client.add([pet(str(number)) for number in range(start, start + 1000)])
     async with aclosing(store.client.search()) as pets:
@@ -139,7 +137,7 @@ async def test_client_search_can_be_stopped_early(store: LocalStore):
     assert len(await store.pets()) == 2000
 
 
-async def test_client_detects_support_of_idempotency_keys_from_a_record_with_a_key(store: LocalStore):
+async def test_client_knows_that_the_store_supports_idempotency_keys_after_reading_one(store: LocalStore):
     client = store.client
     await client.add([pet(idempotency_key="mine"), pet()])
     assert [each async for each in client.search(names=["nobody"])] == []
@@ -164,7 +162,7 @@ async def test_client_search_stops_reading_when_the_store_ignores_the_key_filter
         assert client.knows_keys is False
 
 
-async def test_client_reports_the_end_of_each_call():
+async def test_client_reports_method_and_grpc_code_of_each_finished_call():
     told: list[tuple[str, str, str]] = []
     async with (
         local_store() as store,

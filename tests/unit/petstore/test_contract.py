@@ -32,7 +32,7 @@ ONE_ANSWER = ("AddPets", "UpdatePets", "DeletePets", "ChangeSampler")
 CALLS = {**dict.fromkeys(ONE_ANSWER, False), "SearchPets": True}
 
 
-def test_contract_differs_from_the_published_contract_only_by_the_extensions():
+def test_proto_contract_is_the_published_contract_plus_the_declared_extensions():
     messages = {
         name: " ".join(
             f"{field.name}={field.number}:{field.type}{'*' if field.is_repeated else ''}"

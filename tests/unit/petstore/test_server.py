@@ -93,7 +93,7 @@ async def test_server_refuses_too_large_messages_and_too_many_calls():
         await store.client.delete(["3"])
 
 
-async def test_change_sampler_call_is_refused_unless_the_store_allows_it(store: LocalStore):
+async def test_change_sampler_call_is_refused_without_the_flag_allow_change_sampler(store: LocalStore):
     with pytest.raises(grpc.aio.AioRpcError, match="--allow-change-sampler") as caught:
         await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED

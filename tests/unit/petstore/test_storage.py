@@ -81,7 +81,7 @@ def test_storage_refuses_damaged_and_foreign_files(tmp_path: Path):
         refused(bad, reason)
 
 
-async def test_storage_opens_a_file_left_by_a_killed_start(tmp_path: Path):
+async def test_storage_opens_a_database_without_tables_from_a_killed_process(tmp_path: Path):
     path = tmp_path / "pets.db"
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")
@@ -91,7 +91,7 @@ async def test_storage_opens_a_file_left_by_a_killed_start(tmp_path: Path):
         assert await found(storage) == ["Thor"]
 
 
-async def test_storage_does_other_writes_when_one_write_is_refused(tmp_path: Path):
+async def test_storage_stores_other_concurrent_writes_when_one_write_is_refused(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         (identity,) = await storage.add([pet("a")])
         results = await asyncio.gather(
@@ -104,7 +104,7 @@ async def test_storage_does_other_writes_when_one_write_is_refused(tmp_path: Pat
         assert await found(storage) == ["a", "b", "c"]
 
 
-async def test_storage_search_sees_writes_requested_earlier(tmp_path: Path):
+async def test_storage_search_returns_records_of_writes_requested_before_it(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.add([pet(str(number))])) for number in range(100)]
         await asyncio.sleep(0)  # the writes have been asked for, none has been done

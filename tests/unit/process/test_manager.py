@@ -242,7 +242,9 @@ async def test_manager_starts_and_stops_its_runnables_and_lifespans_in_order():
 
 
 @pytest.mark.parametrize(("hands_over_after", "ends"), [(3.0, 4), (3600.0, 11)])
-async def test_manager_accepts_work_until_its_shards_are_handed_over(hands_over_after: float, ends: float):
+async def test_stopping_manager_reconciles_until_its_shards_are_handed_over(
+    hands_over_after: float, ends: float
+):
     house = House(elect=True)
     _, source = house.controller("worker", seconds=2.0)
     await house.start(elected=True)
@@ -273,7 +275,7 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     assert now() == pytest.approx(5)
 
 
-async def test_standby_manager_runs_leaderless_work_and_is_ready_without_problem():
+async def test_standby_manager_is_ready_and_runs_work_that_needs_no_leader_election():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -326,7 +328,7 @@ async def test_manager_stops_cleanly_when_stop_is_requested_during_the_start():
     [(10.0, 0.0, 3600.0, 10), (0.0, 0.0, 3600.0, 0), (10.0, 5.0, 8.0, 8), (10.0, 5.0, 2.0, 5)],
     ids=["cancelled after the grace", "without grace", "the delay runs beside", "the delay is longer"],
 )
-async def test_reconciles_of_all_controllers_are_cancelled_after_one_shared_grace_period(
+async def test_stop_cancels_reconciles_of_all_controllers_after_one_shared_grace_period(
     grace: float, delay: float, works: float, ends: float, elect: bool
 ):
     house = House(elect=elect, grace=grace, delay=delay)
@@ -620,7 +622,7 @@ async def test_manager_stops_cleanly_while_a_lifespan_is_opening():
         (3600.0, None, False, 5),
     ],
 )
-async def test_manager_reports_or_abandons_a_lifespan_that_fails_to_close(
+async def test_lifespan_close_error_is_raised_and_a_hanging_close_is_abandoned(
     takes: float, error: Exception | None, fails: bool, seconds: float, log_lines: LogLines
 ):
     house = House()

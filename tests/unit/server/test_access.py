@@ -108,7 +108,7 @@ async def seconds_until_allowed(access: Access, token: str, client: str) -> floa
     return asyncio.get_running_loop().time() - began
 
 
-async def test_access_allows_a_user_with_the_right(wire: ScriptedWire, access: Access):
+async def test_access_allows_a_user_whom_the_subject_access_review_allows(wire: ScriptedWire, access: Access):
     allow(wire)
     assert await ask(access) == Verdict(PROMETHEUS, allowed=True)
     [token], [right] = wire.sent("POST", TOKENS), wire.sent("POST", RIGHTS)
@@ -131,7 +131,7 @@ async def test_access_allows_a_user_with_the_right(wire: ScriptedWire, access: A
 
 
 @pytest.mark.parametrize("status", [{"allowed": False}, {}, {"allowed": True, "denied": True}])
-async def test_access_denies_a_user_without_the_right(
+async def test_access_denies_a_user_whom_the_subject_access_review_denies(
     wire: ScriptedWire, access: Access, status: dict[str, Any]
 ):
     wire.on("POST", TOKENS, reviewed({"authenticated": True, "user": {"username": "u"}}))
@@ -140,7 +140,7 @@ async def test_access_denies_a_user_without_the_right(
 
 
 @pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
-async def test_access_denies_a_refused_token_without_an_access_review_and_reviews_it_again_later(
+async def test_access_denies_an_invalid_token_without_a_subject_access_review(
     wire: ScriptedWire, access: Access, status: dict[str, Any]
 ):
     wire.on("POST", TOKENS, reviewed(status))
@@ -170,7 +170,7 @@ async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) ->
         (DENIED, 31, (0, 1)),
     ],
 )
-async def test_access_caches_tokens_rights_and_denials_for_their_lifetimes(
+async def test_access_caches_token_reviews_grants_and_denials_for_60_300_and_30_seconds(
     wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, accepted())
@@ -192,7 +192,7 @@ async def test_access_reuses_the_cached_rights_of_a_user_with_a_new_token(wire: 
     assert len(wire.sent("POST", RIGHTS)) == 1
 
 
-async def test_access_right_applies_to_only_one_path(wire: ScriptedWire, access: Access):
+async def test_access_review_result_applies_only_to_the_reviewed_path(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED, DENIED)
     assert (await ask(access, path="/metrics")).allowed
@@ -263,9 +263,7 @@ async def test_access_limits_reviews_of_one_namespace_without_delaying_other_nam
         assert await seconds_until_allowed(access, "t", "10.0.0.2") < 1
 
 
-async def test_access_answers_a_client_soon_while_another_client_sends_invalid_tokens(
-    wire: ScriptedWire, access: Access
-):
+async def test_access_answers_a_client_while_another_sends_invalid_tokens(wire: ScriptedWire, access: Access):
     def answer(sent: Sent) -> Delayed:
         return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
 
@@ -279,9 +277,7 @@ async def test_access_answers_a_client_soon_while_another_client_sends_invalid_t
         assert await seconds_until_allowed(access, "prometheus", "10.0.0.1") <= 1.1
 
 
-async def test_access_raises_too_many_questions_when_a_caller_waits_too_long(
-    wire: ScriptedWire, access: Access
-):
+async def test_access_raises_too_many_questions_when_a_review_waits_long(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, Delayed(3.0, refused()))
     answered = await flood(access, client="10.0.0.1", number=3)
     assert [type(each) for each in answered] == [Verdict, Verdict, TooManyQuestions]
@@ -316,7 +312,7 @@ async def test_console_access_accepts_a_console_token_only_when_the_server_confi
 
 
 @pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", [], 7, [f"{CONSOLE}s"]])
-async def test_console_access_reviews_a_token_for_another_audience_without_an_audience(
+async def test_console_access_token_review_has_no_audience_for_other_tokens(
     wire: ScriptedWire, console: Access, audience: object
 ):
     allow(wire)
@@ -500,9 +496,7 @@ async def test_answer_cache_shares_one_lookup_until_its_last_caller_is_cancelled
 
 
 @pytest.mark.parametrize("after", [0.5, 0.0], ids=["begun", "not begun"])
-async def test_answer_cache_repeats_a_lookup_only_when_it_began_before_its_last_caller_was_cancelled(
-    after: float,
-):
+async def test_answer_cache_repeats_a_started_lookup_whose_only_caller_was_cancelled(after: float):
     oracle, remembered = Oracle(), answers()
     leaving = asyncio.create_task(remembered.get("q", oracle))
     await asyncio.sleep(after)

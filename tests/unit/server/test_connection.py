@@ -133,7 +133,7 @@ async def echo(request: web.Request) -> web.StreamResponse:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_connection_closes_when_the_acceptor_ends_while_the_connection_opens(
+async def test_connection_closes_when_the_server_stops_while_the_connection_opens(
     tls: bool, monkeypatch: pytest.MonkeyPatch
 ):
     ending = []
@@ -221,7 +221,7 @@ async def test_server_delays_new_connections_when_every_connection_is_being_answ
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_drops_an_incomplete_request_when_a_new_client_needs_the_connection(tls: bool):
+async def test_server_drops_an_incomplete_request_for_a_new_client_at_the_connection_limit(tls: bool):
     limits, entered = replace(PATIENT, connections=4, eviction=0.05), asyncio.Semaphore(0)
 
     async def reads(request: web.Request) -> web.StreamResponse:
@@ -242,7 +242,7 @@ async def test_server_drops_an_incomplete_request_when_a_new_client_needs_the_co
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_admits_a_new_connection_when_every_client_stopped_reading(tls: bool):
+async def test_server_admits_a_new_client_when_no_client_reads_its_response(tls: bool):
     async def much(request: web.Request) -> web.StreamResponse:
         return web.Response(body=bytes(20_000_000) if request.query else b"hello")
 
@@ -272,7 +272,7 @@ async def test_server_keeps_other_clients_when_one_client_opens_many_connections
 
 
 @pytest.mark.each_loop
-async def test_server_first_drops_the_client_with_most_connections_when_all_are_slow():
+async def test_server_drops_connections_of_the_client_with_most_when_all_are_slow():
     limits = replace(PATIENT, connections=4, eviction=0.05)
     async with site(limits=limits) as address, AsyncExitStack() as stack:
         slow = await stack.enter_async_context(client(address, source="127.0.0.2"))
@@ -416,7 +416,7 @@ async def test_server_limits_empty_lines_before_a_request():
         assert (await hostile.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_server_logs_only_five_failures_of_a_page_that_fails_again_and_again():
+async def test_server_logs_only_five_failures_of_a_page_that_always_fails():
     async def fails(request: web.Request) -> web.StreamResponse:
         raise LookupError("a fault of ours")
 
@@ -619,7 +619,7 @@ async def refuses(address: BindAddress) -> bool:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
-async def test_server_answers_only_complete_requests_of_a_client_that_has_closed_its_sending_side(tls: bool):
+async def test_server_answers_only_complete_requests_after_the_client_half_closed(tls: bool):
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
     async with site(echo, tls=tls, what="posts") as address:
         for sent, answers in (
@@ -666,7 +666,7 @@ async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_line
     assert answer[9:12] == status
 
 
-async def test_server_ends_a_stream_with_the_connection_for_http_1_0_and_sends_none_to_head():
+async def test_streamed_response_closes_an_http_1_0_connection_and_is_empty_for_head():
     async def streamed(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -692,7 +692,7 @@ async def test_server_closes_the_connection_when_a_page_fails_during_its_respons
 
 
 @pytest.mark.each_loop
-async def test_server_reads_only_a_part_of_a_request_body_ahead():
+async def test_server_buffers_at_most_1_mb_of_an_unread_request_body():
     entered, go_on, size = asyncio.Event(), asyncio.Event(), 20_000_000
 
     async def late(request: web.Request) -> web.StreamResponse:

@@ -52,9 +52,7 @@ async def test_metrics_page_has_the_openmetrics_format_for_prometheus(site: Site
     assert {"controller_runtime_reconcile", "process_resident_memory_bytes"} <= names
 
 
-async def test_metrics_page_has_all_families_when_reconcilers_occupy_all_threads(
-    metrics: Metrics,
-):
+async def test_metrics_page_has_all_metrics_when_reconcilers_occupy_all_threads(metrics: Metrics):
     # Values are asked for in the loop.
     metrics.unfinished_work.labels("q", "c").set_function(lambda: asyncio.get_running_loop().time())
     with occupied_threads():

@@ -182,7 +182,7 @@ async def test_serve_error_names_a_host_that_is_not_this_machine(host: str, prob
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
-async def test_serve_uses_another_port_when_the_address_is_only_a_default(host: str, log_lines: LogLines):
+async def test_serve_uses_another_port_when_the_default_port_is_in_use(host: str, log_lines: LogLines):
     async with (
         serving("pages", BindAddress(host, 0), {}) as taken,
         serving("console", taken, {"/": hello}, flag="--console-bind-address", any_port=True) as address,
@@ -195,14 +195,14 @@ async def test_serve_uses_another_port_when_the_address_is_only_a_default(host: 
     )
 
 
-async def test_server_port_is_free_again_at_once():
+async def test_server_port_can_be_used_again_immediately_after_the_stop():
     async with serving("pages", ANY_PORT, {"/": hello}) as address:
         await fetch(address, "127.0.0.1")
     async with serving("pages", address, {"/": hello}):
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
-async def test_server_closes_each_connection_after_its_response_when_it_is_about_to_stop():
+async def test_server_closes_each_connection_after_its_response_before_it_stops():
     leaving = False
 
     async def sends_itself(request: web.Request) -> web.StreamResponse:
@@ -429,7 +429,7 @@ def bearer(token: str) -> dict[str, str]:
         ("Bearer whose", "GET", 401, "Unauthorized\n"),
     ],
 )
-async def test_guarded_page_is_served_only_to_a_user_with_the_right_to_the_method(
+async def test_guarded_page_is_served_only_to_users_with_permission_for_the_method(
     guarded_site: Site, wire: ScriptedWire, header: str, method: str, status: int, text: str
 ):
     found, answered, headers = await get(guarded_site, {"Authorization": header}, method=method)
@@ -474,7 +474,7 @@ async def test_guarded_page_answers_429_when_too_many_token_reviews_wait(
     assert {line["log_level"] for line in lines} <= {"debug"}
 
 
-async def test_guarded_page_answers_429_when_too_many_reviews_of_its_own_wait(
+async def test_guarded_page_answers_429_when_its_handler_raises_too_many_questions(
     serve_pages: ServePages, access: Access
 ):
     async def asks_too_much(_: web.Request) -> web.StreamResponse:
@@ -485,7 +485,7 @@ async def test_guarded_page_answers_429_when_too_many_reviews_of_its_own_wait(
 
 
 @pytest.mark.parametrize("fails", [TOKENS, RIGHTS])
-async def test_guarded_page_denies_every_user_and_reports_once_when_reviews_fail(
+async def test_guarded_page_answers_500_and_logs_one_warning_when_reviews_fail(
     guarded_site: Site, wire: ScriptedWire, fails: str
 ):
     wire.on("POST", fails, CANNOT_ASK)

@@ -168,7 +168,7 @@ async def test_tls_transport_drops_a_client_that_sends_one_byte_per_record(conne
 
 
 @pytest.mark.parametrize("size", [100, 16 * 1024])
-async def test_tls_transport_reads_at_most_128_kb_per_turn_of_the_loop(connected: Connect, size: int):
+async def test_tls_transport_reads_at_most_128_kb_per_event_loop_iteration(connected: Connect, size: int):
     async with connected() as (heard, client):
         records = client.records(bytes(MUCH), of=size)
         counting = asyncio.create_task(count_turns(heard))
@@ -181,7 +181,7 @@ async def test_tls_transport_reads_at_most_128_kb_per_turn_of_the_loop(connected
         assert max(heard.by_turn.values()) <= 128 * 1024
 
 
-async def test_tls_transports_take_turns_when_many_clients_send_at_once(
+async def test_tls_transports_share_reading_time_when_many_clients_send_at_once(
     connected: Connect, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tls_transport, "_PORT_SHARE", 0.0)
@@ -201,7 +201,7 @@ async def test_tls_transports_take_turns_when_many_clients_send_at_once(
         assert max(turns.values()) <= 2  # as they are counted in the middle of a turn
 
 
-async def test_tls_transport_turn_ends_after_5_milliseconds(monkeypatch: pytest.MonkeyPatch):
+async def test_tls_read_turn_ends_after_5_milliseconds(monkeypatch: pytest.MonkeyPatch):
     now = 100.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     turn = Turn()

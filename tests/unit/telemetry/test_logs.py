@@ -364,7 +364,7 @@ def test_log_line_larger_than_the_pipe_buffer_is_written_completely(ends: Ends, 
     assert ends.read_until(b"end") == [large, b"end"]
 
 
-def test_log_writer_survives_a_closed_reader():
+def test_log_writer_raises_no_error_when_its_pipe_has_no_reader():
     ends = Ends(max_waiting=MOST)
     os.close(ends.reading)
     ends.writer.write(b"nobody")
@@ -373,7 +373,7 @@ def test_log_writer_survives_a_closed_reader():
     os.close(ends.writing)
 
 
-def test_log_close_writes_waiting_lines_and_later_lines_are_written_synchronously(ends: Ends):
+def test_log_close_writes_waiting_lines_and_makes_later_writes_synchronous(ends: Ends):
     ends.writer.write(b"before")
     ends.writer.close(GENEROUS)
     ends.writer.write(b"after")

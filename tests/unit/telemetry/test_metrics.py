@@ -65,7 +65,7 @@ def _of(collector: Collector) -> list[tuple[str, Family]]:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.005, 0.0051, 60.0, 61.0, -1.0])
-def test_quick_observers_record_the_same_samples_as_prometheus_client(value: float):
+def test_metric_observers_record_the_same_samples_as_prometheus_client(value: float):
     quick, slow = Metrics(), Metrics()
     observing(quick.reconcile_time.labels("a"))(value)
     observing(quick.reconcile_time.labels("a"))(value, {"trace_id": "1"})

@@ -71,7 +71,7 @@ ADDED = st.tuples(
 
 
 @given(added=st.lists(ADDED, max_size=150), budget=st.integers(500, 20_000))
-def test_history_keeps_last_records_in_its_budget(
+def test_history_keeps_the_latest_records_within_its_memory_budget(
     added: list[tuple[str, str, int, bool, float]], budget: int
 ):
     history, now = History(budget), 0.0
@@ -97,7 +97,7 @@ def test_history_keeps_last_records_in_its_budget(
             assert (records.bytes == 0) is (not living)
 
 
-def test_history_keeps_records_of_quiet_objects_and_controllers_despite_busy_ones():
+def test_history_keeps_records_of_quiet_objects_while_other_objects_reconcile_often():
     history, quiet = History(20_000), ObjectKey("ns", "quiet")
     records = history.of("foo")
     for kept in (records, history.of("pet")):
@@ -114,7 +114,7 @@ def test_history_keeps_records_of_quiet_objects_and_controllers_despite_busy_one
 
 
 @pytest.mark.whole
-async def test_history_of_ten_thousand_objects_takes_no_more_memory_than_its_budget():
+async def test_history_of_ten_thousand_objects_stays_within_its_memory_budget():
     history = History()
     keys = [ObjectKey("default", f"memcached-{number}") for number in range(10_000)]
     with traced_memory() as taken:
@@ -164,14 +164,14 @@ def test_history_keeps_records_of_a_deleted_object_for_an_hour():
     assert len(records) == 4
 
 
-def test_record_shows_gone_when_its_last_trigger_is_the_deletion():
+def test_record_shows_gone_is_true_when_its_last_trigger_is_the_deletion():
     child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
     assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
     assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # there is another of its name
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 
-async def test_record_keeps_the_first_entries_and_counts_further_entries():
+async def test_reconcile_record_keeps_the_first_entries_and_counts_all_entries():
     with entered(run_of()) as run:
         for number in range(1000):
             run.begin_request("get", f"/api/v1/pods/{number}", "")
@@ -193,7 +193,7 @@ async def test_record_keeps_the_first_entries_and_counts_further_entries():
     assert (call.verb, call.path, call.code, call.error) == ("call", "store/Add", runs.CALLED, "Unavailable")
 
 
-def test_record_why_summarises_its_triggers():
+def test_record_why_names_the_first_triggers():
     triggers = [
         Trigger("event", kind=f"Kind{number % 5}", change="ADDED") for number in range(runs.MOST_TRIGGERS)
     ]
@@ -204,7 +204,7 @@ def test_record_why_summarises_its_triggers():
 
 
 @pytest.mark.virtual_time
-async def test_record_in_unix_time_converts_all_its_times():
+async def test_record_in_unix_time_converts_loop_times_to_unix_times():
     record = run_of(at=5.0, triggers=(CHANGED, Trigger("resync")))
     record.outcome = ""
     record.begin_request("get", "/api/v1/pods", "")
@@ -216,7 +216,7 @@ async def test_record_in_unix_time_converts_all_its_times():
     assert [each.at for each in (*shown.requests, *shown.events)] == [now + 1000, now + 1000]
 
 
-async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
+async def test_current_record_is_visible_in_child_tasks_until_the_reconcile_ends():
     found: list[ReconcileRecord | None] = []
 
     async def look() -> None:
@@ -245,5 +245,5 @@ async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
         ("/api", ("", "")),
     ],
 )
-def test_resource_and_name_splits_api_path(path: str, of: tuple[str, str]):
+def test_resource_and_name_returns_resource_and_object_name_of_an_api_path(path: str, of: tuple[str, str]):
     assert runs.resource_and_name(path) == of

@@ -34,7 +34,7 @@ def raised(function: object, *arguments: object) -> BaseException:
     raise AssertionError("nothing was raised")
 
 
-def test_format_exception_begins_with_the_line_in_author_code_if_any():
+def test_format_exception_folds_library_frames_before_the_first_frame_of_the_operator():
     text = "".join(format_exception(raised(Author().fail)))
     begin, fold, first, *_, last = text.splitlines()
     assert (begin, fold) == ("Traceback (most recent call last):", "  … 2 frames of the library")
@@ -43,7 +43,7 @@ def test_format_exception_begins_with_the_line_in_author_code_if_any():
     assert "…" not in "".join(format_exception(raised(backoff.ExponentialDelay, 1)))
 
 
-def test_format_exception_keeps_the_raising_frame_and_folds_earlier_library_frames():
+def test_format_exception_keeps_the_frame_that_raised_and_folds_library_frames_before_it():
     text = "".join(format_exception(raised(Author().parse)))
     assert re.findall(r"(?:in |… )(.*)", text)[:4] == [
         "2 frames of the library",
@@ -61,7 +61,7 @@ def test_format_exception_folds_frames_of_causes_and_exception_groups():
     assert text.count("LookupError: no such place") == 2
 
 
-def test_line_in_and_line_that_asks_return_a_line_of_author_code():
+def test_line_in_and_line_that_asks_return_a_line_outside_the_library():
     error = raised(Author().parse)
     assert isinstance(error.__traceback__, TracebackType)
     for found in (line_in(error.__traceback__), line_that_asks()):

@@ -84,7 +84,7 @@ def versions() -> Versions:
         ("v2", "v1alpha1", [["v2", "v2>v1"], ["v1", "v1>v1alpha1"]]),
     ],
 )
-async def test_conversion_uses_a_direct_function_or_the_hub_version(
+async def test_conversion_uses_the_direct_function_or_converts_through_the_hub_version(
     versions: Versions, start: str, end: str, ways: list[list[str]]
 ):
     unknown = {"deep": [None, 1.5, {"x": "ü"}]}
@@ -157,7 +157,7 @@ async def test_conversion_fails_when_a_function_sets_labels_that_are_not_strings
         ("labels", {"Upper.case/size": ""}, "is no valid key"),
     ],
 )
-async def test_invalid_metadata_from_a_conversion_function_is_dropped_on_reads_and_refused_on_writes(
+async def test_conversion_drops_invalid_metadata_on_reads_and_refuses_it_on_writes(
     versions: Versions, field: str, added: dict[str, str], told: str, log_lines: LogLines
 ):
     versions.acts = lambda given: given["metadata"].setdefault(field, {}).update(added)
@@ -307,9 +307,7 @@ async def test_conversion_raises_too_costly_when_its_response_is_too_long(versio
         (None, None),
     ],
 )
-def test_spec_and_annotations_context_saves_changes_when_metadata_is_incomplete_or_invalid(
-    metadata: Any, after: Any
-):
+def test_spec_and_annotations_saves_changes_despite_incomplete_or_invalid_metadata(metadata: Any, after: Any):
     obj = {"spec": {"a": 1}, "metadata": metadata}
     with spec_and_annotations(obj) as (spec, annotations):
         spec["b"] = 2
@@ -319,7 +317,7 @@ def test_spec_and_annotations_context_saves_changes_when_metadata_is_incomplete_
 
 @pytest.mark.parametrize("annotations", [None, {}, {"kept": "1"}, "text"])
 @pytest.mark.parametrize("spec", [{}, None, "text"])
-def test_spec_and_annotations_context_restores_the_object_when_nothing_changes(spec: Any, annotations: Any):
+def test_spec_and_annotations_leaves_the_object_equal_when_nothing_changes(spec: Any, annotations: Any):
     obj = {"spec": spec, "metadata": {"annotations": annotations}}
     with spec_and_annotations(obj) as (_, found):
         found["rides"] = "along"

@@ -222,7 +222,7 @@ def test_json_patch_replaces_the_complete_object_when_every_member_changes():
     assert json_patch(before, after) == [{"op": "replace", "path": "/spec", "value": after["spec"]}]
 
 
-def test_decode_reports_a_limited_number_of_invalid_members():
+def test_decode_error_lists_a_limited_number_of_invalid_fields():
     metadata = {"ownerReferences": [{}] * 1000, "labels": {str(number): 1 for number in range(1000)}}
     with pytest.raises(ValueError, match="validation error") as error:
         Pet.decode(b"{}", parsed={"metadata": metadata, "spec": {}})
@@ -247,7 +247,7 @@ async def test_review_scheduler_refuses_a_large_review_when_it_waits_too_long():
         pass
 
 
-async def test_review_scheduler_starts_small_reviews_up_to_the_size_limit_in_one_loop_iteration():
+async def test_review_scheduler_starts_small_reviews_together_up_to_the_size_limit():
     turns, turn, began = Turns(), 0, list[int]()
 
     async def one() -> None:

@@ -264,7 +264,7 @@ async def connect(address: BindAddress) -> tuple[asyncio.StreamReader, asyncio.S
     ],
     ids=["text", "empty uid", "no uid", "v1beta1", "50 MB"],
 )
-async def test_server_answers_an_invalid_review_with_a_status(body: bytes, status: int, told: str):
+async def test_server_answers_an_invalid_review_with_a_status_object(body: bytes, status: int, told: str):
     async with site() as made:
         got, answer = await made.ask(io.BytesIO(body))
         assert (got, answer["kind"], answer["code"]) == (status, "Status", status)
@@ -356,7 +356,7 @@ async def test_server_answers_503_when_no_memory_is_free_for_a_review():
 
 
 @pytest.mark.each_loop
-async def test_bodies_admit_the_smallest_waiting_body_first():
+async def test_memory_limit_admits_the_smallest_waiting_request_body_first():
     room, order = 1_000_000, list[int]()
     bodies = Bodies(at_once=room, small=0)
 
@@ -421,7 +421,7 @@ def much(size: int) -> bytes:
 
 
 @pytest.mark.each_loop
-async def test_bodies_evict_an_incomplete_body_when_another_large_body_needs_memory():
+async def test_memory_limit_drops_an_incomplete_body_when_another_large_body_waits():
     async with site(bodies=Bodies(at_once=1_000_000, patience=0.0)) as made:
         reader, writer = await connect(made.address)
         writer.write(head(500_000) + bytes(499_000))
@@ -446,7 +446,7 @@ async def unread_conversion(made: Site, size: int) -> AsyncIterator[asyncio.Stre
 
 
 @pytest.mark.each_loop
-async def test_unread_response_counts_as_used_memory_until_a_new_request_needs_the_memory():
+async def test_server_drops_an_unread_response_when_a_new_request_needs_memory():
     size = 11_000_000
     async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
         async with unread_conversion(made, size):
@@ -491,7 +491,7 @@ async def dawdle(given: JsonObject, request: AdmissionRequest) -> None:
         (dawdle, 504, "Timeout", "took longer than"),
     ],
 )
-async def test_server_answers_with_a_status_when_a_function_fails_or_is_too_slow(
+async def test_server_answers_with_a_status_object_when_a_function_fails_or_times_out(
     act: Any, status: int, reason: str, told: str
 ):
     async with site(act=act) as made:
