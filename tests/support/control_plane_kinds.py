@@ -16,11 +16,10 @@ OLDEST, NEWEST = KUBERNETES_VERSIONS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlPlaneKind:
-    """Way to make control planes: `create(folder, **options)`, with EnvtestControlPlane's options.
+    """One kind of control plane: `create(folder, **options)` makes one; EnvtestControlPlane has the options.
 
-    A test with one of `marks` runs on it; if no marks are required, every test does. `why_not` returns the
-    reason
-    why this machine cannot run it, or None.
+    A test runs on it if the test has one of `marks`, or if `marks` is empty. `why_not` returns why this
+    machine cannot run it, or None if it can.
     """
 
     name: str

@@ -21,7 +21,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 @functools.cache
 def printed_crds() -> str:
-    """Return the YAML stream of the program; cache it, because a program's start is expensive."""
+    """Return the output of `operator-manager crds`, cached because starting the program is slow."""
     with tempfile.TemporaryDirectory() as home:
         done = run_once("crds", folder=Path(home))
     assert done.returncode == 0, done.stderr
@@ -29,7 +29,7 @@ def printed_crds() -> str:
 
 
 def untyped_definition(group: str, version: str, kind: str, plural: str) -> dict[str, Any]:
-    """Return the definition of a namespaced kind with any fields, and no status subresource."""
+    """Return the CRD of a namespaced kind that allows any field and has no status subresource."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     approved = {"api-approved.kubernetes.io": "unapproved, for a test"}
     return {

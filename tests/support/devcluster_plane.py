@@ -1,4 +1,4 @@
-"""The embedded control plane as a user starts it: `devcluster up`, a process of its own."""
+"""devcluster as a user starts it: `devcluster up` in its own process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRANSLATED = {"--etcd-compaction-interval=2s": "--history=5", "--watch-cache=fal
 
 
 class DevclusterControlPlane(ControlPlane):
-    """Control plane in one devcluster process; its data is in a file, so it survives a kill.
+    """Control plane in one devcluster process, with its data in a file that survives a kill.
 
     With `persistent=False`, the data is only in memory.
     """
@@ -40,7 +40,7 @@ class DevclusterControlPlane(ControlPlane):
         controllers_flags: Sequence[str] = (),
         persistent: bool = True,
     ) -> None:
-        """Take the options of `EnvtestControlPlane`; flags of controllers have no effect here."""
+        """Configure devcluster with the options of `EnvtestControlPlane`; ignore `controllers_flags`."""
         super().__init__(folder)
         self._controllers = "controllers" in parts
         self._persistent = persistent
@@ -75,7 +75,7 @@ class DevclusterControlPlane(ControlPlane):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def supports(self, feature: Feature) -> bool:
-        """Return whether it has the feature: all except those of other programs."""
+        """Return whether devcluster has the feature."""
         return {
             Feature.WORKLOADS: self._controllers,
             Feature.READY_PODS: self._controllers,
@@ -93,7 +93,7 @@ class DevclusterControlPlane(ControlPlane):
         }[feature]
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """Return a kubeconfig with a client certificate by its own authority."""
+        """Return a kubeconfig with a client certificate of devcluster's own authority."""
         server, keys = self.credentials, self.folder / "data.files"
         authority = Authority.load(((keys / "ca.crt").read_bytes(), (keys / "ca.key").read_bytes()))
         certificate, key = authority.issue(user, organizations=groups)
@@ -103,7 +103,7 @@ class DevclusterControlPlane(ControlPlane):
         return credentials.write(self.folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
-        """Return the kubectl of the assets, or of the PATH; skip the test if there is none."""
+        """Return kubectl from the envtest assets or the PATH; skip the test if there is none."""
         assets = os.environ.get(VARIABLE)
         found = shutil.which("kubectl", path=assets) or shutil.which("kubectl")
         if found is None:
@@ -112,9 +112,9 @@ class DevclusterControlPlane(ControlPlane):
 
     @property
     def process(self) -> Daemon:
-        """Return the process, for its log, CPU and memory."""
+        """Return the devcluster process, for its log, CPU time and memory."""
         return self.part("all of it")
 
     def part(self, name: str) -> Daemon:
-        """Return the process, whichever part is named."""
+        """Return the devcluster process for any part, because one process has all parts."""
         return self._daemons[PROGRAM.name]

@@ -1,4 +1,4 @@
-"""A real control plane from the programs in `KUBEBUILDER_ASSETS` or `KUBEBUILDER_ASSETS_OLDEST`."""
+"""A real control plane of the programs in `KUBEBUILDER_ASSETS` or `KUBEBUILDER_ASSETS_OLDEST`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_GARBAGE = {"GOGC": "off", "GOMEMLIMIT": "500MiB"}
 
 
 def why_not(variable: str = VARIABLE) -> str | None:
-    """Return why these programs cannot run here as a control plane; None if they can."""
+    """Return why a control plane of the programs in this variable's folder cannot run; None if it can."""
     folder = os.environ.get(variable)
     if not folder:
         return f"{variable} is not set; it names a folder with {', '.join(REQUIRED)}"
@@ -47,10 +47,10 @@ def why_not(variable: str = VARIABLE) -> str | None:
 
 
 class EnvtestControlPlane(ControlPlane):
-    """etcd, kube-apiserver, and those of the other requested parts that are installed.
+    """etcd, kube-apiserver, and the other requested parts that are installed.
 
-    Nothing is persisted safely (no fsync), every port is on loopback, RBAC is on, anonymous requests are
-    refused, TLS is verified. `administrator` is a user known by token; others get a client certificate.
+    Data is written without fsync. Every port is on loopback. RBAC and TLS verification are on, and anonymous
+    requests are refused. The administrator has a token, and other users have client certificates.
     """
 
     def __init__(
@@ -64,9 +64,10 @@ class EnvtestControlPlane(ControlPlane):
         before: Sequence[str] = (),
         measured: bool = False,
     ) -> None:
-        """Configure the parts; `programs` is the variable that names their folder, `before` a command prefix.
+        """Configure the parts.
 
-        With `measured`, the programs keep their default settings, and their memory has no limit.
+        `programs` is the environment variable with the folder of the programs, `before` a prefix of each
+        command. With `measured`, the programs keep their default settings, and their memory has no limit.
         """
         super().__init__(folder)
         self._programs = Path(os.environ[programs])
@@ -78,7 +79,7 @@ class EnvtestControlPlane(ControlPlane):
         self._token = secrets.token_urlsafe(16)
 
     def start(self) -> None:
-        """Start every part; takes about 3 s."""
+        """Start every part, which takes about 3 s."""
         self._ports = PortBlock(6)
         self._url = f"https://127.0.0.1:{self._ports[0]}"
         self._write_files()
@@ -104,7 +105,7 @@ class EnvtestControlPlane(ControlPlane):
             )
 
     def stop(self) -> None:
-        """Stop every part, the clients of the API server first, and free the space."""
+        """Stop every part, etcd last, and delete the data."""
         for daemon in reversed(self._daemons.values()):
             # Only etcd would gain from a slow end, and its data is thrown away.
             daemon.kill() if daemon.name in BARE else daemon.stop(grace=2.0)
@@ -124,7 +125,7 @@ class EnvtestControlPlane(ControlPlane):
         return needed.get(feature, set()) <= set(self._parts)
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """Return a kubeconfig with a client certificate, so that the server needs no restart."""
+        """Return a kubeconfig with a new client certificate; the server needs no restart for it."""
         certificate, key = self._authority.user(user, groups)
         credentials = Credentials(
             server=self._url, authority=self._authority.pem, certificate=certificate, key=key
@@ -132,12 +133,12 @@ class EnvtestControlPlane(ControlPlane):
         return credentials.write(self.folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
-        """Return the kubectl in the servers' folder."""
+        """Return kubectl from the folder of the control plane's programs."""
         return self._programs / "kubectl"
 
     @property
     def etcd(self) -> str:
-        """Return host and port of etcd, which every local process may use without TLS."""
+        """Return the host and port of etcd, which has no TLS."""
         assert self._ports is not None
         return f"127.0.0.1:{self._ports[1]}"
 

@@ -1,4 +1,4 @@
-"""Foos, and the pods that they wait for, for the integration tests."""
+"""Foo objects, and the pods that they refer to, for the integration tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listener that forwards connections, byte for byte, to a configurable port."""
+"""TCP listener that forwards each connection to a port that a test chooses."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Forwarder:
     """TCP forwarder that listens on `port` within an `async with` block.
 
     Attributes:
-        connections: those passed on, by port.
-        passed_back: bytes that have come from there.
+        connections: number of forwarded connections by target port.
+        passed_back: bytes that the targets have sent to the clients.
     """
 
     def __init__(
@@ -32,7 +32,11 @@ class Forwarder:
         greet: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]] = _nothing,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """Create a forwarder; `to` chooses the port of each connection, after `greet` was called."""
+        """Create a forwarder.
+
+        `greet` may exchange data with each client first. Then `to` returns the target port, or None to close the
+        connection.
+        """
         self._to, self._greet, self._context = to, greet, context
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.connections: Counter[int] = Counter()

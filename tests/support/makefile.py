@@ -1,4 +1,4 @@
-"""`make` as a user calls it, even when make runs the tests."""
+"""Runs `make` as a user does, even within `make test`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make(
     folder: Path = ROOT,
     timeout: float = 60,
 ) -> subprocess.CompletedProcess[str]:
-    """Run make to its end in `folder`, with `environ` on top of this process's environment."""
+    """Run make in `folder`; add `environ` to the environment of this process."""
     inherited = {name: value for name, value in os.environ.items() if name not in HANDED_ON}
     return subprocess.run(
         ["make", *([f"VENV={VENV}"] if folder == ROOT else []), *arguments],

@@ -1,4 +1,4 @@
-"""Reserved loopback ports: an open socket on the last port of a block reserves the block."""
+"""Blocks of loopback ports; an open socket on the last port of a block reserves the block."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TRIES = 500
 
 
 class PortBlock:
-    """`size` neighbouring free ports on 127.0.0.1, as `block[0]` to `block[size - 1]`, until closed.
+    """`size` consecutive free ports on 127.0.0.1, as `block[0]` to `block[size - 1]`, reserved until `close`.
 
-    Processes that run at the same time each get their own, as long as all ask here.
+    Test processes that run at the same time get different blocks.
     """
 
     def __init__(self, size: int) -> None:
@@ -42,7 +42,6 @@ class PortBlock:
         self.close()
 
     def close(self) -> None:
-        """Release the block."""
         self._reservation.close()
 
     def _reserve(self, base: int) -> bool:

@@ -1,4 +1,4 @@
-"""Shell sessions of the documentation, and a shell that runs them."""
+"""Shell sessions in the documentation, and a shell that runs their commands."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ exec "{program}" "$@"
 
 
 class Terminal:
-    """Shell against a control plane for a `with` block; the end of the block ends its processes."""
+    """Shell for a `with` block, with access to a control plane; the end of the block ends its processes."""
 
     def __init__(
         self, folder: Path, plane: ControlPlane | None = None, *, config: Path = ROOT / "config"
     ) -> None:
-        """Create a terminal; `config` replaces the folder of that name in commands."""
+        """Create a shell in `folder`; commands see `config` as their folder `config/`."""
         self._folder = folder
         self._ports = PortBlock(2)
         self._stack = contextlib.ExitStack()
@@ -73,11 +73,11 @@ class Terminal:
         self._ports.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that commands name."""
+        """Write a file in the shell's folder."""
         (self._folder / name).write_text(text)
 
     def follow(self, command: Command) -> None:
-        """Run a command of a page; assert that it succeeds and prints the documented output."""
+        """Run a command of the documentation; assert that it succeeds and prints the documented output."""
         if command.in_background:
             self._start(command)
         elif command.text.startswith(ONLY_LOOK):
@@ -86,7 +86,7 @@ class Terminal:
             self._shows(command)
 
     def run(self, text: str) -> str:
-        """Return a command's output; raise AssertionError with all output when it fails."""
+        """Return a command's stdout; raise AssertionError with all output when it fails."""
         done = self._run(text)
         assert done.returncode == 0, f"{text}\nended with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -151,7 +151,7 @@ _DIFFERS = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, and its documented output."""
+    """A command in the documentation, and its documented output."""
 
     where: str
     text: str
@@ -164,11 +164,10 @@ class Command:
 
 
 def commands(block: Block) -> Iterator[Command]:
-    """Yield the commands of a block in order, without the remarks behind them.
+    """Yield the commands of a code block in order, without their comments.
 
-    In a block of sh, each line is a command or continues the previous one. In a block of console, each line
-    after
-    a prompt is a command, and the lines below it are its output.
+    In a block of sh, each line is a command, unless it continues the line before. In a block of console, a
+    command follows each prompt, and the lines below it are its output.
     """
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language == "console":
@@ -196,9 +195,10 @@ def _without_remark(line: str) -> str:
 
 
 def difference(shown: Iterable[str], came: str) -> str | None:
-    """Return None if the output matches the documented output except for variable parts, else a message.
+    """Return None if the output `came` matches the documented lines, else a message.
 
-    A shown line of three dots alone stands for any lines, and within a line they stand for anything.
+    Times, UUIDs, ports and other variable parts are ignored. A documented line `...` matches any lines, and
+    `...` within a line matches any text.
     """
     pattern = "".join(map(_pattern, shown))
     text = "".join(f"{_plain(line)}\n" for line in came.splitlines() if line.strip())

@@ -1,6 +1,6 @@
-"""A webhook server for tests, which converts and admits as the test configures it.
+"""A webhook server whose conversion and admission responses the test configures.
 
-It shares no code with the manager, and has a thread of its own, as tests block while they talk to a server.
+It uses no code of the manager, and runs in its own thread, because tests block.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ PATIENCE = 30.0
 class WebhookServer(LoopThread):
     """Webhook server for a `with` block, on a fixed port; `down` closes the port temporarily.
 
-    By default it converts by name alone, allows everything and changes nothing. `conversions` and
-    `admissions` are the requests that came, in their order; `callers` are the connections, by path.
+    By default it converts objects by changing `apiVersion` only, and admits every object unchanged.
+    `conversions` and `admissions` are the received requests in order. `callers` are the clients by path.
     """
 
     def __init__(self, folder: Path, authority: Authority | None = None) -> None:
-        """Create a server; `folder` gets its keys."""
+        """Create a server that writes its certificate and key to `folder`."""
         super().__init__("webhook-server")
         self._folder = folder
         self.authority = authority or Authority("webhooks of a test")
@@ -56,12 +56,12 @@ class WebhookServer(LoopThread):
 
     @property
     def url(self) -> str:
-        """Return the address without a path."""
+        """Return the URL of the server without a path."""
         return f"https://{ADDRESS}:{self._port}"
 
     @property
     def ca_bundle(self) -> str:
-        """Return the CA bundle in the form of a client configuration."""
+        """Return the CA bundle for a webhook client configuration."""
         return base64.b64encode(self.authority.pem).decode()
 
     def client_config(self, path: str) -> Object:
@@ -69,7 +69,7 @@ class WebhookServer(LoopThread):
         return {"url": f"{self.url}/{path}", "caBundle": self.ca_bundle}
 
     def conversion(self) -> Object:
-        """Return the `spec.conversion` of a CRD that this server converts."""
+        """Return the `spec.conversion` for a CRD whose objects this server converts."""
         config = self.client_config("convert")
         return {
             "strategy": "Webhook",
@@ -86,12 +86,11 @@ class WebhookServer(LoopThread):
             self.run(self._open())
 
     def renew(self, authority: Authority) -> None:
-        """Serve a certificate of another authority from now on, to new connections; the old ones stay."""
+        """Use a certificate of another authority for new connections; open connections continue."""
         self.authority = authority
         self._context.load_cert_chain(self._pair())
 
     def forget(self) -> None:
-        """Forget the recorded requests."""
         self.conversions.clear()
         self.admissions.clear()
         self.callers.clear()
@@ -110,7 +109,7 @@ class WebhookServer(LoopThread):
         self.loop.add_reader(listener, self._accept)
 
     def _accept(self) -> None:
-        """Accept a connection, with a task for its TLS handshake that ends with the server."""
+        """Accept a connection, and start a task for its TLS handshake."""
         assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
@@ -164,7 +163,7 @@ class WebhookServer(LoopThread):
         await asyncio.gather(*handlers, return_exceptions=True)
 
     async def _until_left(self, connection: socket.socket) -> None:
-        """Close a connection, and return when the client has closed it; until then it may send a request."""
+        """Shut down the sending side of a connection, and wait until the client closes it too."""
         with connection, contextlib.suppress(OSError, TimeoutError):
             connection.setblocking(False)
             connection.shutdown(socket.SHUT_WR)
@@ -185,7 +184,6 @@ class WebhookServer(LoopThread):
         return await self.answer(path, json.loads(await request.read()))
 
     async def answer(self, path: str, review: Object) -> web.Response:
-        """Answer a review sent to a path."""
         asked = review["request"]
         response = {"uid": asked["uid"], **self.respond(path, asked)}
         return web.json_response(
@@ -193,7 +191,7 @@ class WebhookServer(LoopThread):
         )
 
     def respond(self, path: str, asked: Object) -> Object:
-        """Return the response to a request at a path, without its uid."""
+        """Return the `response` of the review of a request, without its uid."""
         if "desiredAPIVersion" in asked:
             return self._converted(asked)
         self.admissions.append((path, asked))
