@@ -1,4 +1,4 @@
-"""Replaces values that differ between equivalent servers: identities, versions, times, addresses."""
+"""Replaces values that differ between equivalent servers: UIDs, versions, times and addresses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 class Mask:
-    """Mask of one conversation: equal values get equal numbers, in the order of appearance."""
+    """Mask of one conversation: equal values become equal numbers, in the order of their appearance."""
 
     def __init__(
         self,
@@ -49,9 +49,8 @@ class Mask:
         """Create a mask; `names` maps texts to their replacements.
 
         `without_controllers` leaves out the controllers' writes to workloads, because their times vary.
-        `without_managers` leaves out managedFields, because the order of the writers varies.
-        `unversioned`
-        masks all versions of an object alike, because their number varies.
+        `without_managers` leaves out managedFields, because the order of the writers varies. `unversioned`
+        masks all versions of an object equally, because their number varies.
         """
         self._names = dict(names)
         self._uids: dict[str, str] = {}
@@ -61,7 +60,6 @@ class Mask:
         self._unversioned = unversioned
 
     def value(self, value: Any) -> Any:
-        """Mask a JSON value."""
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
@@ -71,7 +69,6 @@ class Mask:
         return value
 
     def text(self, text: str) -> str:
-        """Mask a text."""
         for name, shown in self._names.items():
             text = text.replace(name, shown)
         text = UID.sub(lambda found: self._uid(found[0]), text)
@@ -125,7 +122,7 @@ def _cell(cell: Any) -> Any:
 
 
 def sort_causes(status: dict[str, Any]) -> None:
-    """Sort the causes, because the real server iterates over maps in random order."""
+    """Sort the causes in a Status, because the real server returns them in random order."""
     causes = (status.get("details") or {}).get("causes") or []
     if len(causes) > 1:
         causes.sort(key=lambda cause: (cause.get("field", ""), cause.get("message", "")))

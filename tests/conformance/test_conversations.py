@@ -1,7 +1,4 @@
-"""Answers of each control plane, compared with the recorded answers of the real server.
-
-Known differences are exempt.
-"""
+"""Answers of each control plane, compared with the recorded answers of a real API server."""
 
 from __future__ import annotations
 

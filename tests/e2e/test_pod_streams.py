@@ -1,4 +1,4 @@
-"""exec, attach, port-forward and logs of the library's client, in running containers."""
+"""exec, attach, port-forward and logs by our client, with running containers."""
 
 from __future__ import annotations
 

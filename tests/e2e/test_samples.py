@@ -1,4 +1,4 @@
-"""The samples on `make deploy`: their pods serve, and so do webhooks and metrics."""
+"""The samples after `make deploy`: their pods, the webhooks and the metrics work."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_memcached_returns_a_stored_value_through_a_service_and_at_each_pod():
 
 
 def _memcached_pods() -> dict[str, str]:
-    """Return the addresses of running pods by pod name."""
+    """Return the address of each running Memcached pod by pod name."""
     pods = get("pods", "--selector=memcached_cr=memcached-sample")
     return {
         pod["metadata"]["name"]: pod["status"].get("podIP", "")
@@ -153,7 +153,7 @@ def _selector(deployment: str) -> str:
 
 
 def _show_in_chromium(url: str) -> None:
-    """Open a page at the site's own address, which kubectl forwards to."""
+    """Open the site in a browser at its own URL, which is forwarded by kubectl."""
     host = url.split("/")[2]
     with (
         forwarded(f"service/{SITE}", 80) as port,
@@ -183,7 +183,7 @@ def test_pet_operator_creates_and_deletes_store_records():
 
 
 def _records() -> set[tuple[str, str, str]]:
-    """Return the store's records, asked for by gRPC through a port that kubectl forwards."""
+    """Return the store's records, read by gRPC through a port that kubectl forwards."""
     with forwarded("service/operator-manager-petstore", 6742, namespace=SYSTEM) as port:
         found = run(program("petstore"), "search", f"--address=127.0.0.1:{port}", "--output=json")
     pets = json.loads(found)

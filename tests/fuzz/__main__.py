@@ -1,4 +1,4 @@
-"""`make fuzz SECONDS=60`: runs every target in turn with new examples until the time is over."""
+"""`make fuzz SECONDS=60`: runs all targets in turn with new examples until the time has passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program whose reconciles do not end; each Foo's spec selects the cause.
+"""A program with reconciles that never end; the spec of a Foo selects why.
 
 python -m tests.integration.stubborn_operator run ...
 """
@@ -41,7 +41,7 @@ async def _exit() -> None:
 
 
 class StubbornOperator(Operator[Foo]):
-    """Operator whose work ignores cancellation."""
+    """Operator whose reconciles ignore cancellation."""
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
         if foo.spec.name == "blocks-the-loop":

@@ -1,4 +1,4 @@
-"""The benchmark suite at its smallest: two programs, a few objects, every part that fits into seconds."""
+"""The benchmark suite at its smallest size: two programs, a few objects, and only the quick parts."""
 
 from __future__ import annotations
 

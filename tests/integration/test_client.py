@@ -1,4 +1,4 @@
-"""The client against a real API server: requests, errors, and the results of later reads."""
+"""The client with a real API server: requests, errors, and reads after writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.oldest
 
 
 class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
-    """Some text."""
+    """ConfigMap with text data."""
 
     data: dict[str, str] = Field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Bench:
         self.namespace = namespace
 
     def writes(self) -> int:
-        """Return how many requests other than GET were sent so far."""
+        """Return the number of requests until now, except GET requests."""
         family = next(iter(self.metrics.rest_requests.collect()))
         counted = [each for each in family.samples if each.name.endswith("_total")]
         return int(sum(each.value for each in counted if each.labels["method"] != "GET"))
@@ -219,14 +219,14 @@ async def test_client_patch_of_replaced_object_raises_conflict(bench: Bench):
 
 
 def condition(kind: str, message: str = "") -> Condition:
-    """Return a condition with characters that the server encodes differently."""
+    """Return a condition with characters that the API server escapes differently."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     text = f'{message} <&> "é\u2028\\'
     return Condition(type=kind, status="True", reason="Seen", message=text, last_transition_time=now)
 
 
 async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *conditions: Condition) -> None:
-    """Add conditions to the status as another controller would."""
+    """Add conditions to the status as another client."""
     path = f"/apis/cache.example.com/v1/namespaces/{bench.namespace}/memcacheds/{name}"
     status = crds.api.get(path).get("status", {})
     more = [each.to_wire() for each in conditions]
@@ -475,7 +475,7 @@ async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_
 
 
 async def test_apply_raises_already_exists_when_another_client_created_the_object_first(bench: Bench):
-    """Use two mounts of one volume: an apply creates an object that might have a key twice."""
+    """Apply a list that may have a key twice, so that the client sends a create request."""
 
     def wanted(name: str) -> Deployment:
         mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]
@@ -548,7 +548,7 @@ class Autoscaler(Resource, version="v2", **AUTOSCALER):
 async def test_apply_removes_fields_that_a_former_manager_set_in_another_api_version(
     bench: Bench, way: str, ours: bool
 ):
-    """The two versions have the use of CPU in different places."""
+    """Apply a HorizontalPodAutoscaler, whose CPU target is in different fields in v1 and v2."""
     client, old = bench.client, bench.client.named("old")
     new = client.named("new", former_managers=("test-old",))
     metadata = ObjectMeta(name="a", namespace=bench.namespace)
@@ -584,7 +584,7 @@ async def test_apply_removes_fields_that_a_former_manager_set_in_another_api_ver
 async def test_apply_sets_initial_fields_once_and_keeps_later_changes_of_other_clients(
     bench: Bench, way: str
 ):
-    """Let an autoscaler take over the replicas; the number must never become 1."""
+    """Let another client change the replicas; the number must never become the default of 1."""
     client, key = bench.client, bench.key("d")
 
     def wanted(image: str = "image:1") -> Deployment:

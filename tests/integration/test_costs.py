@@ -1,4 +1,4 @@
-"""Requests of the manager to the API server: two writes per object, and none when nothing changes."""
+"""Number of the manager's requests: two writes per object, and none when nothing changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUIET = 3.0
 
 @pytest.fixture
 def bare(own_control_plane: StartControlPlane) -> ControlPlane:
-    """Start an API server without other controllers, so that every write is the manager's."""
+    """Start an API server without controllers, so that every write is a write of the manager."""
     return own_control_plane(parts=BARE, crds=True)
 
 
@@ -96,7 +96,7 @@ def test_restarted_manager_writes_nothing_and_caches_little_when_all_objects_are
 
 
 def padded(name: str) -> dict[str, Any]:
-    """Return a foreign Deployment with a very large spec."""
+    """Return a very large Deployment that no operator owns."""
     labels = {"app": name}
     container = {"name": "a", "image": "a", "env": [{"name": "A", "value": "x" * 50_000}]}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
@@ -139,6 +139,6 @@ def is_lease(exchange: Exchange) -> bool:
 
 
 def no_more(proxy: FaultProxy) -> bool:
-    """Return whether the manager sent only Lease requests in the last second."""
+    """Return whether the manager has sent only Lease requests during the last second."""
     since = time.monotonic() - 1
     return not [each for each in proxy.exchanges() if each.at > since and not is_lease(each)]

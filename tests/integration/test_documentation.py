@@ -1,4 +1,4 @@
-"""Terminal sessions of the documentation: the commands print the documented output."""
+"""Shell sessions of the documentation: the commands print the documented output."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ OURS = "memcacheds,foos,pets,wordpresses,mysrvs"
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """Start a beginner's control plane, without any object of ours. Each test removes its objects."""
+    """Start a control plane without objects of the product; each test removes its objects."""
     plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
     with storage_classes(plane):
         yield plane
 
 
 def follow(page: Path, terminal: Terminal) -> None:
-    """Write the programs of a page into the terminal's folder, and run its commands, from top to end."""
+    """Write the programs of a page into the terminal's folder, and run the page's commands in order."""
     for block in Page(page).blocks():
         if block.language == "python" and (program := re.match(r"# (\w+\.py)\n", block.text)):
             terminal.write(program[1], block.text)
@@ -70,9 +70,9 @@ def test_page_commands_print_what_the_page_shows_without_a_cluster(page: str, tm
 
 
 def remove_greetings(plane: ControlPlane, definitions: str) -> None:
-    """Delete the kind and its dependents: the garbage collector may miss dependents of a deleted kind.
+    """Delete the CRD and its dependents, because garbage collection may miss dependents of a deleted CRD.
 
-    Otherwise the next test, whose Greeting has the same name, would find them as foreign objects.
+    The next test has a Greeting of the same name, and would fail because of such dependents.
     """
     plane.kubectl("delete", "-f", "-", stdin=definitions)
     plane.kubectl(

@@ -1,4 +1,4 @@
-"""The operators of examples/ run as their pages say, on each control plane, with their generated roles."""
+"""The operators of examples/ on each control plane, with the generated roles, as their pages describe."""
 
 from __future__ import annotations
 

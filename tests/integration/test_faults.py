@@ -1,6 +1,6 @@
-"""A process and its API server, over real connections: one test for each class of fault.
+"""A manager process and its API server, over real connections: one test for each class of fault.
 
-The simulation tests many faults, one at a time and together (`tests/unit/manager_tools/simulation`).
+`tests/unit/manager_tools/simulation` tests many faults, alone and in combination.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_TASKS = 40
 
 
 class Scene(NamedTuple):
-    """A manager behind a proxy, and the Memcacheds of a namespace, which a test changes past the proxy."""
+    """A manager behind a fault proxy, and a namespace whose objects the test changes without the proxy."""
 
     plane: ControlPlane
     namespace: str
@@ -69,7 +69,7 @@ class Scene(NamedTuple):
         eventually(settled, within=SETTLED_WITHIN)
 
     def _collect_garbage(self) -> None:
-        """Delete the Deployments of deleted Memcacheds, because no controller does it here."""
+        """Delete the Deployments of deleted Memcacheds, because the control plane has no controllers."""
         owners = self.plane.api.get(memcached_path(self.namespace))["items"]
         living = {each["metadata"]["uid"] for each in owners}
         for each in self.plane.api.get(deployment_path(self.namespace))["items"]:
@@ -77,13 +77,13 @@ class Scene(NamedTuple):
                 self.plane.api.delete(deployment_path(self.namespace, each["metadata"]["name"]))
 
     def count(self, what: str) -> int:
-        """Return the number of the manager's open files, `fd`, or of its threads, `task`."""
+        """Return the number of open files (`fd`) or threads (`task`) of the manager."""
         return sum(1 for _ in Path(f"/proc/{self.manager.process.pid}/{what}").iterdir())
 
 
 @contextlib.contextmanager
 def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
-    """Create a scene; at the end, check that the manager holds no excess resources and stops cleanly."""
+    """Run a scene; then assert that the manager has no leaked resources and stops without errors."""
     name = f"scene-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     flags = (f"--namespaces={name}", "--controllers=memcached")
@@ -116,9 +116,9 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
 
 @contextlib.contextmanager
 def outage(scene: Scene) -> Iterator[None]:
-    """Make every kind of change that a manager can miss while its connections are refused, and then others.
+    """Refuse the manager's connections, and make every kind of change that it can miss.
 
-    The `with` block is the rest of the outage.
+    The `with` block is the rest of the outage. After it, assert that the manager catches up.
     """
     scene.create(gone=1, remade=1, scaled=1, emptied=1)
     scene.settle(gone=1, remade=1, scaled=1, emptied=1)
@@ -173,7 +173,7 @@ def test_manager_catches_up_after_etcd_history_was_compacted(
 
 
 def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
-    """Return whether a watch can no longer begin at that version."""
+    """Return whether a watch can no longer start at that resource version."""
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
     try:
         text = plane.api.request("GET", path, query=query)

@@ -1,4 +1,4 @@
-"""Our objects of foreign kinds, validated by the definitions of their projects."""
+"""Generated objects of third-party kinds, validated by the CRDs of those projects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFINITIONS = {
 
 @pytest.fixture
 def plane(own_control_plane: StartControlPlane, tmp_path: Path) -> ControlPlane:
-    """Install the definitions; skip the test if Go cannot get a module."""
+    """Install the third-party CRDs; skip the test if Go cannot download them."""
     if shutil.which("go") is None:
         pytest.skip("no go on the PATH")
     command = ["go", "mod", "download", "-json", *DEFINITIONS]

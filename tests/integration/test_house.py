@@ -1,4 +1,4 @@
-"""scripts/house: sizes, and the path of a change through a real manager."""
+"""scripts/house, which counts code and follows a status write through a real manager."""
 
 from __future__ import annotations
 

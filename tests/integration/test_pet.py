@@ -1,4 +1,4 @@
-"""The Pet operator, exercised with kubectl as a user would; the pet store is a separate process."""
+"""The Pet operator, used through kubectl; the pet store is a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles in config/rbac/: the manager needs each right, and needs no other."""
+"""Roles in config/rbac/: the manager needs each of its rights, and no other."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ TOO_OLD_TO_STREAM = {"kind": "Status", "code": 422, "message": "sendInitialEvent
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """Start a control plane that demands a right for owner references that block the owner's deletion."""
+    """Start a control plane with the plugin OwnerReferencesPermissionEnforcement."""
     plane = module_control_plane(apiserver_flags=[ENFORCED]).require(Feature.SERVER_FLAGS)
     install_crds(plane)
     for namespace in (NAMESPACE, SYSTEM):
@@ -73,7 +73,7 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
 
 
 def policies() -> list[dict[str, Any]]:
-    """Return the admission policies for the manager's account, adapted to this test's account."""
+    """Return the admission policies of the manager's account, adapted to this test's account."""
     wanted = json.dumps([each for each in manifests() if each["kind"] in POLICIES])
     found: list[dict[str, Any]] = json.loads(wanted.replace(f"'{DEPLOYED}'", f"'{SYSTEM}'"))
     return found
@@ -81,7 +81,7 @@ def policies() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def user(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[str], ApiAccess]]:
-    """Return a function that opens API access as a user."""
+    """Yield a function that returns API access as a user."""
     opened: list[ApiAccess] = []
 
     def access(name: str) -> ApiAccess:
@@ -118,7 +118,7 @@ def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
 
 
 def owner_in(plane: ControlPlane, name: str) -> dict[str, Any]:
-    """Return an owner reference to a Memcached; create it if it does not exist."""
+    """Return an owner reference to a Memcached, which is created if it does not exist."""
     found = plane.api.find(memcached_path(NAMESPACE, name))
     if found is None:
         found = plane.api.create(memcached_path(NAMESPACE), memcached(name, 0))
@@ -138,7 +138,7 @@ STUCK_STATUS = {
 
 
 def walk_through_wordpress(plane: ControlPlane) -> None:
-    """Create a site, add and remove an owner of its volumes, and let the operator repair its Service."""
+    """Create a site, add and remove another owner of its volumes, and let the operator repair its Service."""
     name = "wordpress-blog"
     claims = [f"{name}-mysql-pv-claim", f"{name}-wp-pv-claim"]
     retained = [

@@ -1,4 +1,4 @@
-"""Leader election between two replicas: one reconciles and the other is on standby, never both at once."""
+"""Leader election between two replicas, of which only the leader reconciles."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ QUIET = 0.05
 
 
 class Replica:
-    """A manager behind its own proxy, which sees all of its requests."""
+    """A manager behind its own fault proxy, which records its requests."""
 
     def __init__(self, manager: ManagerProcess, proxy: FaultProxy) -> None:
         self.manager = manager
         self.proxy = proxy
 
     def leads(self) -> bool:
-        """Return whether the replica's metrics say that it leads."""
+        """Return whether the replica's metrics report leadership."""
         status = self.manager.metrics().select("leader_election_master_status")
         assert len(status) == 1
         return status[0].value == 1
 
     def object_writes(self) -> list[Exchange]:
-        """Return the replica's write requests, except those for the Lease."""
+        """Return the replica's write requests except those for Leases."""
         return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
 
     def works(self) -> bool:
@@ -51,7 +51,7 @@ class Replica:
         return bool(self.object_writes())
 
     def took_over(self) -> float:
-        """Return the time of the request by which the replica acquired the lease."""
+        """Return the time of the request that acquired the lease."""
         claims = [
             each
             for each in self.proxy.exchanges()
@@ -61,16 +61,16 @@ class Replica:
         return claims[0].at
 
     def freeze_between_writes(self) -> None:
-        """Freeze the replica while no write is under way; call this when it has no new work.
+        """Suspend the replica while it has no write in flight; call this when it has no new work.
 
-        No process can read the clock and make a system call in one step. A replica frozen between the two
-        sends one more write when it continues. `LeaderElector` cannot prevent that; this test excludes it.
+        No process can read the clock and make a system call in one step. A replica that is suspended between
+        the two sends one more write when it resumes. `LeaderElector` cannot prevent that.
         """
         eventually(self._is_quiet, every=QUIET / 10)
         self.manager.process.freeze()
 
     def _is_quiet(self) -> bool:
-        """Return whether all writes of the replica were answered a while ago."""
+        """Return whether the replica has no write in flight and sent none recently."""
         ends = [each.over for each in self.proxy.exchanges() if each.method != "GET"]
         return all(over is not None and over < time.monotonic() - QUIET for over in ends)
 
@@ -83,7 +83,7 @@ def new_namespace(plane: ControlPlane) -> str:
 
 
 def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: str) -> Replica:
-    """Start a replica for the objects of the namespace, which has its Leases too."""
+    """Start a replica that watches the namespace and has its Leases there."""
     manager = run_manager(
         proxy.kubeconfig,
         f"--namespaces={namespace}",
@@ -105,18 +105,18 @@ class Memcacheds:
         self.names: list[str] = []
 
     def create(self, count: int) -> None:
-        """Make that many more."""
+        """Create `count` more Memcacheds."""
         names = [f"m-{len(self.names) + index:03d}" for index in range(count)]
         self.names += names
         self.plane.api.create_many(memcached_path(self.namespace), [memcached(name) for name in names])
 
     def converged(self, size: int = 3) -> None:
-        """Assert that every object matches its spec."""
+        """Assert that every object is reconciled with this size."""
         assert_converged(self.plane, self.namespace, self.names, size=size)
 
 
 class Pair(Memcacheds):
-    """A pair of replicas for the Memcacheds of a namespace."""
+    """A leader and a standby replica for the Memcacheds of a namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, start: Callable[[], Replica]) -> None:
         super().__init__(plane, namespace)
@@ -129,12 +129,14 @@ class Pair(Memcacheds):
         """Whoever holds it keeps `create` waiting."""
 
     def create(self, count: int) -> None:
-        """Make that many more."""
         with self.nothing_new:
             super().create(count)
 
     def never_both_at_work(self, *, but_for: str = "nothing") -> None:
-        """Assert that the old leader's last write precedes the new leader's first one."""
+        """Assert that the old leader wrote nothing after the first write of the new leader.
+
+        Writes whose path contains `but_for` are ignored.
+        """
         before = [each for each in self.leader.object_writes() if but_for not in each.path]
         after = self.standby.object_writes()
         assert after, "the other replica has not written anything"

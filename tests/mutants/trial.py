@@ -1,4 +1,4 @@
-"""Runs the tests on mutants, each in its own process, forked after imports and collection."""
+"""Runs the tests on mutants; each mutant has its own process, forked after imports and collection."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOUCHED = "__touched__"
 
 
 class Cost(NamedTuple):
-    """Cost of a test on the original code: CPU and wall time in seconds, and the functions that ran."""
+    """Cost of a test on the unchanged code: CPU seconds, wall seconds, and the functions that ran."""
 
     cpu: float
     wall: float
@@ -55,7 +55,7 @@ class Cost(NamedTuple):
 
 @dataclass
 class Verdict:
-    """Result of a mutant: killed, timeout, survived or untried; `by` names the test."""
+    """Result of a mutant: killed, timeout, survived or untried; `by` is the test that found it."""
 
     outcome: str = "untried"
     by: str = ""
@@ -73,10 +73,10 @@ class Job(NamedTuple):
 
 @dataclass(eq=False)  # a plugin of pytest has to be hashable
 class Trials:
-    """Pytest plugin that tries every mutant instead of running the tests once.
+    """Pytest plugin that tests every mutant instead of running the tests once.
 
-    `tiers` are folders or files of tests: a mutant that survives one tier meets the next. Of each tier the
-    quickest tests run, at least one, within `at_most` seconds of CPU on the original code.
+    `tiers` are files or folders of tests, and each mutant that survives one tier is tested by the next. In
+    each tier the fastest tests run, at least one, for at most `at_most` CPU seconds on the unchanged code.
     """
 
     code: Sequence[Path]
@@ -137,7 +137,7 @@ class Trials:
         )
 
     def _watched(self, path: Path, touched: set[str]) -> Swap:
-        """Return code for every function in a file that adds the function to `touched`."""
+        """Return code for all functions in a file, in which each function adds its name to `touched`."""
         tree = ast.parse(path.read_bytes())
         for name, node in _outermost(tree):
             watch = ast.parse(f"{TOUCHED}.add({f'{path} {name}'!r})").body[0]
@@ -150,7 +150,7 @@ class Trials:
         return swap
 
     def _swap(self, path: Path, code: CodeType) -> Swap:
-        """Return the live functions and the new code that a file with the changed source would give them."""
+        """Return each live function whose code would change, and the new code."""
         name = str(path.resolve())
         before = compile(path.read_bytes(), name, "exec", dont_inherit=True)
         return [
@@ -214,7 +214,7 @@ class Trials:
 
 
 class Anew:
-    """Pytest plugin that runs only the given tests, in the given order."""
+    """Pytest plugin that runs only these tests, in this order."""
 
     def __init__(self, costs: dict[str, Cost], folder: Path) -> None:
         self._costs = costs
@@ -229,7 +229,7 @@ class Anew:
 
 
 class _Reports:
-    """Collector of test results."""
+    """Recorder of test results."""
 
     def __init__(self, items: list[pytest.Item]) -> None:
         self._items = items
@@ -247,7 +247,7 @@ class _Reports:
             yield item
 
     def before(self, item: pytest.Item) -> None:
-        """Prepare the run of a test."""
+        """Forget the results of the last test."""
 
 
 def _recorded(items: list[pytest.Item], swap: Swap, touched: set[str], folder: Path) -> None:
@@ -359,7 +359,7 @@ def _outermost(
 
 
 def _live_functions(code: Iterable[Path]) -> Live:
-    """Return all live functions; gc.get_objects also returns those that gc.freeze hides from a collection."""
+    """Return all live functions of these files, including those hidden by gc.freeze."""
     files = {str(path.resolve()) for path in _files(code)}
     live: Live = {}
     for each in _all_objects():
@@ -378,7 +378,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """Try a mutant in a new process, because its code runs at the import of its module."""
+    """Test a mutant in a new process, because its code runs at the import; return the exit code."""
     file, source, costs = json.loads((folder / "trial").read_text())
     path, get_code = Path(file).resolve(), SourceFileLoader.get_code
 

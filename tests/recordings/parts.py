@@ -1,4 +1,4 @@
-"""The recorded answers by topic: the names of the cases, and the function that records each topic."""
+"""The parts of the recordings: their cases, and the functions that record them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.control_plane import ControlPlane
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A file of cases, and one of answers."""
+    """A file of cases and its file of answers."""
 
     name: str
     cases: Mapping[str, list[str] | None]
@@ -38,7 +38,7 @@ class Part:
 
     @property
     def group(self) -> str:
-        """Return the group of parts that one control plane records."""
+        """Return the name of the group of parts that share a control plane in a recording."""
         return self.name.partition("/")[0]
 
 

@@ -1,4 +1,4 @@
-"""Request bodies: validation errors of JSON bodies, and objects in protobuf bodies."""
+"""Request bodies: validation errors of JSON, and objects in protobuf."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECENT = 60
 
 
 def body_cases() -> dict[str, tuple[str, str]]:
-    """Return the body and the mode of field validation, by kind and number."""
+    """Return the body and its field validation mode, by kind and number."""
     (cases,) = load_cases(BODIES)
     count: collections.Counter[str] = collections.Counter()
     found = {}
@@ -36,13 +36,13 @@ def body_cases() -> dict[str, tuple[str, str]]:
 
 
 def served() -> dict[str, Json]:
-    """Return the objects that the server must return."""
+    """Return the objects of the cases, which the server must return."""
     found: dict[str, Json] = load_cases(PROTOBUF)[0]["objects"]
     return found
 
 
 def protobuf() -> list[tuple[str, bytes, Json]]:
-    """Return name, protobuf body and decoded object of each case."""
+    """Return the name, the protobuf body and the decoded object of each case."""
     found = load_answers(PROTOBUF)
     return [(name, base64.b64decode(each["protobuf"]), each["object"]) for name, each in found.items()]
 
@@ -62,7 +62,7 @@ def record_protobuf(server: Server) -> Json:
 
 
 def _given(server: Server, obj: Json) -> Json:
-    """Return the server's object in both encodings; constants of equal length replace the varying values."""
+    """Return the server's object in both encodings, with constants for the values that vary."""
     base = server.collection(obj)
     one = f"{base}/{obj['metadata']['name']}"
     # A list would wait each time until the server has seen what was written last.

@@ -34,7 +34,7 @@ class Forwarder:
     ) -> None:
         """Create a forwarder.
 
-        `greet` may exchange data with each client first. Then `to` returns the target port, or None to close the
+        `greet` may exchange data with each client first. Then `to` returns the target port; None closes the
         connection.
         """
         self._to, self._greet, self._context = to, greet, context

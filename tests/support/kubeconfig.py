@@ -68,7 +68,7 @@ class Credentials:
         )
 
     def ssl_context(self, scratch: Path) -> ssl.SSLContext:
-        """Return a client's TLS context; write the key to the folder `scratch`, because ssl reads only files."""
+        """Return a client's TLS context; write the key to the folder `scratch`, as ssl reads only files."""
         context = trusting(self.authority)
         if self.certificate is not None and self.key is not None:
             scratch.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Kubernetes Events: few objects out of many events, sent behind all other writes, in virtual time."""
+"""Kubernetes Events: many events in few objects, sent after all other writes, in virtual time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WRITES = "/apis/apps/v1/namespaces/ns/deployments"
 
 
 class Widget(Resource, group="test.example.com", version="v1", plural="widgets"):
-    """Some kind."""
+    """Kind of the objects about which tests record events."""
 
 
 def widget(name: str = "w", *, namespace: str = "ns", version: str = "5") -> Widget:
@@ -49,7 +49,7 @@ def widget(name: str = "w", *, namespace: str = "ns", version: str = "5") -> Wid
 
 
 class EventServer(ClusterServer):
-    """A control plane as far as Events go."""
+    """Control plane that remembers the order in which Events are created."""
 
     def __init__(self, cluster: DevCluster) -> None:
         super().__init__(cluster)
@@ -62,7 +62,7 @@ class EventServer(ClusterServer):
 
     @property
     def listed(self) -> list[dict[str, Any]]:
-        """The Events, in the order in which they were created, without what the server has added."""
+        """Return the stored Events in the order of their creation, without fields that the server added."""
         stored = [each.decode() for key in self._created if (each := self.cluster.store.get(key))]
         for each in stored:
             each["metadata"] = {name: each["metadata"][name] for name in ("name", "namespace")}
@@ -70,14 +70,14 @@ class EventServer(ClusterServer):
         return stored
 
     def forget(self) -> None:
-        """Delete all Events, as the server does after an hour."""
+        """Delete all Events, as an API server does after an hour."""
         for key in self._created:
             self.cluster.store.delete(key)
         self._created.clear()
 
 
 class Bench:
-    """Test bench with a running recorder, its wire and its server."""
+    """A running event recorder with its wire and its server."""
 
     def __init__(self, server: EventServer) -> None:
         self.wire = ScriptedWire()
@@ -105,7 +105,7 @@ class Bench:
             self.running = None
 
     def record(self, count: int) -> None:
-        """Record an event of each of so many objects."""
+        """Record an event about each of `count` objects."""
         for number in range(count):
             self.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
 
@@ -115,7 +115,7 @@ class Bench:
         return value
 
     async def settled(self) -> list[dict[str, Any]]:
-        """Wait until all Events are sent, then return the Events on the server."""
+        """Wait until all Events are sent; return the Events on the server."""
         await asyncio.sleep(60)
         return self.server.listed
 
@@ -317,7 +317,7 @@ async def test_recorder_never_logs_the_message_of_an_event(bench: Bench, capsys:
 
 
 async def write_for(bench: Bench, seconds: float) -> None:
-    """Keep a write in flight for so long, as busy workers do: one after the other without a pause."""
+    """Send writes one after another for this number of seconds, as busy workers do."""
     bench.wire.on("POST", WRITES, Delayed(0.1, Reply()))
     until = now() + seconds
     while now() < until:
@@ -360,7 +360,7 @@ async def test_recorder_sends_one_event_at_a_time(bench: Bench):
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make recorders that send ten Events at once, and then five in a second."""
+    """Let recorders send ten Events at once, and then five per second."""
     monkeypatch.setattr(events, "SENT_RATE", 5.0)
     monkeypatch.setattr(events, "SENT_BURST", 10)
 
@@ -374,7 +374,7 @@ async def test_events_are_sent_at_a_bounded_rate(bench: Bench):
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make recorders that ten Events fill."""
+    """Let recorders keep at most ten waiting Events."""
     monkeypatch.setattr(events, "CAPACITY", 10)
 
 
@@ -526,7 +526,7 @@ TOO_LARGE = Reply.status(500, "", "etcdserver: request is too large")
 
 
 async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
-    """Put an Event about that object on the server, with this answer to every change."""
+    """Store an Event about this object; the server then answers its updates with `answer`."""
     bench.recorder.event(widget(name), "Normal", "Created", "x")
     await bench.settled()
     stored = bench.server.listed[-1]["metadata"]["name"]
@@ -534,7 +534,7 @@ async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
 
 
 class TestEventRecorderRefusedUpdates:
-    """Events that other clients have filled or changed so that nothing else can update them."""
+    """Events that the server refuses to update, for example because another client made them too large."""
 
     async def test_event_that_the_server_refuses_to_update_delays_no_other_event(self, bench: Bench):
         for number in range(20):

@@ -1,4 +1,4 @@
-"""kubectl exec, which speaks v5.channel.k8s.io, kubectl top and kubectl logs."""
+"""kubectl exec (with the protocol v5.channel.k8s.io), kubectl top and kubectl logs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kubectl(
 
 
 async def shout(process: Process) -> int:
-    """Write stdin in upper case to stdout, and the command to stderr."""
+    """Write stdin in upper case to stdout, and the command to stderr; return the exit code."""
     while data := await process.read():
         await process.write(data.upper())
     await process.write(" ".join(process.command).encode(), stderr=True)

@@ -1,4 +1,4 @@
-"""Runs a scene with one kubectl on one control plane, and records the output."""
+"""Runs a scene with one kubectl on one control plane, and returns the output."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def without_descriptions(lines: list[str]) -> list[str]:
 
 
 def _without_repetition(lines: list[str], seen: dict[tuple[str, ...], str], path: str = "") -> list[str]:
-    """`seen`: what stood below a field, as far as it is indented there, and where the field is."""
+    """Replace nested lines that occurred before; `seen` maps such lines to the field that had them."""
     kept: list[str] = []
     while lines:
         line, *lines = lines
@@ -84,7 +84,7 @@ def _depth(line: str) -> int:
 
 
 def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
-    """Return the masked lines of a text; columns shrink to the width of their contents."""
+    """Return the masked lines of a text; columns have the width of their masked contents."""
     for pattern, instead in BEFORE:
         text = pattern.sub(instead, text)
     # Tables are laid out by what stands in them.
@@ -109,7 +109,7 @@ def _sort_sections(lines: list[str]) -> list[str]:
 
 
 def _is_cause(line: str) -> bool:
-    """Return whether the line is one of several error causes, which the real server lists in any order."""
+    """Return whether the line is an error cause, of which the real server may print several in any order."""
     return line.startswith("* ")
 
 
@@ -127,7 +127,7 @@ Output = dict[str, Any]
 
 @functools.cache
 def version_of(program: Path) -> str:
-    """Return a kubectl's version, `1.36`."""
+    """Return a kubectl's version, such as `1.36`."""
     done = subprocess.run(
         [program, "version", "--client", "-o", "json"], capture_output=True, check=True, timeout=TIMEOUT
     )
@@ -136,7 +136,7 @@ def version_of(program: Path) -> str:
 
 
 def programs() -> list[Path]:
-    """Return the kubectl of the assets and one of another version on the PATH; both may be missing."""
+    """Return kubectl from the envtest assets and kubectl of another version on the PATH, if they exist."""
     assets = os.environ.get(VARIABLE)
     places = [shutil.which("kubectl", path=assets) if assets else None, shutil.which("kubectl")]
     found = [Path(place) for place in places if place is not None]
@@ -144,7 +144,7 @@ def programs() -> list[Path]:
 
 
 def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict[str, Output]:
-    """Run the scene in `folder`; returns the masked outputs by the labels of the recorded commands."""
+    """Run the scene in `folder`; return the masked output of each recorded command by its label."""
     stage = _Stage(scene, plane, program, folder)
     try:
         return stage.play()
@@ -153,7 +153,7 @@ def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict
 
 
 def with_older(newest: dict[str, Output], older: dict[str, Output], version: str) -> dict[str, Output]:
-    """Return the newest kubectl's output, and the differences of the older kubectl's output."""
+    """Return the newest kubectl's output, with the output of kubectl `version` where it differs."""
     kept = {}
     for label, output in newest.items():
         other = {
@@ -164,7 +164,7 @@ def with_older(newest: dict[str, Output], older: dict[str, Output], version: str
 
 
 def printed(kept: dict[str, Output], version: str) -> dict[str, Output]:
-    """Return one kubectl's output from the result of `with_older`."""
+    """Return the output of kubectl `version` from a result of `with_older`."""
     outputs = {}
     for label, each in kept.items():
         output = {**each, **each.get(f"kubectl {version}", {})}
@@ -202,7 +202,7 @@ class _Stage:
             self._plane.api.delete(f"/api/v1/namespaces/{self._id}")
 
     def _build(self) -> None:
-        """Create the namespace, and the folder that kubectl runs in."""
+        """Create the scene's namespace, and the folder in which kubectl runs."""
         create_namespace(self._plane, self._id)
         self._folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._scene.files.items():
@@ -267,7 +267,7 @@ class _Stage:
         )
 
     def _interrupted(self, command: Command) -> Output:
-        """Run a command until it prints the expected text, then interrupt it."""
+        """Run a command; interrupt it when it has printed the text in `stop_at`."""
         process = subprocess.Popen(
             self._arguments(command.run),
             cwd=self._folder,

@@ -1,4 +1,4 @@
-"""`petstore serve` as a process, called by the petstore commands and by grpcurl."""
+"""`petstore serve` as a process, used by the petstore commands and by grpcurl."""
 
 from __future__ import annotations
 

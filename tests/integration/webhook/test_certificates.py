@@ -1,4 +1,4 @@
-"""Webhook certificates on a real API server, and the change from a URL to a Service."""
+"""Webhook certificates with a real API server, and a change from a URL to a Service."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(op
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Start a control plane for this module, because our configurations would disturb other tests."""
+    """Start a control plane for this module, because the test's webhooks would disturb other tests."""
     return module_control_plane(parts=BARE, crds=True)
 
 
@@ -73,25 +73,25 @@ def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
 
 
 def install(plane: ControlPlane) -> None:
-    """Apply the installation's manifests again, over all later changes."""
+    """Apply the manifests of the installation; this overwrites later changes."""
     plane.api.apply(webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"))
     replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(AT_SERVICE)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
 
 
 def set_bundle(plane: ControlPlane, path: str, bundle: str | None) -> None:
-    """Set the base64 CA bundle in a CRD's conversion webhook."""
+    """Set the CA bundle (base64) of a CRD's conversion webhook; None removes it."""
     plane.api.patch(path, {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}})
 
 
 def secret(plane: ControlPlane) -> dict[str, bytes]:
-    """Return the decoded data of the Secret."""
+    """Return the decoded data of the Secret with the certificates."""
     data = plane.api.get(SECRET)["data"]
     return {name: base64.b64decode(text) for name, text in data.items()}
 
 
 def all_trust(plane: ControlPlane, certificates: Certificates) -> None:
-    """Assert that every client configuration trusts the served certificate."""
+    """Assert that every webhook client configuration trusts the served certificate."""
     pair = certificates.source.pair(datetime.now(UTC))
     [serving] = certificates_in(pair.certificates)
     assert serving.names >= {"test-webhook-service.default.svc"}
@@ -113,7 +113,7 @@ async def transport_of(kubeconfig: Path) -> AsyncIterator[Transport]:
 
 @asynccontextmanager
 async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
-    """Run the certificates of a leading replica, without its server."""
+    """Run the certificate rotator of a leader, without a webhook server."""
     async with transport_of(kubeconfig) as transport:
         kept = secret_certificates(
             transport,
@@ -137,7 +137,7 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
 
 
 def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
-    """Grant the user exactly these rules, in the namespace or in the cluster."""
+    """Grant the user only these rules, in a namespace or, if it is None, in the cluster."""
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
@@ -290,7 +290,7 @@ async def write_urls(plane: ControlPlane) -> None:
 
 
 def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
-    """Return the two configurations and a definition, as an installation applies them."""
+    """Return both webhook configurations and a CRD as an installation applies them."""
     definition = plane.api.get(PETS)
     return [
         *webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"),
@@ -304,7 +304,7 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
 
 
 async def apply(plane: ControlPlane, objects: list[dict[str, Any]], *, server_side: bool = False) -> None:
-    """Apply as kubectl does, or on the server's side as `make deploy` does, with a null for the URL."""
+    """Run `kubectl apply`; with `server_side`, on the server and with null URLs, as in `make deploy`."""
     if server_side:
         objects = copy.deepcopy(objects)
         for each in objects:

@@ -1,4 +1,4 @@
-"""Hostile clients that repeatedly send the most expensive reviews to a leading manager."""
+"""Hostile clients that send the most expensive reviews to a leading manager."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def _address(manager: ManagerProcess) -> tuple[str, int]:
 
 
 def _memory(process: int, field: str) -> int:
-    """Return a memory field of /proc/PID/status in kilobytes."""
+    """Return a memory field of /proc/PID/status in kB."""
     status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{field}:"))
 
 
 async def _attack(host: str, port: int) -> Sequence[float]:
-    """Send hostile reviews; return how long each honest review took meanwhile."""
+    """Send hostile reviews; return the seconds that each valid review took meanwhile."""
     reviews = itertools.cycle([*hostile_reviews().values()])
     waits: list[float] = []
     turned_away = 0
@@ -119,7 +119,7 @@ async def _hostile(host: str, port: int, reviews: itertools.cycle[tuple[str, byt
 
 
 async def _ask(host: str, port: int, path: str, body: bytes, *, slow: bool = False) -> bytes:
-    """Send a review, the end of a slow one byte by byte; return the answer."""
+    """Send a review and return the response; `slow` sends the end of the review byte by byte."""
     reader, writer = await asyncio.open_connection(host, port, ssl=UNVERIFIED)
     try:
         writer.write(HEAD.format(path=path, length=len(body)).encode())

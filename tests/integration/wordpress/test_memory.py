@@ -24,7 +24,7 @@ WIPED = {
 
 
 def words_in_memory(pid: int, words: Iterable[str]) -> set[str]:
-    """Return those of `words` that occur in a process's memory."""
+    """Return the words that the memory of a process contains."""
     wanted = {word: word.encode() for word in words}
     return {word for block in _blocks(pid) for word, text in wanted.items() if text in block}
 

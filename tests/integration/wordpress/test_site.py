@@ -1,4 +1,4 @@
-"""The Wordpress operator, exercised with kubectl as a user would."""
+"""The Wordpress operator, used through kubectl."""
 
 from __future__ import annotations
 

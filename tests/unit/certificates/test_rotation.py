@@ -1,4 +1,4 @@
-"""Writes of the certificate rotator and their times; the simulation covers failures."""
+"""Times of the certificate rotator's writes; the simulation tests failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIFETIMES = Lifetimes(
 
 
 class Target:
-    """Target that stores its value, drops the value at once, or fails at first."""
+    """Rotation target that stores its CA bundle, loses it at once, or fails at first."""
 
     def __init__(
         self, name: str, written: Callable[[str], None], *fails: Exception, forgets: bool = False
@@ -64,7 +64,7 @@ class Target:
 
 
 class Scene:
-    """A store, and the targets."""
+    """Certificate store with rotation targets."""
 
     def __init__(self, *fails: Exception, forgets: bool = False) -> None:
         self.material = Material()
@@ -84,7 +84,7 @@ class Scene:
 
     @asynccontextmanager
     async def led(self) -> AsyncIterator[None]:
-        """Run the rotator as leader; yield after a minute."""
+        """Run the rotator as the leader does; yield after a minute."""
         rotator = CertificateRotator(
             self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES
         )
@@ -97,7 +97,7 @@ class Scene:
 
     @property
     def served(self) -> Certificate:
-        """Return the served certificate; assert that every target trusts its authority alone."""
+        """Return the served certificate; assert that every target trusts only its CA."""
         [served] = certificates_in(self.material.certificate)
         for target in self.targets:
             [authority] = certificates_in(target.bundle)

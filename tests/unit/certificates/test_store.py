@@ -1,4 +1,4 @@
-"""Stores of certificates: they outlive the process, write atomically, and hide the keys."""
+"""Stores of certificates: they survive the process, write atomically, and hide the keys."""
 
 from __future__ import annotations
 

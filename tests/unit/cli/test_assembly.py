@@ -43,7 +43,7 @@ PAGES = {
 
 @pytest.fixture(autouse=True)
 def set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the operators that were set up."""
+    """Return a list to which each operator's name is added at its setup."""
     seen: list[str] = []
     monkeypatch.setattr(Plain, "set_up", seen)
     return seen
@@ -62,7 +62,7 @@ async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda ma
 async def serving(
     flags: dict[str, str], operators: Sequence[AnyOperator] = OPERATORS
 ) -> AsyncIterator[LogLines]:
-    """Serve the pages of a manager; yield the log lines that name them."""
+    """Serve the pages of a manager; yield the log lines with the addresses."""
     with capture_logs() as lines:
         async with started(flags, operators) as manager, AsyncExitStack() as stack:
             for lifespan in manager._lifespans:
@@ -140,7 +140,7 @@ async def metrics_answer(
     path: str = "/metrics",
     operators: Sequence[AnyOperator] = OPERATORS,
 ) -> tuple[str, int]:
-    """Return the scheme of /metrics or another page, and its answer to a client without a token."""
+    """Return the scheme of a page of a server, and the status for a client without a token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
     async with serving(flags, operators) as [line], aiohttp.ClientSession() as session:
         for scheme in ("https", "http"):

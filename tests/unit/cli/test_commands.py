@@ -1,4 +1,4 @@
-"""The command line: commands, those of installed packages, completion, and exit codes of the program."""
+"""Commands of the program and of installed packages, completion, and exit codes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_crds_command_sets_the_service_of_the_deployed_manager_for_conversion(co
 
 @contextmanager
 def handled(number: signal.Signals, handler: Any) -> Iterator[None]:
-    """Handle a signal so in the block, at whose end the handler must be the same."""
+    """Set a signal handler for the block; assert that it is still set at the end."""
     original = signal.signal(number, handler)
     try:
         yield
@@ -138,7 +138,7 @@ def test_command_replaces_the_interrupt_handler_while_it_runs(
 def test_main_exits_on_a_signal_when_it_is_process_1_of_a_container(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ):
-    """The kernel drops a signal for which process 1 has no handler, and the pod would not end."""
+    """Ensure that there is a handler: the kernel ignores signals to process 1 that have none."""
     ended: list[int] = []
     monkeypatch.setattr(os, "getpid", lambda: 1)
     monkeypatch.setattr(os, "_exit", ended.append)
@@ -380,7 +380,6 @@ def test_completion_prints_nothing_when_the_operators_cannot_be_loaded(
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_completion_script_completes_a_command_in_bash(program: str, tmp_path: Path):
-    """Run the completion script in bash itself."""
     script = tmp_path / "script"
     for shell in ("zsh", "fish", "bash"):
         done = run(*PROGRAMS[program], "completion", shell, environ=os.environ, timeout=GENEROUS)

@@ -1,4 +1,4 @@
-"""How the program finds its operators and those of installed packages, and the settings of both."""
+"""Discovery of the program's operators and of installed operators, and their settings."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ COMMANDS = ("run", "crds", "generate", "simulate", "plan")
 
 
 class Idle(Operator[Memcached]):
-    """Operator that does nothing."""
+    """Operator that reconciles nothing."""
 
 
 class Lossy(Operator[Gadget]):
-    """Operator without a method for its other version."""
+    """Operator without a conversion method for its other version."""
 
     versions = (OldGadget,)
 
@@ -61,12 +61,12 @@ class Lossy(Operator[Gadget]):
 
 @crd()
 class Second(Resource, group="cache.example.com", version="v1", kind="Memcached", plural="memcacheds"):
-    """Another model of the same kind."""
+    """Second model class of the same kind."""
 
 
 @crd()
 class SamePlural(Resource, group="cache.example.com", version="v1", plural="memcacheds"):
-    """Another kind with the same plural."""
+    """Different kind with the same plural."""
 
 
 def of_kind(kind: type[Resource]) -> AnyOperator:
@@ -212,7 +212,7 @@ MODULE = "hello_from_outside"
 
 @pytest.fixture
 def install(install_package: Install) -> Install:
-    """Return a function that installs a package with the operators above, given an entry point's line."""
+    """Return a function that installs a package with the operators above, under this entry point."""
 
     def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
         install_package(MODULE, GREETER, value, group=group, package=package)

@@ -1,4 +1,4 @@
-"""The command `run`: its flags, exit codes, and stop by signals."""
+"""The command `run`: its flags, its exit codes, and its stop by signals."""
 
 from __future__ import annotations
 
@@ -208,9 +208,9 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @contextmanager
 def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event]]:
-    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush.
+    """Yield a watchdog, the event of the first stop signal, and the event of the last flush of the log.
 
-    At the end, assert that the handlers of the signals are those of before.
+    At the end, assert that the signal handlers are restored.
     """
     flushed, numbers = threading.Event(), (signal.SIGTERM, signal.SIGINT)
     handlers = [signal.getsignal(number) for number in numbers]

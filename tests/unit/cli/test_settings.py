@@ -1,4 +1,4 @@
-"""Settings of the command `run`: their sources, and the errors for values that cannot be used."""
+"""Settings of the command `run`: their sources, and errors for invalid values."""
 
 from __future__ import annotations
 

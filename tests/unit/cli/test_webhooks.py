@@ -1,4 +1,4 @@
-"""Webhook server of a manager: its conditions, its log lines, and whether the API server reaches it."""
+"""Webhook server of a manager: when it runs, what it logs, and whether the API server can call it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FILES = {"webhook_cert_path": "/certificates", "webhook_bind_address": ":9443"}
 
 
 async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple[bool, list[str]]:
-    """Return whether the manager serves webhooks, and its log lines about them."""
+    """Return whether the assembled manager serves webhooks, and its log lines about webhooks."""
     with capture_logs() as lines:
         async with assembled(
             PROGRAM, load_settings(flags), (), SettingValues(), (known, *OPERATORS)
@@ -100,7 +100,7 @@ async def test_assembly_warns_of_webhook_flags_that_prevent_calls_of_the_api_ser
 
 
 def reach(monkeypatch: pytest.MonkeyPatch, *problems: NotCalled) -> None:
-    """Let the tests whether the API server reaches this machine fail so in turn, and then succeed."""
+    """Let checks whether the API server can call this machine fail with `problems`, and then succeed."""
     left = iter(problems)
 
     async def reached(*_: object) -> tuple[BindAddress, str]:
@@ -218,7 +218,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Server:
-    """API server that can or cannot reach this machine."""
+    """API server that can, or cannot, call webhooks on this machine."""
 
     def __init__(self, *, calls: bool = True, allowed: bool = True, says: str = "") -> None:
         self.wire = ScriptedWire()
@@ -255,7 +255,7 @@ async def tried(server: Server, flags: dict[str, str], at: str = "https://127.0.
 
 
 def left(server: Server) -> int:
-    """Return the number of webhook configurations left on the server."""
+    """Return the number of webhook configurations that remain on the server."""
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 

@@ -1,4 +1,4 @@
-"""The permission for effects outside of the cluster, which holds as long as the lease."""
+"""Permission for effects outside the cluster, which is valid as long as the lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Election of one leader, which acquires, renews, loses or releases the lease."""
+"""Leader election: acquisition, renewal, loss and release of the lease."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 async def lost(candidate: Candidate) -> str:
-    """Wait for the loss of the leadership; return its reason."""
+    """Wait until the candidate loses the leadership; return the reason."""
     with pytest.raises(LeadershipLost) as caught:
         await candidate.ended()
     return str(caught.value)
@@ -176,7 +176,7 @@ async def test_leader_writes_nothing_after_a_process_pause_beyond_the_renew_dead
 
 
 async def taken_over(first: Candidate, second: Candidate) -> float:
-    """Return the seconds from the first replica's release until the second one leads."""
+    """Release the lease of `first`; return the seconds until `second` leads."""
     await first.elector.release()
     released = now()
     await second.elector.elected.wait()

@@ -62,7 +62,7 @@ class Cluster:
 async def replica(
     cluster: Cluster, authority: trustme.CA, credentials: Credentials | None = None
 ) -> AsyncIterator[tuple[Transport, LeaderElector]]:
-    """Run a transport, and a leading elector with its own lane."""
+    """Run a transport, and an elector that leads and has its own connections."""
     given = credentials or FixedCredentials(f"Bearer {cluster.token}")
     config = config_for(cluster.server.url, authority, credentials=given)
     rng, metrics = random.Random(1), Metrics()

@@ -28,7 +28,7 @@ def stamped(holder: str = "pod-1_old", clock: str = CLOCK, at: float = 90.0) -> 
 
 
 def foreign() -> list[Lease]:
-    """Return Leases whose holder has a different clock or no usable clock name."""
+    """Return Leases of holders on another host, or without a valid host clock."""
     renewed = stamped()
     taken = Lease(renewed.metadata, {**renewed.spec, "holderIdentity": "pod-2_new"})
     annotations = [

@@ -56,7 +56,7 @@ async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
 
 @asynccontextmanager
 async def lonely() -> AsyncIterator[World]:
-    """Run a manager with a Foo whose friend does not exist."""
+    """Run a manager with a Foo whose friend (a pod) does not exist."""
     foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
     async with operated(FooOperator, objects=[foo]) as world:
         await world.until(foo, lambda it: it.status.conditions)
@@ -68,7 +68,7 @@ WEB = "/objects/memcacheds.cache.example.com/default/web"
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[World]:
-    """Run a manager with a Memcached that is ready."""
+    """Run a manager with a ready Memcached."""
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(MemcachedOperator, objects=[memcached]) as world:
         await world.until(memcached, lambda it: it.status.ready_replicas == 1)
@@ -79,7 +79,7 @@ async def serving() -> AsyncIterator[World]:
 async def visited(
     serve_pages: ServePages, access: Access | None = None, *, debugs: bool = False
 ) -> AsyncIterator[tuple[World, Site]]:
-    """Serve the console of a manager with a Foo whose friend is not there."""
+    """Serve the console of a manager with a Foo whose friend (a pod) does not exist."""
     async with lonely() as world:
         yield world, await serve_pages(console_of(world, access).routes(has_debug_pages=debugs))
 

@@ -1,4 +1,4 @@
-"""Open pages of the console in virtual time: delay of changes, and cost."""
+"""Console pages that stay open, in virtual time: delay of updates, and cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FOO, WEB = (
 
 @asynccontextmanager
 async def shop() -> AsyncIterator[World]:
-    """Run a manager with a Foo that waits for jack, and a Memcached that is ready."""
+    """Run a manager with a Foo whose pod does not exist, and a ready Memcached."""
     foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(FooOperator, MemcachedOperator, objects=[foo, memcached]) as world:
@@ -55,7 +55,7 @@ async def shop() -> AsyncIterator[World]:
 
 
 async def fetch(console: Console, path: str) -> str:
-    """Return the live part of a page."""
+    """Return the part of a page that is updated while the page is open."""
     target = f"{path}{'&' if '?' in path else '?'}part=1"
     names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
     page = {"": "/", "search": "/search"}.get(
@@ -71,7 +71,7 @@ async def fetch(console: Console, path: str) -> str:
 
 
 async def poll_until_shown(console: Console, path: str, word: str) -> None:
-    """Request a page as an open browser does, until the page contains the word."""
+    """Request a page as an open browser does, until it contains the word."""
     while True:
         if word in await fetch(console, path):
             return
@@ -83,7 +83,7 @@ async def another_foo(world: World) -> None:
 
 
 async def a_pod_hangs(world: World) -> None:
-    """Delete an uncached pod with a finalizer, which causes no reconcile."""
+    """Delete an uncached pod that has a finalizer, which causes no reconcile."""
     [pod] = world.cluster.client.list("pods", "default")
     name = pod["metadata"]["name"]
     patch = {"metadata": {"finalizers": ["example.com/hangs"]}}
@@ -143,7 +143,7 @@ async def test_console_page_shows_a_change_within_two_seconds(
 
 @pytest.fixture
 def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
-    """Return the collected data that the console keeps for its pages."""
+    """Return a list of weak references to all data that the console collects."""
     found: list[weakref.ref[Collected]] = []
     collect = Collector.collect
 

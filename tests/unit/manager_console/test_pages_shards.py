@@ -1,4 +1,4 @@
-"""The console of a replica with shards: the owner of an object, and the right to see the owner."""
+"""The console of a replica with shards: the owner of an object, and who may see it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OTHER = "pod-b_0123456789"
 
 
 class Part:
-    """Console of a replica with some of the shards; another replica has the rest."""
+    """Console of a replica with some shards; another replica has the other shards."""
 
     def __init__(self, world: World, access: Access | None = None) -> None:
         wire = LocalWire(world.cluster)

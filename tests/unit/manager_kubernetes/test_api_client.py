@@ -1,4 +1,4 @@
-"""kubernetes-asyncio on the manager's transport."""
+"""kubernetes-asyncio with the manager's transport."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def models(package: Any) -> Any:
 
 
 class Scene(NamedTuple):
-    """Control plane behind a scripted wire, with a cache of ConfigMaps whose watches deliver no events."""
+    """Control plane behind a scripted wire, and a cache of ConfigMaps whose watches get no events."""
 
     wire: ScriptedWire
     client: Client
@@ -254,7 +254,7 @@ async def pods(models: Any) -> AsyncIterator[tuple[DevCluster, Any]]:
 
 
 async def echo(process: Process) -> int:
-    """Print the last word of the command and standard input."""
+    """Print the last word of the command and then stdin; return the exit code."""
     await process.write(f"{process.command[-1]} ".encode())
     await process.write(await process.read())
     return 0

@@ -1,4 +1,4 @@
-"""Models of kubernetes-asyncio as objects of the library."""
+"""Conversion of kubernetes-asyncio models to objects of the library."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def models() -> Any:
 
 
 class OwnDeployment(Resource, group="apps", version="v1", kind="Deployment", plural="deployments"):
-    """An author's own model of Deployments."""
+    """Model of Deployments that an operator's author has written."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
 
 
 def unchecked(models: Any) -> Any:
-    """Return model settings that turn off the check of required fields."""
+    """Return a configuration of kubernetes-asyncio without the check of required fields."""
     settings = models.Configuration()
     settings.client_side_validation = False
     return settings

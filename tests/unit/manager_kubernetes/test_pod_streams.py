@@ -1,4 +1,4 @@
-"""exec, attach, port-forward and logs, over sockets and in process."""
+"""exec, attach, port-forward and logs, over sockets and in the test's process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOG = "/api/v1/namespaces/default/pods/web/log"
 
 
 class Scene:
-    """Control plane with a running pod, and a client for its streams."""
+    """Control plane with a running pod, and a client of its streams."""
 
     def __init__(self, cluster: DevCluster, transport: Transport, metrics: Metrics) -> None:
         self.cluster = cluster
@@ -50,7 +50,7 @@ class Scene:
         self.ended = asyncio.Event()
 
     async def hang(self, _: Process) -> int:
-        """Run a process that ends only by cancellation."""
+        """Run a process that only a cancellation ends."""
         self.begun.set()
         try:
             await asyncio.Event().wait()

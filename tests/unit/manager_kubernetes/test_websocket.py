@@ -1,4 +1,4 @@
-"""WebSockets of the wire to a real server, on both event loops."""
+"""WebSockets with a real server, on both event loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def echo(opened: WebSocket) -> None:
 
 
 class Server:
-    """Answers each request with a WebSocket, unless told otherwise."""
+    """Server that accepts each request as a WebSocket, unless the test sets another answer."""
 
     def __init__(self) -> None:
         self.requests: list[ApiRequest] = []
@@ -86,7 +86,7 @@ def opening(wire: HttpWire, path: str = "/a", permit: Any = None) -> Any:
 
 
 async def said(wire: HttpWire) -> bytes | None:
-    """Send a message; return its echo."""
+    """Send a message to the server; return what it sends back."""
     async with opening(wire) as opened:
         await opened.send_bytes(b"hello")
         found: bytes | None = await opened.receive_message()

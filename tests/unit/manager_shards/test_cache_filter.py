@@ -1,4 +1,4 @@
-"""Informers that cache only the objects of some shards."""
+"""Informers that cache only objects of some shards."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def held(informer: Informer) -> list[str]:
 
 @asynccontextmanager
 async def watched(informer: Informer) -> AsyncIterator[EventLog]:
-    """Run the informer, and yield the log of the events after its first list."""
+    """Run the informer; yield the log of the events after its first list."""
     told = EventLog()
     async with running(informer):
         await moments()
@@ -62,7 +62,7 @@ SHARDS = 4
 
 
 def uid_in(number: int, but: str = "") -> str:
-    """Return a UID of that shard, one among four."""
+    """Return a UID in the shard `number` of four shards that differs from `but`."""
     return next(
         uid
         for uid in (f"{count}-is-the-uid-of-{but}" for count in range(1000))
@@ -83,7 +83,7 @@ def listed(version: int, *pods: dict[str, Any]) -> Reply:
 
 
 class TestShardFilter:
-    """Informers of some shards, with a server that sends objects of other shards, too."""
+    """Informers of some shards, with a server that also sends objects of other shards."""
 
     @pytest.fixture
     async def restricted(self, make: Make) -> Informer:
@@ -91,7 +91,7 @@ class TestShardFilter:
 
     @pytest.fixture(autouse=True)
     def serve(self, wire: ScriptedWire) -> None:
-        """Make a server that ignores shardSelector, and has an object of each shard."""
+        """Make a server with one object in each shard that ignores the parameter shardSelector."""
         self.server, self.stream = PodServer(wire), Stream()
         for number in range(SHARDS):
             self.stream.event("ADDED", in_shard(number, number + 1))
@@ -236,7 +236,7 @@ LABEL = "m/shard"
 
 
 def child(name: str, version: int, *, label: str | None = None, **owner: Any) -> dict[str, Any]:
-    """Return a Pod with that label; with an `owner`, its controller is a Foo with these fields."""
+    """Return a Pod with this shard label; `owner` has fields of the Foo that is its controller."""
     controller = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "controller": True, **owner}
     labels = {} if label is None else {LABEL: label}
     return pod(name, version, ownerReferences=[controller] if owner else [], labels=labels)
@@ -247,7 +247,7 @@ def label_in(number: int) -> str:
 
 
 class TestShardFilterChildren:
-    """Informers of the children in some shards; the label or else the owner determines the shard."""
+    """Informers of children; the label, or else the owner, determines the shard of a child."""
 
     @pytest.fixture
     async def children(self, make: Make) -> Make:

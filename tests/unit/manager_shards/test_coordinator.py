@@ -1,4 +1,4 @@
-"""Shard coordinator: the balance of shards, and their acquisition and release by replicas."""
+"""Shard coordinator: balance, acquisition and release of shards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEMBERS = st.sets(st.text("abcdefghij", min_size=1, max_size=3), min_size=1, max
 
 @st.composite
 def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
-    """Draw a shard count, the live replicas, and the shard owners, which can be absent replicas."""
+    """Draw a shard count, the live replicas, and the owner of each shard, which may have stopped."""
     count, members = draw(COUNTS), draw(MEMBERS)
     anybody = st.sampled_from([*sorted(members), "gone", "gone too"])
     return count, members, draw(st.dictionaries(st.integers(0, count - 1), anybody))
@@ -63,7 +63,7 @@ def test_balance_assigns_equal_shares_with_few_moves_for_any_order_of_arguments(
 def test_balance_does_not_change_while_shards_move_to_their_assigned_replicas(
     scene: tuple[int, set[str], dict[int, str]], data: st.DataObject
 ):
-    """Without a stable balance, starting replicas would list ever new shards and own none."""
+    """If the balance changed, starting replicas would list new shards again and again and own none."""
     count, members, holders = scene
     wanted = balance(count, members, holders)
     for number, who in wanted.items():

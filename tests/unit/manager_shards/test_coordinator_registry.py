@@ -30,7 +30,7 @@ LABEL = "example.com/lease"
 
 
 class Replica(Participant):
-    """A replica of a program, on its own wire."""
+    """A replica with its own wire."""
 
     def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
         super().__init__(server, identity)
@@ -138,7 +138,7 @@ async def test_registry_deletes_only_its_expired_leases_if_cleaning_is_enabled(
 
 
 async def test_registry_lists_all_replicas_when_one_lease_is_deeply_nested(program: Program):
-    """Check Leases of many megabytes, beyond the limit of one cut, and without watch events."""
+    """Serve also a Lease of 5 MB, and no watch events."""
     (a,) = await program.start("a")
     b = Replica(program.server, "b")
     program.replicas.append(b)

@@ -1,4 +1,4 @@
-"""Shard of an object, by the hash that the API server uses."""
+"""Shard of an object, by the hash function of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Set-up of the OpenTelemetry SDK by environment variables."""
+"""Configuration of the OpenTelemetry SDK by environment variables."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_sdk_tracer_raises_cannot_trace_for_unsupported_environment(
 
 
 async def test_sdk_tracer_logs_a_repeated_sdk_warning_once_and_later_with_a_count():
-    """Emit the SDK's warnings from another thread, four for each batch, as without a collector."""
+    """Log a warning every 7 s from another thread, as the SDK does without a collector."""
     sdk = logging.getLogger("opentelemetry.exporter.anything")
 
     def fails() -> None:

@@ -1,4 +1,4 @@
-"""Spans of reconciles, as a collector gets them."""
+"""Spans of reconciles, as a trace collector receives them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Do = Callable[[Any, Context], Any]
 
 
 class Traced:
-    """Test world with tracing of every reconcile."""
+    """Test environment in which every reconcile is traced."""
 
     def __init__(self, world: World, exporter: InMemorySpanExporter) -> None:
         self.world = world
@@ -42,7 +42,7 @@ class Traced:
         return list(self._exporter.get_finished_spans())
 
     def roots(self) -> list[ReadableSpan]:
-        """Return the spans of reconciles, in the order of their ends."""
+        """Return the spans of reconciles in the order of their ends."""
         return [span for span in self.spans() if span.name == "reconcile greeting"]
 
     def children(self, root: ReadableSpan) -> dict[str, ReadableSpan]:
@@ -52,7 +52,7 @@ class Traced:
 
 @asynccontextmanager
 async def traced(do: Do, **members: Any) -> AsyncIterator[Traced]:
-    """Run an operator with this reconcile, and create a Greeting."""
+    """Run an operator whose reconcile is `do`, and create a Greeting."""
 
     class Doing(Operator[Greeting]):
         name = "greeting"
@@ -76,7 +76,6 @@ def config(name: str = "one") -> ConfigMap:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Poll until the condition is true."""
     for _ in range(600):
         if holds():
             return

@@ -1,4 +1,4 @@
-"""The client's handling of responses and of missing responses."""
+"""The client and responses of the store, valid, invalid or missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STOPPING = "\x1b[2Jthe server is\nstopping"
 
 # ruff: noqa: N802 -- the calls have the names of the wire contract
 class OtherStore(PetStoreServicer):
-    """Store that never answers, adds nothing, returns impossible results, and has no other calls."""
+    """Store that never answers deletions, adds nothing, and returns invalid results."""
 
     async def AddPets(self, request: pb.AddPetsReq, context: Any) -> pb.AddPetsResp:
         if request.pets and request.pets[0].name == "Late":
@@ -149,7 +149,7 @@ async def test_client_knows_that_the_store_supports_idempotency_keys_after_readi
 
 
 class EndlessStore(OtherStore):
-    """Store without idempotency keys and with an endless number of pets."""
+    """Store that has no idempotency keys, and returns an endless number of pets."""
 
     async def SearchPets(self, request: pb.SearchPetsReq, context: Any) -> AsyncIterator[pb.Pet]:
         while True:

@@ -1,4 +1,4 @@
-"""Health, metrics, log, addresses and stop of the server."""
+"""The server's health, metrics, log, addresses and stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Semantics of the published contract, call by call; bare messages where the client would not send them."""
+"""Behaviour of each call in the contract; tests send gRPC messages that the client cannot send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manager's runnables, and the order of start and stop."""
+"""The manager's runnables, and the order in which they start and stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
 class FakeElector(Coordinator):
-    """Elects, loses and fails when the test says so."""
+    """Elector whose election, loss and failure the test controls."""
 
     leadership = Leadership()
     problem: str | None = None
@@ -65,7 +65,7 @@ class FakeElector(Coordinator):
 
 
 class House:
-    """A manager, and what happened around it, in order."""
+    """A manager, and `notes` of what happened in order."""
 
     def __init__(self, *, elect: bool = False, grace: float = 30.0, delay: float = 0.0) -> None:
         self.notes: list[str] = []
@@ -153,7 +153,7 @@ class House:
         return source
 
     async def start(self, *, elected: bool = False) -> None:
-        """Start it, and wait until nothing more happens by itself."""
+        """Start the manager, and wait until its start has finished."""
         self.task = asyncio.create_task(self.manager.run(self.stop), name="manager under test")
         await turns(20)
         if elected:
@@ -162,12 +162,12 @@ class House:
             await turns()
 
     async def stopped(self) -> None:
-        """Ask it to stop, and wait for the end, as `ended` does."""
+        """Request the manager's stop, and wait for its end as `ended` does."""
         self.stop.set()
         await self.ended()
 
     async def ended(self) -> None:
-        """Wait for the end; raises what `run` raised. Nothing may be left behind."""
+        """Wait for the manager's end; assert that no task or request remains; raise the error of `run`."""
         assert self.task is not None
         await asyncio.wait([self.task])
         left = asyncio.all_tasks() - {asyncio.current_task()}
@@ -177,7 +177,7 @@ class House:
 
 
 async def begin(source: ManualSource) -> None:
-    """Have its controller work on something."""
+    """Start a reconcile of the source's controller."""
     source.add("a")
     await turns()
 

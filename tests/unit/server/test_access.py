@@ -76,7 +76,7 @@ DENIED = reviewed({"allowed": False})
 
 
 def allow(wire: ScriptedWire) -> None:
-    """Accept every token with the user of Prometheus, and grant every right."""
+    """Accept every token as Prometheus's, and allow every request."""
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
 
@@ -87,7 +87,7 @@ async def ask(access: Access, token: str = "t", path: str = "/metrics") -> Verdi
 
 @asynccontextmanager
 async def repeated(work: Callable[[int], Awaitable[object]], *, pause: float = 0.0) -> AsyncIterator[None]:
-    """Do the work repeatedly, with its number and a pause after each time, while the block runs."""
+    """Call `work` with 0, 1 and so on during the block, with `pause` seconds between two calls."""
 
     async def repeat() -> None:
         for number in itertools.count():
@@ -151,7 +151,7 @@ async def test_access_denies_an_invalid_token_without_a_subject_access_review(
 
 
 async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) -> tuple[int, int]:
-    """Return the number of reviews, of either kind, for a second request `seconds` after the first."""
+    """Return the numbers of token and access reviews for a request `after` seconds after the first one."""
     await ask(access)
     before = len(wire.sent("POST", TOKENS)), len(wire.sent("POST", RIGHTS))
     await asyncio.sleep(after)
@@ -200,7 +200,7 @@ async def test_access_review_result_applies_only_to_the_reviewed_path(wire: Scri
 
 
 async def flood(access: Access, *, client: str, number: int) -> list[Verdict | BaseException]:
-    """Request decisions about `number` unknown tokens at once."""
+    """Send `number` unknown tokens at the same time; return the verdicts or errors."""
     asking = (access.verdict(f"{client}-{each}", "get", "/metrics", client=client) for each in range(number))
     return await asyncio.gather(*asking, return_exceptions=True)
 
@@ -226,7 +226,7 @@ async def test_access_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire
 async def test_access_limits_reviews_of_one_user_without_delaying_other_users(
     wire: ScriptedWire, access: Access
 ):
-    """Assume that each pod has its own token, and each object name needs its own review."""
+    """Let one user send requests about many objects, which all need a review."""
 
     def user(sent: Sent) -> Reply:
         return reviewed({"authenticated": True, "user": {"username": sent.json()["spec"]["token"]}})
@@ -452,7 +452,7 @@ async def test_answer_cache_keeps_an_answer_for_its_lifetime(answer: str, second
 
 
 class Large(list[str]):
-    """Answer whose deallocation a weak reference can observe."""
+    """Answer that a weak reference can observe."""
 
 
 async def test_answer_cache_frees_the_memory_of_an_expired_answer():

@@ -1,4 +1,4 @@
-"""Clients that are slow, silent, hostile or many, and requests of every form."""
+"""Slow, silent, hostile and many clients, and requests of every form."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PATIENT = Limits(handshake=LONG, head=LONG, exchange=LONG)
 
 
 class Client:
-    """Connection that sends literal bytes."""
+    """Client connection that sends literal bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -49,25 +49,25 @@ class Client:
         self._writer.write(data)
 
     async def send_without_end(self) -> None:
-        """Send meaningless bytes until the server stops reading."""
+        """Send meaningless bytes until the server stops reading them."""
         while True:
             self._writer.write(bytes(65536))
             await self._writer.drain()
 
     async def ask(self) -> bytes:
-        """Send a request; return the body of its answer."""
+        """Send a request; return the body of the response."""
         self.send(REQUEST)
         return await self.answer()
 
     async def answer(self) -> bytes:
-        """Return the body of the next answer."""
+        """Return the body of the next response."""
         async with asyncio.timeout(10):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
             return await self._reader.readexactly(length)
 
     async def ended(self) -> None:
-        """Return when the server has closed the connection."""
+        """Wait until the server has closed the connection."""
         async with asyncio.timeout(10):
             try:
                 while await self._reader.read(65536):
@@ -76,12 +76,12 @@ class Client:
                 pass
 
     async def rest(self) -> bytes:
-        """Return all bytes until the server has closed the connection."""
+        """Return all bytes that the server sends before it closes the connection."""
         async with asyncio.timeout(10):
             return await self._reader.read(-1)
 
     def end_sending(self) -> None:
-        """Shut down the sending side of the socket, below TLS if there is any."""
+        """Shut down the sending side of the TCP socket, without a TLS message."""
         with socket.socket(fileno=os.dup(self._writer.get_extra_info("socket").fileno())) as same:
             same.shutdown(socket.SHUT_WR)
 
@@ -463,9 +463,9 @@ async def test_listener_retries_when_it_cannot_accept_a_connection(monkeypatch: 
 
 @contextmanager
 def no_descriptor_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """From now on a connection finds a descriptor only where one is given up for it.
+    """Let `accept` and `open` fail with EMFILE until a descriptor is closed.
 
-    Yields a list of those that may be had besides; one that is added is taken by who comes first.
+    Yields the list of free descriptors, to which the test can add one.
     """
     accept, close, open_, left = socket.socket.accept, os.close, os.open, list[int]()
 
@@ -634,7 +634,7 @@ async def test_server_answers_only_complete_requests_after_the_client_half_close
 
 
 async def asked(page: Handler, request: bytes) -> bytes:
-    """Return all bytes that the server sends until it closes the connection."""
+    """Return all bytes that the server sends for a request before it closes the connection."""
     async with site(page) as address, client(address) as one:
         one.send(request)
         return await one.rest()
@@ -648,7 +648,7 @@ def head(line: str, *lines: str) -> bytes:
 async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
     serve_pages: ServePages, first: bytes
 ):
-    """Check bytes like those of TLS: an https client of a plain port must not wait."""
+    """Send bytes of a TLS handshake, because an https client of a plain HTTP port must not wait."""
     pages = await serve_pages({"/": hello})
     async with client(pages.address) as one:
         one.send(first)

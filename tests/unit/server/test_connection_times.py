@@ -23,7 +23,7 @@ async def never_answers(_: web.BaseRequest) -> web.StreamResponse:
 
 
 def connected(*, reads: bool = True) -> tuple[ClientConnection, Mock]:
-    """Return a connection to a client, and its transport, which notes whether it has `ended`."""
+    """Return a connection to a client and its transport, which records `ended`."""
     # Not a fixture, whose time would not be the test's.
     server = web.Server(never_answers, handler_cancellation=True)
     connection, transport = ClientConnection(server, lambda: None, LIMITS), Mock(asyncio.Transport)
@@ -42,7 +42,7 @@ def connected(*, reads: bool = True) -> tuple[ClientConnection, Mock]:
 
 
 async def ends_after(seconds: float, transport: Mock) -> None:
-    """Assert that the transport ends after `seconds`, and not earlier."""
+    """Assert that the transport ends after this number of seconds and not earlier."""
     await asyncio.sleep(seconds - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)

@@ -1,4 +1,4 @@
-"""The HTTP server: certificates, addresses, routes of operators, and pages that need a token."""
+"""The HTTP server: certificates, addresses, routes of operators, and pages that require a token."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def secret(authority: trustme.CA, tmp_path: Path) -> Secret:
 
 
 class Secret:
-    """A folder as the kubelet mounts a Secret: `..data` is a link, and is swapped."""
+    """Folder in which the kubelet mounts a Secret; an update replaces the link `..data`."""
 
     def __init__(self, authority: trustme.CA, folder: Path) -> None:
         self._authority = authority
@@ -92,7 +92,7 @@ def https_site(secret: Secret) -> AbstractAsyncContextManager[BindAddress]:
 
 
 async def presented(address: BindAddress, context: ssl.SSLContext, name: str | None) -> bytes:
-    """Return the server's certificate on a new connection."""
+    """Return the certificate that the server sends on a new connection."""
     _, writer = await asyncio.open_connection("127.0.0.1", address.port, ssl=context, server_hostname=name)
     certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()
@@ -132,10 +132,10 @@ async def test_https_server_presents_a_renewed_certificate_and_keeps_open_connec
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.filterwarnings("ignore:.*TLSv1_1 is deprecated:DeprecationWarning")
 @pytest.mark.each_loop
-async def test_server_refuses_clients_without_tls_1_2(
+async def test_server_accepts_only_tls_1_2_clients(
     authority: trustme.CA, secret: Secret, version: ssl.TLSVersion
 ):
-    """TLS 1.3 allows endless key updates."""
+    """Refuse also TLS 1.3, which allows endless key updates."""
     client = trusting(authority.cert_pem.bytes())
     async with https_site(secret) as address:
         assert await presented(address, client, "localhost")  # one that would take either
@@ -253,7 +253,7 @@ async def echo(request: web.Request) -> web.Response:
 
 
 class Callbacks:
-    """A manager whose operators have handlers of their own."""
+    """Manager whose operators have HTTP handlers."""
 
     def __init__(self) -> None:
         metrics, rng = Metrics(), random.Random(1)
@@ -265,7 +265,7 @@ class Callbacks:
 
     @asynccontextmanager
     async def running(self, server: HttpServer, *more: web.RouteDef) -> AsyncIterator[str]:
-        """Run the manager with routes on a separate server, and yield the address of the server."""
+        """Run the manager with routes on a separate server; yield the server's address."""
         self.manager.add_routes([*more, *routes], server=server)
         with capture_logs() as lines:
             running = asyncio.create_task(self.manager.run(self.stop))
@@ -277,7 +277,7 @@ class Callbacks:
 
 
 async def served_address(lines: LogLines) -> str:
-    """Return the first address that the log names as served."""
+    """Return the first address that the log lines report as served."""
     return str(next(line for line in lines if line["event"] == "serving")["address"])
 
 

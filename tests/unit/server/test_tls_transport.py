@@ -1,4 +1,4 @@
-"""TLS transport with a client that creates its TLS records itself."""
+"""TLS transport of the server, with a client that makes its own TLS records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Heard(asyncio.Protocol):
             self.there.set()
 
     async def until(self, size: int) -> None:
-        """Return when `size` bytes are there."""
+        """Wait until the server has received `size` bytes."""
         self.awaited, self.there = size, asyncio.Event()
         if len(self.received) >= size:
             return
@@ -74,13 +74,13 @@ async def count_turns(*all_of_them: Heard) -> None:
 
 
 async def happens(event: asyncio.Event) -> None:
-    """Wait for an event, but not forever."""
+    """Wait for an event, but only for some seconds."""
     async with asyncio.timeout(10):
         await event.wait()
 
 
 class Client:
-    """TLS client that creates its records itself and sends them on demand."""
+    """TLS client that makes its own records, and sends them when the test says so."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -99,13 +99,13 @@ class Client:
                 return
 
     def records(self, data: bytes, *, of: int) -> bytes:
-        """Encrypt `data` in records of `of` bytes each."""
+        """Return TLS records that contain `data`, each with `of` bytes of it."""
         for start in range(0, len(data), of):
             self.session.write(data[start : start + of])
         return self._outgoing.read()
 
     async def rest(self) -> bytearray:
-        """Return all data up to the TLS close alert of the server; raise an error without the alert."""
+        """Return all data until the server's TLS close alert; raise an error if the alert is missing."""
         received = bytearray()
         async with asyncio.timeout(10):
             while True:

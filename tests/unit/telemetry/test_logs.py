@@ -1,4 +1,4 @@
-"""Structured logs: their lines, their set-up, and the thread that writes them."""
+"""Structured logs: their lines, their configuration, and the thread that writes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from manager.telemetry.logs import (
 
 
 class Output:
-    """Log output in a file."""
+    """Log output in a file, parsed by lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -120,7 +120,7 @@ def test_python_warnings_are_logged(output: Output):
 
 
 class Unwilling:
-    """Value whose repr and str fail."""
+    """Value whose repr and str raise errors."""
 
     def __repr__(self) -> str:
         raise LookupError
@@ -278,7 +278,7 @@ GENEROUS = 30.0
 
 
 class Ends:
-    """Pipe with a line writer at its input."""
+    """Pipe with a line writer at its writing end."""
 
     def __init__(self, *, max_waiting: int) -> None:
         self.reading, self.writing = os.pipe()
@@ -290,7 +290,7 @@ class Ends:
         self._received = bytearray()
 
     def read_until(self, beginning: bytes) -> list[bytes]:
-        """Read up to a line with this beginning, and return all lines so far."""
+        """Read until a line begins so, and return all lines until then."""
         while not re.search(rb"^%b.*\n" % beginning, self._received, re.MULTILINE):
             self._received += os.read(self.reading, 1 << 20)
         return bytes(self._received).splitlines()
@@ -311,7 +311,7 @@ class Ends:
 
 @pytest.fixture
 def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
-    """Yield a pipe; the parameter limits the bytes that wait."""
+    """Yield a pipe with a line writer; the parameter limits the bytes of waiting lines."""
     ends = Ends(max_waiting=getattr(request, "param", 1 << 20))
     yield ends
     ends.close()

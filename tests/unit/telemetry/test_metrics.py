@@ -53,7 +53,7 @@ def _families(registry: CollectorRegistry) -> dict[str, Family]:
 
 
 def _of(collector: Collector) -> list[tuple[str, Family]]:
-    """Return a collector's families, with labels from the collector or else from its samples."""
+    """Return the metric families of a collector, with the label names of its samples if it names none."""
     found = []
     for family in collector.collect():
         labels = getattr(collector, "_labelnames", ())

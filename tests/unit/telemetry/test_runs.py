@@ -1,4 +1,4 @@
-"""The record of reconciles: what a record keeps, and how long records are kept."""
+"""The history of reconciles: what a record contains, and how long records are kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_of(
     error: str = "",
     gone: bool = False,
 ) -> ReconcileRecord:
-    """Return a finished reconcile record with a unique id."""
+    """Return the record of a finished reconcile, with a unique id."""
     run = ReconcileRecord(controller, *key, f"{next(_numbers):016x}", at, 0.0, 0, 0, triggers, len(triggers))
     run.outcome, run.error, run.gone = "success", error, gone
     return run
@@ -42,7 +42,7 @@ def run_of(
 
 @contextmanager
 def traced_memory() -> Iterator[list[int]]:
-    """Measure the bytes that the block takes and keeps."""
+    """Yield a list that gets the bytes that the block has allocated and not freed."""
     taken: list[int] = []
     gc.collect()
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Traces as environment variables enable them."""
+"""Environment variables that enable traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watchdog for processes that do not end by themselves: tests with its threads and in real time."""
+"""Watchdog for a process that does not end by itself: tests with real threads and in real time."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ with Watchdog() as watchdog:
 
 
 class Exits:
-    """Recorded exits of the process, which are not carried out.
+    """Replacement of the process's exit, which records the exit codes.
 
     Attributes:
-        armed: seconds after which `faulthandler` was asked to end it; None if it was not, or told not to.
+        armed: seconds after which `faulthandler` would end the process; None if it would not.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ def test_watchdog_arms_faulthandler_for_the_latest_end_of_its_earliest_limit(exi
 
 
 def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
-    """Run a coroutine that does not end before the watchdog would have ended the process."""
+    """Run a coroutine that does not end within the limit of the watchdog."""
 
     async def main() -> None:
         watchdog.watch(asyncio.get_running_loop())

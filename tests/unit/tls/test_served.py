@@ -30,7 +30,7 @@ SHOWN = {"subject": ()}
 
 
 class Shelf:
-    """Certificate source whose content the test sets."""
+    """Certificate source with content that the test sets."""
 
     def __init__(self, item: KeyPair | Exception) -> None:
         self.item = item
@@ -48,7 +48,7 @@ class Shelf:
         return self.item
 
     async def looked_at(self, times: int) -> None:
-        """Wait until the source has been read `times` more times and the last read has had its effect."""
+        """Wait until the source has been read `times` more times, and the last read was processed."""
         until = self.looks + times + 1
         async with self._looked:
             await self._looked.wait_for(lambda: self.looks >= until)

@@ -1,4 +1,4 @@
-"""Lines of author code in tracebacks; an author writes an operator with the library."""
+"""Lines of author code in tracebacks; an author is a developer who writes an operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manager.util.author_code import format_exception, line_in, line_that_asks
 
 
 class Author:
-    """Stand-in for author code, which the library calls."""
+    """Code of an author, which the library calls."""
 
     def fail(self) -> None:
         raise LookupError("no such place")
@@ -21,7 +21,7 @@ class Author:
 
 
 def raised(function: object, *arguments: object) -> BaseException:
-    """Return what a call raises, through a frame of the library."""
+    """Return the error that a function raises when code of the library calls it."""
     library = {"__name__": "manager.operator.reconciler"}
     exec("def call(function, *arguments):\n    return again(function, *arguments)\n", library)
     exec("def again(function, *arguments):\n    return function(*arguments)\n", library)

@@ -1,4 +1,4 @@
-"""Files that flags, variables and kubeconfigs name."""
+"""Files whose paths are in flags, environment variables and kubeconfigs."""
 
 from __future__ import annotations
 

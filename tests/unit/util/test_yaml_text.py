@@ -1,4 +1,4 @@
-"""YAML of users: read within limits, or refused in one line that quotes no value."""
+"""YAML of users: parsed within limits, or refused in one line that quotes no value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission reviews: the arguments of webhook functions, and the answers for the API server."""
+"""Admission reviews: the arguments of webhook functions, and the responses to the API server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def endpoints_of(admission: Admission[Any], metrics: Metrics) -> list[AdmissionE
 
 
 class Functions:
-    """Functions of an operator that record their arguments and behave as configured."""
+    """Webhook functions that record their arguments and do what the test sets."""
 
     def __init__(self) -> None:
         self.given: list[tuple[Any, ...]] = []
@@ -80,7 +80,7 @@ def functions() -> Functions:
 
 
 async def ask(endpoint: AdmissionEndpoint, operation: Operation = "CREATE", **review: Any) -> Any:
-    """Return the response to a review; the object of a CREATE is a Thing unless `review` has another."""
+    """Return the response to a review; a created object is a Thing unless `review` has another."""
     if operation == "CREATE":
         review = {"new": thing(), **review}
     return response(await endpoint.answer(admission_review(operation, **review)))
@@ -144,7 +144,7 @@ async def test_validate_function_gets_the_old_and_new_objects_of_its_operation(
 
 
 class Validating:
-    """Operator with a method for creations and updates, and a method for two kinds."""
+    """Operator with one method for creations and updates, and one method for two kinds."""
 
     kind, admission, finalizer, versions = Thing, AdmissionOptions(), "", ()
     others = Admission(Thing, name="others")
@@ -444,7 +444,7 @@ OBJECTS = st.dictionaries(NAMES, DOCUMENTS, max_size=4)
 
 
 def encoded(document: Any) -> bytes:
-    """Encode the value so that 1, 1.0 and True differ, unlike with Python's ==."""
+    """Return the value as bytes that differ for 1, 1.0 and True, which are equal in Python."""
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 

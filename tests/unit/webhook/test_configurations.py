@@ -1,4 +1,4 @@
-"""Webhook configurations for the API server."""
+"""Webhook configurations that the manager installs on the API server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def validate(memcached: Memcached, request: AdmissionRequest) -> None:
 
 
 def webhooks_of(admission: Admission[Any]) -> tuple[JsonObject, JsonObject]:
-    """Return the configurations of the mutating and of the validating webhook."""
+    """Return the mutating and the validating webhook of an admission."""
     mutating, validating = webhook_configurations(
         Webhooks([admission]), by_service("here", "svc"), PROGRAM, prefix="my-"
     )

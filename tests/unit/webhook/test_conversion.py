@@ -1,4 +1,4 @@
-"""Conversion reviews: the input of conversion functions, and the limits of their changes."""
+"""Conversion reviews: the input of conversion functions, and the changes that they may make."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Act = Callable[[JsonObject], Any]
 
 
 class Versions:
-    """Three versions with conversion functions that add their names to the converted objects."""
+    """Three versions; each conversion function adds its name to the object."""
 
     def __init__(self) -> None:
         self.acts: Act | None = None

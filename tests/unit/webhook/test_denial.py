@@ -1,4 +1,4 @@
-"""Messages of refused requests: the same words as the API server's own."""
+"""Messages of refused requests, in the words of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhook methods that cannot be called are refused when their class is made, and by type checkers."""
+"""Invalid webhook methods are refused when their class is defined, and by type checkers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ VERSIONS = {"versions": (OldThing,)}
 
 
 def decorated(function: Any, *decorators: Any) -> Any:
-    """Return a copy of a function with these decorators."""
+    """Return a copy of a function with these decorators applied."""
     parts = ("code", "globals", "name", "defaults", "closure")
     copied = type(function)(*(getattr(function, f"__{each}__") for each in parts))
     copied.__annotations__, copied.__kwdefaults__ = function.__annotations__, function.__kwdefaults__

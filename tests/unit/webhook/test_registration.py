@@ -1,4 +1,4 @@
-"""Registration of webhooks by an operator, and errors of invalid ones."""
+"""Registration of webhooks by an operator, and errors of invalid registrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cost of a review for the webhook server: time of the event loop, and refusals."""
+"""Cost of a review for the webhook server: time in the event loop, and refusals."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Reviews = Mapping[str, tuple[str, bytes]]
 
 @pytest.fixture(scope="module")
 def reviews() -> Reviews:
-    """Return the hostile reviews; a fixture, because a quarter of a gigabyte is too much at collection."""
+    """Return the hostile reviews; they are made only when a test needs them, because they take 250 MB."""
     return hostile_reviews()
 
 
 class Timed:
-    """Awaitable wrapper that measures the longest step of the wrapped coroutine."""
+    """Awaitable that runs a coroutine and measures its longest step."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
         self._work = work
@@ -115,7 +115,7 @@ CONDITION = dict.fromkeys(("type", "status", "reason", "message", "lastTransitio
 
 
 def changed(pet: dict[str, Any], **parts: Any) -> dict[str, Any]:
-    """Return a Pet with more metadata and with the named parts replaced."""
+    """Return a copy of a Pet with additional metadata and with other fields replaced."""
     return pet | {**parts, "metadata": pet["metadata"] | parts.pop("metadata", {})}
 
 
@@ -135,7 +135,7 @@ def filled(place: str, count: int) -> dict[str, Any]:
 
 
 def held(pet: dict[str, Any]) -> dict[str, Any]:
-    """Return the Pet with the fields that the operator adds first."""
+    """Return the Pet with the finalizer and annotation that its operator adds."""
     metadata = pet["metadata"]
     added = {
         "finalizers": [*metadata["finalizers"], PetOperator.finalizer],
@@ -191,7 +191,7 @@ async def test_admitted_object_can_always_be_converted_changed_and_deleted(place
 
 @pytest.mark.parametrize("path", [MUTATE, MUTATE.replace("mutate", "validate")])
 async def test_admission_allows_a_finalizer_removal_with_deeply_nested_managed_fields(path: str):
-    """The API server accepts about ten thousand nesting levels."""
+    """Use a depth that the API server accepts; its limit is about 10,000 levels."""
     deep = b'{"f:a":' * 9_000 + b"1" + b"}" * 9_000
     booked = [{"manager": "m", "fieldsV1": "deep"}]
     old = changed(PET, metadata={"managedFields": booked, "deletionTimestamp": "2026-01-01T00:00:00Z"})

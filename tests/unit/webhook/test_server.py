@@ -1,4 +1,4 @@
-"""Valid and invalid requests to the webhook server: each gets a clear answer, and none leaks resources."""
+"""Requests to the webhook server: each gets a clear response, and none leaks resources."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def convert(given: JsonObject) -> None: ...
 
 
 class Site:
-    """A webhook server, and a client of it."""
+    """A webhook server and a client of it."""
 
     def __init__(self, server: WebhookServer, metrics: Metrics, bodies: Bodies) -> None:
         self.server, self.metrics, self.bodies = server, metrics, bodies
@@ -69,7 +69,7 @@ class Site:
             return answer.status, orjson.loads(text) if answer.content_type == "application/json" else text
 
     async def asked_by(self, context: ssl.SSLContext, body: bytes, *, path: str = MUTATE) -> int | None:
-        """Send a request on a new connection; return the status, or None without a connection."""
+        """Send a request on a new connection; return its status, or None if the connection fails."""
         connector = aiohttp.TCPConnector(ssl=context)
         async with aiohttp.ClientSession(connector=connector) as session:
             try:
@@ -80,7 +80,7 @@ class Site:
                 return None
 
     async def works(self) -> None:
-        """Assert that the server still answers reviews and has freed all memory."""
+        """Assert that the server still answers reviews, and that it has freed all memory."""
         status, answer = await self.ask(REVIEW)
         assert (status, answer["response"]["allowed"]) == (200, True)
         assert self.bodies.held == 0
@@ -136,7 +136,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
-    """Return the TLS context of a client with this certificate and key."""
+    """Return a client's TLS context with this client certificate and key."""
     (folder / "client.pem").write_bytes(b"\n".join(pair))
     context = trusting()
     context.load_cert_chain(folder / "client.pem")
@@ -144,7 +144,7 @@ def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
 
 
 class Clients:
-    """Clients with certificates from two authorities; the server's file has only the first one."""
+    """Clients with certificates of two CAs, of which the server trusts only the first."""
 
     def __init__(self, folder: Path) -> None:
         self.authority, self.other = Authority("the API server's"), Authority("another")
@@ -160,7 +160,7 @@ def clients(tmp_path: Path) -> Clients:
 
 
 class Requests:
-    """Connection of a client that sends many requests, and resumes its TLS session on further connections."""
+    """Client that sends many requests on one connection; further connections resume its TLS session."""
 
     def __init__(
         self, address: BindAddress, context: ssl.SSLContext, earlier: Requests | None = None
@@ -170,7 +170,7 @@ class Requests:
         self.is_resumed = self.socket.session_reused
 
     async def ask(self) -> tuple[int, bool] | None:
-        """Return the status, and whether the connection is closed; None without an answer."""
+        """Return the status, and whether the server closes the connection; None without a response."""
         return await asyncio.to_thread(self._ask, REVIEW)
 
     def close(self) -> None:
@@ -375,7 +375,7 @@ async def test_memory_limit_admits_the_smallest_waiting_request_body_first():
 
 
 class Sized:
-    """A request with any Content-Length and an empty body."""
+    """Request with this Content-Length and an empty body."""
 
     transport = None
 
@@ -416,7 +416,7 @@ def head(length: int, path: str = MUTATE) -> bytes:
 
 
 def much(size: int) -> bytes:
-    """Return a review of ten objects whose answer is as long as the review."""
+    """Return a ConversionReview of ten objects that is about `size` bytes long."""
     return conversion_review("v1", *[thing(spec={"text": "x" * (size // 10)})] * 10)
 
 
@@ -436,7 +436,7 @@ async def test_memory_limit_drops_an_incomplete_body_when_another_large_body_wai
 
 @asynccontextmanager
 async def unread_conversion(made: Site, size: int) -> AsyncIterator[asyncio.StreamReader]:
-    """Request a long conversion on a connection that reads nothing."""
+    """Request a long conversion, and do not read the response."""
     reader, writer = await connect(made.address)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     review = much(size)

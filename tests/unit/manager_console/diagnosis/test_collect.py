@@ -1,4 +1,4 @@
-"""Collection of an object's state, and the limit of its cost."""
+"""Collection of an object's state, and the limits of its cost."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pod(number: int, *, ready: bool = True, reason: str = "CrashLoopBackOff") ->
 
 
 class Cluster:
-    """An API server with a Foo."""
+    """An API server with one Foo."""
 
     def __init__(self) -> None:
         self.wire = ScriptedWire()

@@ -1,4 +1,4 @@
-"""Readiness of built-in and other kinds, by statuses as Kubernetes writes them."""
+"""Readiness of built-in and custom kinds, from statuses that Kubernetes writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The owner of an object according to the Leases of the shards."""
+"""The replica that owns an object, as the Leases of the shards show it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def read(leases: ShardLeases) -> Holders:
 
 
 def named(holders: Holders) -> set[tuple[str, bool]]:
-    """Return the holders of all shards, each with a flag: is the holder silent?"""
+    """Return the holder of each shard, with True if the holder stopped renewing its Leases."""
     return {(held.name, held.silent) for held in holders.shards}
 
 

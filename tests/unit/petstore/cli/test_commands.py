@@ -1,4 +1,4 @@
-"""The command line: flags, exit codes, and messages."""
+"""The petstore program: flags, exit codes and messages."""
 
 from __future__ import annotations
 
