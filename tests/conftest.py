@@ -39,13 +39,13 @@ from tests.support.scheduling import (
     runs_nowhere_else,
 )
 
-# `make e2e` alone runs them, as they need a cluster with real nodes.
+# Only `make e2e` runs these tests, which need a cluster with real nodes.
 collect_ignore = ["e2e"]
 
-# A bytecode cache that all workers and the processes of tests share.
+# All test workers and their processes share a bytecode cache.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# kubectl and helm end before garbage matters. A real API server does not, and gets a limit of its own.
+# kubectl and helm end before garbage matters. A real API server has its own memory limit.
 os.environ.setdefault("GOGC", "400")
 
 
@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(
         if KIND_PARAMETER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.integration)
     yield
-    # Plugins that shuffle have done so by now, and keep the tests of a file together.
+    # Plugins that shuffle have run before; they keep the tests of a file together.
     arrange(items)
 
 
@@ -161,11 +161,11 @@ def blocking_calls() -> BlockBuster:
             *(name for name in LIBRARY_PACKAGES if name != "devcluster"),
             *("controllers", "apis", "examples", "petstore"),
         ],
-        excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
+        excluded_modules=["manager_tools.simulation.loop"],  # the simulation's loop runs tests
     )
-    # The last channel of gRPC joins its own thread when it is collected, in any test.
+    # gRPC joins its thread when its last channel is garbage-collected, in any test.
     locks = made.functions["threading.Lock.acquire"]
-    # As an import does, in an event loop as well: at the first use of a type.
+    # It blocks like an import, at the first use of a type.
     for name in ("io.BufferedReader.read", "os.scandir", "os.stat", "os.listdir"):
         if name in made.functions:
             made.functions[name].can_block_in("manager_kinds/factory.py", {"_table", "kinds_named"})
@@ -178,7 +178,7 @@ def blocking_calls() -> BlockBuster:
 def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuster) -> Iterator[None]:
     """Fail a test in which our code makes a blocking call while an event loop runs."""
     if "integration" in request.keywords:
-        yield  # the harness itself blocks there, with its own threads doing what must go on
+        yield  # test infrastructure may block here; its threads do the work
         return
     blocking_calls.activate()
     try:
@@ -198,7 +198,7 @@ def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
 
 
 StartControlPlane = Callable[..., ControlPlane]
-"""Function that starts a control plane, with CRDs if `crds` is true; it has EnvtestControlPlane's options."""
+"""Function that starts a control plane with EnvtestControlPlane's options, and CRDs if `crds` is true."""
 
 
 @pytest.fixture(scope="session")
@@ -231,7 +231,7 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(control_plane, name)
     yield name
-    # The test may have broken the server, and failed for it; do not report that a second time.
+    # If the test has failed because it broke the server, do not report a second error.
     with contextlib.suppress(Exception):
         control_plane.api.delete(f"/api/v1/namespaces/{name}")
 
@@ -267,7 +267,7 @@ def bare_control_plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 
 RunManager = Callable[..., ManagerProcess]
-"""Function that starts a manager with a kubeconfig, flags and ManagerProcess's options, and does not wait."""
+"""Function that starts a manager without waiting; arguments: kubeconfig, flags, ManagerProcess's options."""
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ class Known:
     """A known difference between devcluster and the real server."""
 
     where: str
-    """The conversation or scene."""
+    """Id of the conversation or scene."""
     path: str
-    """A pattern for the field: `*: get quota.stdout`."""
+    """Pattern of the field's path, such as `*: get quota.stdout`."""
     reason: str
 
 

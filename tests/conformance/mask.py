@@ -7,7 +7,7 @@ from typing import Any
 
 UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 NODE_PORT = range(30000, 32768)
-# The alphabet in which names are made up, and hashes written.
+# The characters of generated names and hashes.
 MADE_UP = "[bcdfghjklmnpqrstvwxz2456789]"
 TEXTS = [
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"), "<microtime>"),
@@ -28,7 +28,7 @@ TEXTS = [
 ]
 # A LimitRange's refusals are in the random order of a Go map.
 REFUSALS = re.compile(r"(is forbidden: )\[([^][]*)\]")
-# By the names of fields.
+# Keyed by field name.
 SHOWN = {"continue": "<continue>", "pod-template-hash": "<hash>", "storageVersionHash": "<hash>"}
 AGE = re.compile(r"\d+m?s|\d{3,}d|\d+y(\d+d)?")
 CONTROLLERS = "kube-controller-manager"
@@ -82,7 +82,7 @@ class Mask:
         if self._without_managers:
             value = {key: each for key, each in value.items() if key != "managedFields"}
         if fields := value.get("managedFields"):
-            # The server sorts entries by time, in seconds; entries of the same second have no order.
+            # The server sorts entries by seconds, so entries of the same second have no order.
             value = {**value, "managedFields": sorted(fields, key=_place)}
         masked = {self.text(key): self.value(each) for key, each in value.items()}
         version = value.get("resourceVersion")
@@ -94,12 +94,12 @@ class Mask:
         if isinstance(port := value.get("nodePort"), int) and port in NODE_PORT:
             masked["nodePort"] = "<node port>"
         masked |= {name: shown for name, shown in SHOWN.items() if value.get(name)}
-        if isinstance(value.get("userInfo"), dict) and "oldObject" in value:  # of a review: the administrator
+        if isinstance(value.get("userInfo"), dict) and "oldObject" in value:  # the administrator in a review
             masked["userInfo"] = "<user>"
         if isinstance(cells := value.get("cells"), list):
             masked["cells"] = [_cell(cell) for cell in self.value(cells)]
         for column in masked.get("columnDefinitions") or ():
-            # Prose of the real server, which devcluster does not repeat.
+            # Descriptions by the real server, which devcluster does not have.
             column["description"] = "<description>"
         if value.get("kind") == "Status" and value.get("reason") == "Invalid":
             sort_causes(masked)

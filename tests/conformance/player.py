@@ -29,15 +29,15 @@ from tests.support.kubeconfig import Credentials
 from tests.support.webhook_server import WebhookServer
 
 TIMEOUT = 90.0
-# Seconds between two requests of a step that is repeated, and those of a conversation together.
+# Seconds between two requests of a repeated step, and total seconds of waiting in a conversation.
 POLL = 0.05
 PATIENCE = 10.0
-# In seconds. A server closes idle connections after a minute and a half.
+# Seconds; a server closes idle connections after 90 s.
 IDLE = 30.0
 HEADERS = ("Warning", "Retry-After", "Allow")
-# Characters that a request line of the conversations may have as they are.
+# Characters in paths of the conversations that are not quoted.
 PLAIN = "/?&=:,!~'()*-._%$"
-# Paths of writes that a server answers and does not store, and of connections to pods.
+# Paths of writes that a server does not store.
 UNSTORED = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 CONNECTIONS = ("/exec", "/attach", "/proxy", "/portforward", "/token")
 
@@ -317,7 +317,7 @@ class _Player:
             self._connections[step.user] = connection
         connection = self._connections[step.user]
         if time.monotonic() - self._used.get(step.user, 0.0) > IDLE:
-            connection.close()  # and it is made again: the server may have closed it
+            connection.close()  # the next request reconnects, because the server may have closed it
         self._used[step.user] = time.monotonic()
         connection.request(method, quote(target, safe=PLAIN), body and body.encode(), headers)
         return connection, connection.getresponse()

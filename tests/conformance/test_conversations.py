@@ -27,7 +27,7 @@ def test_request_sequence_gets_the_answers_recorded_from_a_real_api_server(
     control_plane.require(*(Feature[need] for need in conversation.needs))
     recorded = load_answers(conversation.part)[conversation.name]
     of_devcluster = isinstance(control_plane, DevclusterControlPlane)
-    # The real server may take its time to answer as it did when it was recorded; devcluster must at once.
+    # Only the real server may need time until its answers are the recorded ones.
     answers = play(conversation, control_plane, recorded=None if of_devcluster else recorded)
     found = dict(differences(recorded, answers))
     wrong = complaints(conversation.id, found, of_devcluster=of_devcluster)
@@ -56,7 +56,7 @@ def test_requests_get_the_recorded_answers_when_the_server_has_flags(
 def _answers_as_recorded(part: Part, plane: ControlPlane, folder: Path) -> None:
     recorded, found_now = load_answers(part.name), part.record(plane, folder)
     for answers in (recorded, found_now):
-        answers.pop(UIDS, None)  # they are of the server that was recorded
+        answers.pop(UIDS, None)  # UIDs differ in each server
     found = dict(differences(recorded, found_now))
     wrong = complaints(part.name, found, of_devcluster=isinstance(plane, DevclusterControlPlane))
     assert not wrong, "\n".join(wrong)

@@ -55,7 +55,7 @@ def main() -> int:
     if reason is not None:
         print(f"make e2e: skipped: {reason}")
         return 0
-    # The other tests' conftest.py is left out: it is about control planes that tests start themselves.
+    # tests/conftest.py is left out, because it starts control planes.
     folder = Path(__file__).parent
     flags = ["--verbose", "-rs", "--no-header", "--capture=no", "--tb=short"]
     flags += ["-p", "no:randomly", "-p", "no:xdist"]

@@ -19,9 +19,9 @@ from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 
 NAMESPACE = "operator-manager-e2e"
-"""The namespace of the samples, and of the client."""
+"""Namespace of the samples and the client pod."""
 FAULTS = "operator-manager-e2e-faults"
-"""The namespace in which things go wrong."""
+"""Namespace of the tests of faults."""
 SYSTEM = "operator-manager-system"
 MANAGER = "deployment/operator-manager-controller-manager"
 STORE = "deployment/operator-manager-petstore"
@@ -35,7 +35,7 @@ PETSTORE_IMG = os.environ.get("PETSTORE_IMG", "")
 
 _BEGAN = time.monotonic()
 _RUNTIMES = ("containerd://", "cri-o://", "docker://")
-# A make around this one hands its own flags on.
+# An outer make passes its own flags in these variables.
 _ENVIRON = {
     name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 }

@@ -30,7 +30,7 @@ from tests.e2e.cluster import (
 from tests.support.api_objects import manifest
 
 _CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-# Kinds that come and go in any cluster.
+# Kinds whose objects appear and disappear in any cluster.
 _PASSING = (
     *("events", "events.events.k8s.io", "componentstatuses"),
     "certificatesigningrequests.certificates.k8s.io",

@@ -39,7 +39,7 @@ from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached
 
 TOLD_WITHIN = 30.0
-"""Seconds from a fault to the condition that names it."""
+"""Maximum seconds from a fault to a condition that names it."""
 SERVER_NAME = f"operator-manager-webhook-service.{SYSTEM}.svc"
 ACCOUNT = "viewer"
 BINDING = "operator-manager-e2e-viewer"
@@ -183,7 +183,7 @@ def test_memcached_status_reports_out_of_memory(asked: tuple[str, ...]):
         wait_until_well("memory")
 
         def waits_for_a_restart() -> float:
-            # The first restart comes at once; the second one is waited for.
+            # The kubelet delays the second restart.
             (pod,) = pods_of("memory")
             (status,) = pod["status"]["containerStatuses"]
             killed = time.monotonic()
@@ -200,7 +200,7 @@ def test_memcached_status_reports_out_of_memory(asked: tuple[str, ...]):
 def _run_out_of_memory(pod: dict[str, Any]) -> None:
     """Fill memcached and the shared memory of its pod, until the kernel kills the largest process."""
     name = pod["metadata"]["name"]
-    with contextlib.suppress(CommandFailed):  # some of them end with the container
+    with contextlib.suppress(CommandFailed):  # the container may end during the command
         in_cluster("fill", pod["status"]["podIP"])
         for flags in (("of=/dev/shm/full", "bs=1M", "count=60"), ("of=/dev/null", "bs=40M", "count=20")):
             kubectl("exec", name, "--", "dd", "if=/dev/zero", *flags, namespace=FAULTS, within=30)
@@ -261,7 +261,7 @@ def test_memcached_status_ignores_evicted_pods():
         def ended() -> None:
             phases = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in pods_of("evicted")}
             assert by_person not in phases
-            # The kubelet calls a pod Succeeded whose program ends well when it is told to end.
+            # A pod gets the phase Succeeded when its program exits with 0 after SIGTERM.
             assert phases[by_kubelet] in ("Failed", "Succeeded"), phases
 
         eventually(ended, every=1)

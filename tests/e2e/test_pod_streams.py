@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.usefixtures("deployed"), pytest.mark.filterwarnings("d
 
 POD = ObjectKey(NAMESPACE, CLIENT)
 ECHO = ObjectKey(NAMESPACE, "echo")
-"""A pod that prints what it reads, and answers on a port."""
+"""Pod that prints its stdin, and answers on a port."""
 
 SERVER = """
 import socketserver, sys, threading

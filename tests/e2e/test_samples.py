@@ -39,7 +39,7 @@ SITE = "wordpress-sample"
 USER, PASSWORD = "ann", "correct horse battery staple"
 TITLE = "Hello from a real node"
 PULLED_WITHIN = 300.0
-"""Seconds for the images of the samples, where the node has to pull them."""
+"""Maximum seconds for the node to pull the images of the samples."""
 
 
 def test_samples_become_ready():
@@ -138,7 +138,7 @@ def _installation() -> str:
 
 def _body(url: str) -> str:
     answer = in_cluster("request", url)
-    if answer["status"] == 301:  # a post has an address with its title
+    if answer["status"] == 301:  # the URL of a post contains its title
         answer = in_cluster("request", answer["location"])
     assert answer["status"] == 200, (
         f"{url} answers {answer['status']} {answer['location']}: {answer['body'][-500:]}"

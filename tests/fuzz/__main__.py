@@ -10,7 +10,7 @@ import traceback
 from tests.fuzz.targets import TARGETS, run
 
 ROUND = 100
-"""Examples that one seed stands for."""
+"""Number of examples for each seed."""
 
 
 def main() -> int:

@@ -64,12 +64,12 @@ from tests.support.settings import FIELDS, load_declared, load_settings
 __all__ = ["TARGETS", "run"]
 
 SECONDS = 5.0
-"""Of processor time, for one example; all of them together are a megabyte at most."""
+"""Maximum CPU seconds for one example."""
 
 MEGABYTES = 200
-"""By which one example may raise the most memory that the process ever had."""
+"""Maximum growth of the process's peak memory by one example."""
 
-# As JSON once, because aliases in YAML are one object.
+# Encoded once, because aliases in YAML share one object.
 originals = SimpleNamespace(
     **orjson.loads(orjson.dumps(yaml.safe_load(Path(__file__).with_name("originals.yaml").read_text())))
 )
@@ -291,7 +291,7 @@ def yaml_of(document: Any) -> bytes:
     return b""
 
 
-# Few bytes that stand for many: aliases of aliases, and mappings that merge one another.
+# Few bytes that expand to many: aliases of aliases, and mappings that merge each other.
 ALIASES = [
     f"k0: &k0 {first}\n" + "".join(f"k{n + 1}: &k{n + 1} {then.format(n)}\n" for n in range(60))
     for first, then in (("{a: b}", "{{<<: [*k{0}, *k{0}]}}"), ("[a, b]", "[*k{0}, *k{0}]"))
@@ -458,7 +458,7 @@ FAILS = orjson.dumps(
         "fails", "q", status={"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
     )
 )
-"""A pod that is as pods are, beside all that is odd."""
+"""A valid pod among the odd objects."""
 
 PAGES = read_assets().environment
 

@@ -20,7 +20,7 @@ from manager_kinds.core_v1 import ConfigMap
 __all__ = ["STUCK"]
 
 STUCK = "stuck now"
-"""What the log says once a reconcile does not end any more."""
+"""Log message when a reconcile begins to block."""
 
 _LONG = 60.0
 
@@ -45,7 +45,7 @@ class StubbornOperator(Operator[Foo]):
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
         if foo.spec.name == "blocks-the-loop":
-            await asyncio.sleep(0.2)  # let the lease be renewed first
+            await asyncio.sleep(0.2)  # the lease is renewed before the block
         _log.info(STUCK, how=foo.spec.name)
         match foo.spec.name:
             case "swallows-its-cancellation":

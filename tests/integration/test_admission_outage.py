@@ -54,7 +54,7 @@ def test_api_server_refuses_writes_and_serves_reads_while_the_webhook_is_down(
     # A webhook that only warns does not block writes.
     person.can("create", given=memcached("n", size=5000))
     person.can("create", given=wordpress("other"))
-    # Only reads of a Pet in the other version need the webhook; writes of a status do not.
+    # Only reads of a Pet in the other version need the webhook.
     assert person.reads(BETA, "thor")["spec"] == beta("thor")["spec"]
     assert person.sees(MEMCACHEDS) == ["down", "m", "n"]
     person.can("patch", BETA, "thor", "--subresource=status", "--type=merge", "-p", '{"status": {"id": "1"}}')

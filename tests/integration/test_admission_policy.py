@@ -460,7 +460,7 @@ def test_admission_policy_admits_a_write_of_the_conversion_ca_bundle(plane: Cont
     redefined("/spec/conversion/webhook/clientConfig/caBundle", bundle).by(thief)
 
 
-# Devices came with 1.34: a server of before drops the field, and there is nothing to refuse.
+# Servers before 1.34 drop the field for devices, so they cannot refuse it.
 @pytest.mark.parametrize(
     "write",
     [

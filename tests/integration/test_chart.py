@@ -110,7 +110,7 @@ def test_chart_adopts_objects_of_make_install_then_upgrades_and_uninstalls(
     )
     strictly = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-")
     accepted = plane.kubectl("apply", *strictly, stdin=rendered)
-    # kubectl's annotations stay if kubectl applied the definitions.
+    # kubectl's annotations remain if kubectl applied the CRDs.
     assert [line for line in accepted.stderr.splitlines() if "last-applied-configuration" not in line] == []
     done(helm(plane, "upgrade", RELEASE, chart, place[0], f"--values={values}"))
     eventually(lambda: is_there(plane, MANAGER, 2))

@@ -237,7 +237,7 @@ async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *condition
 async def test_status_patch_keeps_conditions_of_other_clients(bench: Bench, crds: ControlPlane):
     client = bench.client
     read = await client.create(bench.memcached("m"))
-    # Between this read and the write, and where there was no status at all.
+    # Another client writes between read and write, also when there was no status.
     await seen_by_others(bench, crds, "m", condition("Backup", "1"))
     read.status.conditions = [condition("Available", "1")]
     read.status.nodes = ["a"]
@@ -257,7 +257,7 @@ async def test_status_patch_keeps_conditions_of_other_clients(bench: Bench, crds
     ]
     assert live.status.nodes == []
 
-    # Foreign fields stay too, and so do foreign changes of foreign conditions.
+    # Fields of other clients stay, and so do their changes of their conditions.
     replicas = live.model_copy(deep=True)
     replicas.status.replicas = 7
     replicas.status.conditions[0] = condition("Backup", "2")
@@ -267,7 +267,7 @@ async def test_status_patch_keeps_conditions_of_other_clients(bench: Bench, crds
     stored = await client.status.patch(live)
     assert stored.status.conditions == [condition("Backup", "2"), condition("Network", "1")]
     assert stored.status.replicas == 7
-    assert bench.writes() == before + 3  # refused, a patch that changes nothing to see why, and written
+    assert bench.writes() == before + 3  # refused patch, patch without changes, patch
 
     # Without other writers, each patch is one request.
     for number in range(3):
@@ -292,7 +292,7 @@ async def test_apply_returns_created_then_unchanged_then_updated(bench: Bench):
     created = await client.apply(wanted, owner=owner)
     assert created.outcome is Outcome.CREATED
     [container] = created.object.spec["template"]["spec"]["containers"]
-    # The server writes such values in another way, and that is no change.
+    # The server normalises these values, which is no change.
     assert container["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
 
     before = bench.writes()
@@ -344,7 +344,7 @@ async def test_apply_restores_changed_fields_and_keeps_fields_of_other_clients(
         assert container["env"] == [{"name": "ADDED", "value": "1"}]
 
 
-# The path of a list in a pod, the key of its items, their names, and the rest of each item.
+# Path of a list in a pod, the key of its items, the items' keys, and their other fields.
 ORDERED: list[tuple[str, str, list[Any], dict[str, Any]]] = [
     ("containers", "name", ["main", "b", "a"], {"image": "image:1"}),
     ("initContainers", "name", ["c", "b", "a"], {"image": "image:1"}),

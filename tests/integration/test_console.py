@@ -23,7 +23,7 @@ from tests.support.memcacheds import memcached, memcached_path
 CHROMIUM = shutil.which("chromium")
 PATIENCE = 60_000
 PHONE = 360
-"""Pixels of its width."""
+"""Width of a phone in pixels."""
 
 
 @pytest.fixture(scope="module")

@@ -137,7 +137,7 @@ def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Conso
                 assert NAME not in str(answer.headers)
             if status == 401:
                 assert answer.headers["WWW-Authenticate"] == "Bearer"
-    # A guest may see that there is a search, and finds nothing.
+    # A guest may open the search page, which then shows no object.
     everywhere = console.ask("/search", tokens["reader"]).text
     assert f"Enter a namespace in which you may: {FOOS}." in everywhere
     assert NAME not in everywhere

@@ -42,9 +42,9 @@ EXAMPLES: Mapping[str, Sequence[tuple[Sequence[str], str, str]]] = {
         ),
     ),
 }
-"""Changes of the sample, or of what is named, and what is read of the sample afterwards."""
+"""Patches of the sample or of the named object, and the field of the sample to read afterwards."""
 GONE = {"cronjob": "jobs", "dask": "daskclusters", "database": "jobs"}
-"""The children that are gone in the end, as the operator deletes them."""
+"""The resource of the children that the operator must have deleted at the end."""
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -29,14 +29,14 @@ from tests.support.memcacheds import assert_converged, memcached, memcached_path
 MEMCACHED_KIND = "memcacheds.cache.example.com"
 DEPLOYMENT_KIND = "deployments.apps"
 
-# A busy machine takes its time, and a back-off may have grown meanwhile.
+# Enough for a busy machine and a long back-off.
 SETTLED_WITHIN = 120.0
 
 CONNECTIONS_KEPT = 16
-"""How many more connections than at its start a manager may hold at the end: watches, and idle ones."""
+"""Maximum number of additional connections of a manager at the end."""
 
 MOST_TASKS = 40
-"""A controller of eight workers and the manager's other tasks are about thirty."""
+"""Eight workers and the manager's other tasks are about 30 tasks."""
 
 
 class Scene(NamedTuple):
@@ -160,14 +160,14 @@ def test_manager_catches_up_after_etcd_history_was_compacted(
             numbers = itertools.count()
 
             def history_is_gone() -> bool:
-                # Compaction removes only versions, and every version needs a write.
+                # Compaction removes only old versions, so write a new version first.
                 news = {"metadata": {"name": f"news-{next(numbers)}"}}
                 plane.api.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", news)
                 return has_expired(plane, memcached_path(scene.namespace), seen)
 
             eventually(history_is_gone, every=0.5)
         for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
-            # Where the newest objects have changed, the check lists before a watch can expire.
+            # If the newest objects have changed, the manager lists before its watch can expire.
             ends = scene.manager.metrics().select("operator_manager_watch_restarts_total", kind=kind)
             assert sum(each.value for each in ends if each.labels["reason"] in {"expired", "doubted"}), kind
 
@@ -192,7 +192,7 @@ def test_manager_recovers_when_a_crd_is_removed_and_installed_again(plane: Contr
         plane.api.delete(path)
         eventually(lambda: plane.api.find(path) is None)
         eventually(lambda: plane.api.find("/apis/cache.example.com/v1") is None)
-        # The server may leave an open watch of the kind alone for a while.
+        # The server may keep an open watch of the kind for some time.
         scene.proxy.end_watches(Match(path="/memcacheds"))
         not_served = f"{MEMCACHED_KIND}: not served (is the CRD installed?)"
         eventually(lambda: not_served in scene.manager.probe("/readyz/informers")[1])

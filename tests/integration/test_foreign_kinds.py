@@ -32,7 +32,7 @@ DEFINITIONS = {
     ],
     "github.com/operator-framework/api@v0.30.0": ["crds/operators.coreos.com_clusterserviceversions.yaml"],
 }
-"""The files of definitions, by the Go modules that contain them."""
+"""Files with CRDs, by the Go module that contains them."""
 
 
 @pytest.fixture

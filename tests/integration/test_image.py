@@ -33,10 +33,9 @@ pytestmark = [pytest.mark.whole, pytest.mark.timeout(600)]
 SYSTEM = ("usr", "etc")
 LINKED = ("bin", "lib", "lib64", "sbin")
 EMPTY = ("dev", "proc", "tmp", "opt", "usr", "etc")
-# The base image's own; what engines set for a user without a name; where an interpreter that was built for
-# another place finds its library.
+# Variables of the base image, of engines for a user without a name, and for a moved interpreter's library.
 BASE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LD_LIBRARY_PATH": "/usr/local/lib"}
-# Where steps find packages; an engine gives a build such things too, and keeps them out of the image.
+# Folder with packages for the steps, which is not in the image.
 WHEELS = "/tmp/wheels"
 PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": WHEELS}
 CHANGING = ("RUN", "COPY", "WORKDIR")

@@ -27,7 +27,7 @@ from tests.support.ports import PortBlock
 from tests.support.tools import output_of
 from tests.support.wheels import LIBRARY, build_library, dependencies
 
-# Files of the page, in folders with the same names as ours.
+# Files of the page, in folders that our project has too.
 NEW = ("apis/hello", "controllers/hello", "tests")
 MAIN = """
 import sys

@@ -64,7 +64,7 @@ def test_manager_registers_local_webhooks_and_removes_them_when_it_stops(
         manager.interrupt()
         assert manager.wait() == 0
         assert registration.is_removed()
-        assert manager.logs(kind="pets.v1beta1.petstore.example.com")  # the version that stays usable
+        assert manager.logs(kind="pets.v1beta1.petstore.example.com")  # the API version that remains usable
 
 
 def test_manager_start_removes_webhooks_that_a_killed_manager_registered(

@@ -220,7 +220,7 @@ def test_migration_keeps_managed_fields_when_conversion_to_old_version_fails(
 
         assert gadgets(plane, home) == before
     finally:
-        # Deletion of a definition lists its objects, and would wait for the webhook.
+        # Deleting a CRD lists its objects, which would wait for the webhook.
         install(plane, NEW)
     assert done.returncode == 1
     assert "no way back" in done.stderr
@@ -243,7 +243,7 @@ def test_migrate_storage_ends_on_a_signal_and_the_next_run_continues(
     assert "run it again to go on" in running.output()
     kept = json.loads(plane.api.get(f"{DEFINITIONS}/{GADGETS}")["metadata"]["annotations"][POSITION])["done"]
     assert 20 <= kept < 100
-    # An apply of the definition does not remove the position.
+    # Applying the CRD again does not remove the saved position.
     again = ("apply", "--server-side", "--force-conflicts", "--filename=-")
     plane.kubectl(*again, stdin=json.dumps(definition(NEW)))
 

@@ -92,7 +92,7 @@ def test_manager_keeps_descriptors_for_probes_during_unfinished_handshakes(
 def test_manager_logs_once_that_all_descriptors_are_in_use_and_recovers(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
-    # Nothing to do, and no gRPC, which writes tracebacks of its own.
+    # An operator without objects, and without gRPC, which would write its own tracebacks.
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}", "--controllers=mysrv")
     manager = run_manager(crds.kubeconfig, *quiet)
     manager.wait_ready()

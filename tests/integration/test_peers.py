@@ -147,7 +147,7 @@ def observed(
         assert look() == before
         return before
 
-    # The last writes may still be on their way; after this, the program must not write.
+    # Wait for writes that are in flight; after that, the program must not write.
     before = eventually(settled)
     time.sleep(QUIET)
     assert look() == before, "a write at rest"

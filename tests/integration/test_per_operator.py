@@ -26,7 +26,7 @@ from tests.support.webhook_service import lead_to_this_machine
 OVERLAY = "per-operator"
 SAMPLES = ROOT / "config" / "samples"
 NAMES = [operator.name for operator in OPERATORS]
-# Where they listen is for the pod.
+# Flags for addresses in a pod.
 ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe", "webhook", "console"))
 
 

@@ -1,4 +1,4 @@
-"""Leader election between two replicas, of which only the leader reconciles."""
+"""Leader election between two replicas: only the leader reconciles."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.support.load import Load
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
-# On a busy machine no answer may come for some seconds; the leader must not lose its Lease by that.
+# Long enough for a leader on a busy machine, which may get no response for some seconds.
 LEASE, DEADLINE, RETRY = 10.0, 7.5, 0.5
 # Extra delay of a process on a busy machine, in seconds.
 BUSY = 10.0
 LEASE_PATH = "/leases"
-# With nothing to do, a manager that has had its answer for so long has done what follows from it.
+# Seconds after its last response in which an idle manager has done its work.
 QUIET = 0.05
 
 
@@ -126,7 +126,7 @@ class Pair(Memcacheds):
         for replica in replicas:
             replica.manager.wait_ready()
         self.nothing_new = threading.Lock()
-        """Whoever holds it keeps `create` waiting."""
+        """Lock that makes `create` wait."""
 
     def create(self, count: int) -> None:
         with self.nothing_new:
@@ -180,10 +180,10 @@ def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
     pair.create(5)
     eventually(pair.converged)
     assert pair.standby.leads()
-    # Were it not handed over, the lease would have to run out, which was renewed a retry period ago or so.
+    # Without a release, the standby would have to wait until the lease expires.
     within = LEASE + RETRY + BUSY if how == "killed" else LEASE - 2 * RETRY
     assert pair.standby.took_over() - ended <= within
-    # A replica that stops in order sends its last Events after it has released the Lease.
+    # A replica that stops cleanly sends its last Events after the release of the Lease.
     pair.never_both_at_work(but_for="/events")
     # The standby had a filled cache, so it sent no list and opened no new watch.
     assert pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$")) == reads
@@ -193,7 +193,7 @@ def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
 
 @pytest.mark.long
 def test_suspended_leader_writes_nothing_when_it_resumes_after_lease_expiry(pair: Pair):
-    # New Memcacheds all the time, so that an active replica always has something to write.
+    # Create Memcacheds all the time, so that an active replica always has writes.
     with Load(lambda: pair.create(1), callers=1, every=0.05) as load:
         eventually(lambda: len(pair.leader.object_writes()) > 10)
         with pair.nothing_new:
@@ -203,7 +203,7 @@ def test_suspended_leader_writes_nothing_when_it_resumes_after_lease_expiry(pair
         pair.leader.manager.process.thaw()
         assert pair.leader.manager.wait() == 1
         pair.never_both_at_work()
-        # The lease has expired: the first of the loop, the watchdog's thread and faulthandler says so.
+        # The lease has expired; the loop, the watchdog's thread or faulthandler reports it first.
         said = pair.leader.manager.process.output()
         assert re.search('no longer the leader: lease |"ended by force: |^Timeout ', said, re.MULTILINE)
         consistently(pair.standby.leads, during=2 * RETRY)

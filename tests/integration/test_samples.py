@@ -92,7 +92,7 @@ def test_foo_operator_reconciles_each_sample_once_per_event_of_its_pod(walk: Sam
         ["foo-02", "jack", "true", colours[1]],
     ]
 
-    # One event, two Foos: a reconcile for each. The pod's deletion a moment later causes no reconcile.
+    # One event causes a reconcile of each of two Foos. The pod's deletion later causes none.
     walk.kubectl("delete", "pod", "jack", "--wait=true")
     eventually(lambda: are_happy(foo_01=False, foo_02=False))
     eventually(lambda: walk.have_been_reconciled(6))
@@ -109,7 +109,7 @@ def test_foo_operator_reconciles_each_sample_once_per_event_of_its_pod(walk: Sam
     assert f"Pod jack is there, in namespace {walk.namespace}" in described
     assert "spec.name" not in described
     assert "-required-" in walk.kubectl("explain", "foo.spec")
-    # Each reconcile wrote once.
+    # Each reconcile has written once.
     written = walk.manager.metrics().value("rest_client_requests_total", method="PATCH", code="200")
     assert written == 6
 

@@ -29,7 +29,7 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 
 GROUP = "replicas"
-"""The log has the writes of this group's members, and nothing else."""
+"""The audit log has only writes by members of this group."""
 RULE = {
     "level": "RequestResponse",
     "userGroups": [GROUP],
@@ -50,7 +50,7 @@ POLICY = {
 SHARDS, MANY = 16, 1_000
 SELECTORS = "--feature-gates=ShardedListAndWatch=true"
 LEASE, DEADLINE = 60, 45
-"""Seconds; a busy machine may not answer for longer than a usual Lease lasts."""
+"""Seconds; longer than usual, because a busy machine may answer late."""
 WITHIN = 600.0
 
 
@@ -103,7 +103,7 @@ def terms_in(claims: Iterable[Change]) -> list[Term]:
     for each in claims:
         spec = each.obj["spec"]
         is_held = bool(spec.get("holderIdentity"))
-        # All replicas read the clock of this machine, so another may claim it this long after the renewal.
+        # All replicas have this machine's clock, so another replica may acquire the Lease this long after it.
         expires = datetime.fromisoformat(spec["renewTime"]).timestamp() + spec["leaseDurationSeconds"]
         if terms and terms[-1].end == math.inf:
             if is_held and terms[-1].holder == each.writer:

@@ -24,7 +24,7 @@ Run = Callable[..., ManagerProcess]
 PROGRAM = (sys.executable, "-m", "tests.integration.stubborn_operator")
 LEASE, DEADLINE = 16.0, 6.0
 GRACE = 1.0
-# The stack shows the blocked line of each case, and the name shows its operator.
+# The log shows the stack with the blocked line, and the name of the operator.
 WAYS = {
     "swallows-its-cancellation": ("task foo-worker-", "in reconcile", "await asyncio.sleep(_LONG)"),
     "thread": ("thread work_", "in _named", "return work()"),
@@ -111,7 +111,7 @@ class StuckManagers(NamedTuple):
     blocked: ManagerProcess
     signalled_twice: ManagerProcess
     outlived_it: bool
-    """Whether the one that was told once still ran when the other had gone."""
+    """Whether the manager that got one signal still ran when the other manager had ended."""
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_manager_with_a_blocked_event_loop_ends_when_it_gets_signals(stuck_manag
 
 
 def test_released_lease_forbids_the_writes_of_an_unawaited_task(plane: ControlPlane, run: Run):
-    # The API server counts all its writes with one number.
+    # All writes of the API server have one sequence of versions.
     stuck = Stuck(plane, plane.kubeconfig, run, "leaves-a-task-that-writes", "--shutdown-delay=2s")
     path = f"/api/v1/namespaces/{stuck.namespace}/configmaps"
 

@@ -1,4 +1,4 @@
-"""Two programs for the same kinds in one cluster; each has its own field manager."""
+"""Programs for the same kinds in one cluster; each has its own field manager."""
 
 from __future__ import annotations
 

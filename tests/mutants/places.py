@@ -37,7 +37,7 @@ TOKENS: dict[type[ast.AST], tuple[str, str]] = {
 }
 TYPES_ALONE = {"TypeVar", "ParamSpec", "NewType", "cast"}
 FORBIDS_OR_SAVES = {"frozen", "slots", "kw_only", "total", "gc"}
-"""Keywords of classes, without which all that is right goes on as before."""
+"""Keywords of classes that only forbid errors or save memory."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class _Finder(ast.NodeVisitor):
         target = node.targets[0]
         if isinstance(target, ast.Name) and target.id.startswith("__"):
             return
-        # A name that is missing is found by anything.
+        # Every test finds a missing name.
         if isinstance(target, ast.Attribute | ast.Subscript):
             self._removed(node)
         self.generic_visit(node)
@@ -275,7 +275,7 @@ class _Finder(ast.NodeVisitor):
                 after = str(not node.value)
             case int() | float():
                 after = repr(node.value + 1)
-            case str() if " " not in node.value:  # the wording of messages for people is free
+            case str() if " " not in node.value:  # messages for people are not tested
                 after = '""' if node.value else '"mutant"'
             case _:
                 return

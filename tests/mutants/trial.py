@@ -38,9 +38,9 @@ FLAGS = (
 )
 MEMORY = 4 << 30
 SLACK = 3.0
-"""Seconds of CPU that a test may take on top of ten times what it took on the code as it is."""
+"""CPU seconds that a test may take in addition to ten times its cost on the unchanged code."""
 WAIT = 60.0
-"""Seconds that it may take on top of thirty times as many: others may be at work on this machine."""
+"""Wall seconds in addition to thirty times the cost, because the machine may be busy."""
 COLLECTING = 120.0
 TOUCHED = "__touched__"
 
@@ -62,7 +62,7 @@ class Verdict:
 
 
 Live = dict[tuple[str, str, int], list[FunctionType]]
-"""By file, name and line."""
+"""Functions by file, name and line."""
 Swap = list[tuple[FunctionType, CodeType]]
 
 
@@ -172,7 +172,7 @@ class Trials:
         as_before = bool(swap and names) and all(
             len(function.__code__.co_freevars) == len(code.co_freevars) for function, code in swap
         )
-        if not as_before:  # it ran when its module was imported, so that has to be imported anew
+        if not as_before:  # it ran at the import of its module, which must be imported again
             names = [name for name, cost in self._costs.items() if self._is_near(name, cost, path)]
         names.sort(key=lambda name: self._costs[name].cpu * (1 if _is_own(name, path) else 4))
         spent = list(itertools.accumulate(self._costs[name].cpu for name in names))
@@ -247,7 +247,7 @@ class _Reports:
             yield item
 
     def before(self, item: pytest.Item) -> None:
-        """Forget the results of the last test."""
+        """Do nothing; the caller may replace this method by one that prepares a test."""
 
 
 def _recorded(items: list[pytest.Item], swap: Swap, touched: set[str], folder: Path) -> None:
@@ -302,7 +302,7 @@ def _run(jobs: Iterable[Job], workers: int) -> None:
             pid, status = os.wait()
             if pid in running:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)  # whatever its tests have started
+                    os.killpg(pid, signal.SIGKILL)  # with all processes that its tests have started
                 job, folder = running.pop(pid)
                 job.ended(folder, os.waitstatus_to_exitcode(status))
                 shutil.rmtree(folder, ignore_errors=True)
@@ -326,7 +326,7 @@ def _become(job: Job, folder: Path, parent: int) -> NoReturn:
         os.dup2(log, 2)
         job.work(folder)
         os._exit(0)
-    except BaseException:  # noqa: BLE001 - whatever it is, this process is not the one that goes on
+    except BaseException:  # noqa: BLE001 - the forked process must not continue
         traceback.print_exc()
         os._exit(3)
 
@@ -395,7 +395,7 @@ def anew(folder: Path) -> int:
     plugin = Anew({name: Cost(*cost) for name, cost in costs.items()}, folder)
     files = dict.fromkeys(name.partition("::")[0] for name in costs)
     ended = pytest.main([*files, *FLAGS], plugins=[plugin])
-    # Another module that conftest.py needs could not be imported with it.
+    # A module that conftest.py needs could not be imported with the change.
     return 1 if ended == pytest.ExitCode.USAGE_ERROR else 2
 
 

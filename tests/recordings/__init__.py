@@ -19,7 +19,7 @@ ANSWERS = Path(__file__).parent / "answers"
 NOTE = "by `make record`, from a real control plane: change the cases, not this"
 WIDTH = 110
 STEP = re.compile(r"\d+: ")
-"""Of a conversation, which has several answers."""
+"""Label of a step in a conversation."""
 
 
 def files(folder: str) -> list[str]:

@@ -22,7 +22,7 @@ from tests.recordings import generated, load_answers, versions, write_answers
 from tests.recordings.parts import PARTS, Part
 from tests.support.envtest import BARE, PROGRAMS, VARIABLE, EnvtestControlPlane, why_not
 
-# kubectl mostly waits, or starts; a conversation sees what others do meanwhile.
+# kubectl mostly waits, but conversations running at the same time would affect each other.
 AT_ONCE = {"kubectl": 3}
 SHOWN = 20
 PATIENCE = 60.0

@@ -20,12 +20,12 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 NAMESPACE = "recorded"
 NOW = "2026-01-31T12:00:00Z"
-"""When everything happens, in what is recorded."""
+"""Time of every event in a recording."""
 MOMENT = datetime.datetime.fromisoformat(NOW).timestamp()
 NEAR = 600.0
 PATIENCE = 90.0
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=(\.\d+)?Z)")
-# What is made up: a pattern, and what comes instead, with a number.
+# Pattern of generated values, and their replacement with a number.
 MADE_UP = [
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "00000000-0000-4000-8000-{:012}"),
     (re.compile(r"\b10\.96\.\d+\.\d+\b(?!/)"), "10.96.99.{}"),
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
     status: int
     value: Any
-    """Its JSON, or its bytes if it is none."""
+    """Parsed JSON of the body, or its bytes if it is not JSON."""
     warnings: list[str]
     at: float
     """The server's time, in whole seconds."""

@@ -100,7 +100,7 @@ def _row(server: Server, name: str, case: Json) -> tuple[Json, Json]:
     wanted = _shown_object(name, case)
     base = server.collection(wanted)
     one = f"{base}/{wanted['metadata']['name']}"
-    while True:  # until all of it happens in one second, so that everything has the same age
+    while True:  # until all writes happen in one second, so that all objects have the same age
         delta = server.ask("GET", "/version").at - MOMENT
         made = server.must("POST", base, shifted(wanted, delta))
         if "status" in case:
@@ -140,7 +140,7 @@ def _recorded(sent: Json, answer: Json) -> Json:
     if answer["kind"] == "Status":
         if len(answer.get("details", {}).get("causes", ())) <= FEW:
             return {"refused": change(REFUSAL, answer)}
-        sort_causes(answer)  # and the message says it all again
+        sort_causes(answer)  # the message repeats the causes
         return {"causes": answer["details"]["causes"]}
     return {"made": change(sent, _stripped(answer))}
 

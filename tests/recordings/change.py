@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 GONE = "<gone>"
-"""In the place of what is there no more."""
+"""Value of a removed item."""
 INSTEAD = "<instead>"
-"""Holds an object that came in the place of something else."""
+"""Key of an object that replaces a value completely."""
 
 
 def change(before: Any, after: Any, *, ordered: bool = False) -> Any:

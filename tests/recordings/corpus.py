@@ -27,7 +27,7 @@ DRY = {"dryRun": "All", **STRICT}
 APPLY = {"fieldManager": "corpus", "force": "true", **STRICT}
 APPLY_TYPE = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-# Objects that change what the server makes of the others.
+# Objects that change the server's answers about other objects.
 TRIED_ONLY = frozenset(
     {
         "APIService", "LimitRange", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
@@ -36,7 +36,7 @@ TRIED_ONLY = frozenset(
 )  # fmt: skip
 UNTYPED = re.compile(r"failed to create typed patch object \([^)]*\): (errors:\n)?")
 UNDECLARED = "field not declared in schema"
-# Groups in which the server wants an annotation with an approval, and sets a condition about it.
+# API groups in which a CRD needs an annotation with an approval.
 PROTECTED = (".k8s.io", ".kubernetes.io")
 PATIENCE = 60.0
 
@@ -105,7 +105,7 @@ def _create_definition(server: Server, definition: Json) -> Json:
         return {"created": tried}
     spec = {key: each for key, each in definition["spec"].items() if key != "conversion"}
     kept = server.ask("POST", CRDS, {**definition, "spec": spec})
-    return {"created": tried, "kept": kept.status}  # a large one may not fit into the server's store
+    return {"created": tried, "kept": kept.status}  # a large CRD may not fit into the store
 
 
 def _established(server: Server, definition: Json) -> Any:
@@ -242,7 +242,7 @@ def _shown(answer: Answer) -> Json:
             for field in sorted({each.get("field", "") for each in causes})
         }
     if isinstance(status, str) and (untyped := UNTYPED.match(body["message"])):
-        # The server walks over a map, and ends at the first field that is not declared.
+        # The server reports only the first undeclared field, in random order.
         lines = sorted(body["message"][untyped.end() :].split("\n"))
         body["message"] = untyped[0] + ("..." if UNDECLARED in body["message"] else "\n".join(lines))
     found: Json = {"code": answer.status, "body": body}

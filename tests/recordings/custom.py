@@ -18,14 +18,14 @@ Json = dict[str, Any]
 
 COSTS, DEFINITIONS, OBJECTS, RULES = "custom/costs", "custom/definitions", "custom/objects", "custom/rules"
 TOGETHER = 8
-"""So many rules of one definition cost no more than one may."""
+"""Number of rules in one CRD that stay below the CRD's cost limit."""
 ESTABLISHED = 30.0
 DRY = {"dryRun": "All"}
 FACTOR = re.compile(
     r"Forbidden: estimated (?:rule|messageExpression) cost exceeds budget by factor of (\S+|more than \S+) \("
 )
 EXACT, NEAR = 1.5, 1.3
-"""Below the first factor, the server says it with six digits."""
+"""The server prints factors below EXACT with six digits; NEAR is the factor to aim at."""
 CHEAP = "cheap"
 
 
@@ -127,7 +127,7 @@ def _cost(server: Server, schema: Json, rule: Json, before: str) -> str:
     The server prints only small factors with six digits, so the number is chosen for a small factor. The
     number in the last answer `before` is used again if its factor is still small.
     """
-    if "messageExpression" in rule:  # costs the same, however many there are
+    if "messageExpression" in rule:  # the number of copies does not change its cost
         return _exceeded(server, schema, rule, 1) or CHEAP
     count = int(before.partition(":")[0]) if ":" in before else 1
     said = _exceeded(server, schema, rule, count)
@@ -149,7 +149,7 @@ def _factor(said: str) -> float:
 def _exceeded(server: Server, schema: Json, rule: Json, count: int) -> str:
     """Return the factor by which `count` copies of a rule exceed the cost limit; "" if accepted."""
     values = {**schema, "x-kubernetes-validations": [rule]}
-    # Of a map, as a rule may then ask for what was before.
+    # In a map, because only then may a rule use `oldSelf`.
     many = {"type": "object", "maxProperties": count, "additionalProperties": values}
     definition = _definition("costs", _with_properties({"spec": many}))
     causes = _judged(server.ask("POST", CRDS, definition, query=DRY)).get("causes", ())

@@ -31,7 +31,7 @@ from typing import Any
 from tests.support.control_plane import ControlPlane
 
 NAME = "devcluster"
-"""What --only calls these files."""
+"""Name of these files for --only."""
 ROOT = Path(__file__).resolve().parents[2] / "devcluster"
 TABLE, INITIAL, VERSION = ROOT / "types/builtin.json", ROOT / "builtin/bootstrap.json", ROOT / "version.py"
 VERSION_TEXT = """\
@@ -42,7 +42,7 @@ from __future__ import annotations
 KUBERNETES = "{version}"
 """
 AGGREGATION = 30.0
-"""Seconds until the controllers have filled the roles that aggregate others."""
+"""Maximum seconds until controllers have filled the aggregated roles."""
 
 MODULES = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."

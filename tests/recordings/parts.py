@@ -21,13 +21,13 @@ class Part:
 
     name: str
     cases: Mapping[str, list[str] | None]
-    """By name, with the labels of its steps when it has several answers."""
+    """The cases by name; a case with several answers has the labels of its steps."""
     record: Callable[[ControlPlane, Path], dict[str, Any]]
-    """The answers of a control plane; the folder is the part's own."""
+    """Function that returns the answers of a control plane; it may use its own folder."""
     bare: bool = False
-    """Whether nothing but the API server is to write."""
+    """Whether the API server runs without controllers."""
     flags: tuple[str, ...] = ()
-    """Of the API server, beside the usual ones."""
+    """Additional flags of the API server."""
     needs: tuple[str, ...] = ()
     """Features of tests.support.control_plane that not every control plane has."""
 

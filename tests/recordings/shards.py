@@ -14,10 +14,10 @@ Json = dict[str, Any]
 SELECTORS = "shards/selectors"
 FLAGS = ("--feature-gates=ShardedListAndWatch=true",)
 OBJECTS = 200
-"""So many that no sixteenth of the hashes is empty."""
+"""Number of objects, so many that every shard has objects."""
 JSON = "application/json"
 UIDS = "uids"
-"""The case that says which UIDs were in which sixteenth: others in each server."""
+"""Case with the UIDs in each shard, which differ in each server."""
 SIZE = 1 << 60
 
 

@@ -16,10 +16,10 @@ Json = dict[str, Any]
 
 BODIES, PROTOBUF = "types/bodies", "types/protobuf"
 LONG_ENOUGH = 1000
-"""Versions of so much and more have four digits, as the fixed one."""
+"""Versions from this number on have four digits, like the constant that replaces them."""
 VERSION = "1000"
 RECENT = 60
-"""So many seconds ago an object may have been made."""
+"""Maximum age of a created object in seconds."""
 
 
 def body_cases() -> dict[str, tuple[str, str]]:
@@ -65,10 +65,10 @@ def _given(server: Server, obj: Json) -> Json:
     """Return the server's object in both encodings, with constants for the values that vary."""
     base = server.collection(obj)
     one = f"{base}/{obj['metadata']['name']}"
-    # A list would wait each time until the server has seen what was written last.
+    # A list would wait until the server has seen the last write.
     while int(_any_object(server)["metadata"]["resourceVersion"]) < LONG_ENOUGH:
         pass
-    while True:  # until all is written in one second, as entries are in the order of their times
+    while True:  # until all writes happen in one second, because the server sorts entries by time
         server.must("POST", base, obj)
         if "status" in obj:
             server.must("PATCH", f"{one}/status", {"status": obj["status"]}, media=MERGE)

@@ -22,7 +22,7 @@ MEDIA = {
     "strategic": "application/strategic-merge-patch+json",
 }
 BEGIN = datetime.datetime(2026, 1, 1, 1, tzinfo=datetime.UTC)
-"""When the first write is recorded to have happened; each other is a second later."""
+"""Recorded time of the first write; each further write is one second later."""
 DROPPED = {"uid", "creationTimestamp", "resourceVersion", "generation", "managedFields"}
 
 
@@ -145,7 +145,7 @@ def _bring_about(server: Server, path: str, one: str, wanted: Any) -> None:
     put(one)
     if "status" in obj and server.ask("GET", f"{one}/status").status == http.HTTPStatus.OK:
         put(f"{one}/status")
-    put(one, managedFields=[{}])  # entries that differ in their times alone would be left as they are
+    put(one, managedFields=[{}])  # the server would ignore entries that differ only in their times
     put(one, managedFields=entries or [{}])
     got, managers = _apart(_recorded(server.must("GET", one), 0))
     assert (got, managers) == (obj, entries), f"{one} cannot be had as {wanted}: {got}, {managers}"

@@ -18,7 +18,7 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 CREATORS = 4
-# RemoteDisconnected is a ConnectionError; OpenSSL makes an EOF of some resets.
+# RemoteDisconnected is a ConnectionError; OpenSSL reports some resets as EOF.
 BROKEN = (ConnectionError, ssl.SSLEOFError)
 
 
@@ -162,12 +162,12 @@ class ApiAccess:
         reused = connection.sock is not None
         try:
             connection.request(method, target, payload, headers)
-            # The last answer of a connection owns the socket, also when its body does not come.
+            # The last response of a connection owns the socket, even without its body.
             with connection.getresponse() as answer:
                 return answer, answer.read().decode()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            # A server that was restarted meanwhile has dropped the idle connection: that is no answer to us.
+            # The server may have closed the idle connection at a restart, before it received this request.
             if reused and isinstance(error, BROKEN):
                 return self._exchange(method, target, payload, headers)
             raise

@@ -51,7 +51,7 @@ def event_counts(plane: ControlPlane, obj: dict[str, Any]) -> dict[str, int]:
     return counts
 
 
-# Pod admission needs the first; the second is in every list of ConfigMaps.
+# Pod admission needs the first object; the second appears in lists of ConfigMaps.
 GIVEN = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
 
 
@@ -67,9 +67,9 @@ def create_namespace(plane: ControlPlane, name: str) -> None:
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 STANDARD = "standard"
-"""The default: volumes of it are made at once, and can grow."""
+"""Default class: its volumes are created immediately, and can be expanded."""
 FIXED_SIZE = "fixed-size"
-"""Volumes of it are made at once, and cannot grow."""
+"""Class whose volumes are created immediately, and cannot be expanded."""
 
 
 def storage_class(name: str, *, default: bool = False, expandable: bool = True) -> dict[str, Any]:

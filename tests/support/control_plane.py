@@ -22,7 +22,7 @@ from tests.support.metrics import Samples, get
 from tests.support.ports import PortBlock
 
 KUBECTL = {"KUBECTL_KUBERC": "false"}
-"""Its environment: nothing that a person has set."""
+"""Environment variables of kubectl, which disable a user's settings."""
 KUBECTL_TIMEOUT = START_TIMEOUT = 120.0
 
 
@@ -61,7 +61,7 @@ class ControlPlane(abc.ABC):
         """Create a control plane whose files are in `folder`."""
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
-        """The administrator's."""
+        """Kubeconfig of the administrator."""
         self._daemons: dict[str, Daemon] = {}
         self._ports: PortBlock | None = None
         self._api: ApiAccess | None = None
@@ -103,7 +103,7 @@ class ControlPlane(abc.ABC):
         """Kill a part if it runs, start it again on the same port, and wait for the API server."""
         self.kill(part)
         self.part(part).start()
-        # Without the API server's database there is no readiness to wait for, nor without itself.
+        # The API server can become ready only if it and its database run.
         if self.part("apiserver").running and self.part("etcd").running:
             self.wait_ready()
 
@@ -120,7 +120,7 @@ class ControlPlane(abc.ABC):
         wait_until(self.part("apiserver"), self._is_ready, timeout=START_TIMEOUT, what="readiness")
 
     def _is_ready(self) -> bool:
-        with contextlib.suppress(OSError):  # of the kubeconfig too, which devcluster writes
+        with contextlib.suppress(OSError):  # devcluster writes the kubeconfig later
             server = self.credentials
             context = trusting(server.authority)
             url = f"{server.server}/readyz"
@@ -168,7 +168,7 @@ class ControlPlane(abc.ABC):
     @property
     def api(self) -> ApiAccess:
         """Return a client with the administrator's credentials, which is faster than kubectl."""
-        # A cached_property has no lock: each of several threads would make one, and only the last is closed.
+        # A cached_property has no lock, so several threads would create clients that are never closed.
         with _MAKING:
             if self._api is None:
                 self._api = ApiAccess(self.credentials, scratch=self.folder / "scratch")

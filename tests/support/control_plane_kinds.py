@@ -16,7 +16,7 @@ OLDEST, NEWEST = KUBERNETES_VERSIONS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlPlaneKind:
-    """One kind of control plane: `create(folder, **options)` makes one; EnvtestControlPlane has the options.
+    """Kind of control plane; `create(folder, **options)` makes one, with EnvtestControlPlane's options.
 
     A test runs on it if the test has one of `marks`, or if `marks` is empty. `why_not` returns why this
     machine cannot run it, or None if it can.

@@ -60,7 +60,7 @@ def wait_served(plane: ControlPlane) -> None:
 
 def _all_are_served(plane: ControlPlane) -> None:
     definitions = plane.api.get(DEFINITIONS)["items"]
-    # The groups as old clients ask for them, and as new ones do: with all that is in them.
+    # Discovery as old clients request it, and aggregated discovery.
     groups = {each["name"]: each["versions"] for each in plane.api.get("/apis")["groups"]}
     aggregated = json.loads(plane.api.request("GET", "/apis", accept=AGGREGATED))["items"]
     told = {each["metadata"]["name"]: each["versions"] for each in aggregated}

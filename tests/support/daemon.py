@@ -113,7 +113,7 @@ class Daemon:
 
     def cpu_seconds(self) -> float:
         """Return the user and system CPU time in seconds (Linux only)."""
-        clock = (~self.pid << 3) | 2  # as clock_getcpuclockid(3) makes it, of all threads
+        clock = (~self.pid << 3) | 2  # the id that clock_getcpuclockid(3) returns, for all threads
         return time.clock_gettime(clock)
 
     def resident_bytes(self) -> int:

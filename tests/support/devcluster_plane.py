@@ -18,7 +18,7 @@ from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
 
 PROGRAM = Path(sys.executable).with_name("devcluster")
-# As quick as the simulated nodes of the other control plane, but for the scheduling.
+# As fast as the simulated nodes of the other control plane.
 POD_READY_DELAY = "300ms"
 # Flags of the real servers, and the devcluster flags with the same effect. Flags that both share pass
 # unchanged.

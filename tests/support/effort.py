@@ -19,9 +19,9 @@ class Effort:
     """
 
     unit = 0.0
-    """Processor seconds that the fixed piece takes; about 0.01."""
+    """CPU seconds of the fixed piece of work, about 0.01."""
     units = 0.0
-    """What the block took."""
+    """CPU time of the block, in multiples of `unit`."""
 
     def __enter__(self) -> Self:
         gc.freeze()

@@ -19,10 +19,10 @@ from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
 
 VARIABLE = "KUBEBUILDER_ASSETS"
-# The same programs of the oldest Kubernetes that the manager is for.
+# Variable with the programs of the oldest Kubernetes version that the manager supports.
 OLDEST = "KUBEBUILDER_ASSETS_OLDEST"
 REQUIRED = ("etcd", "kube-apiserver", "kubectl")
-# Every part there can be, in the order of starting, and its program.
+# All parts in the order of their start, with their programs.
 PROGRAMS = {
     "etcd": "etcd",
     "apiserver": "kube-apiserver",
@@ -107,7 +107,7 @@ class EnvtestControlPlane(ControlPlane):
     def stop(self) -> None:
         """Stop every part, etcd last, and delete the data."""
         for daemon in reversed(self._daemons.values()):
-            # Only etcd would gain from a slow end, and its data is thrown away.
+            # Only etcd needs a clean stop, and its data is deleted.
             daemon.kill() if daemon.name in BARE else daemon.stop(grace=2.0)
         if self._ports is not None:
             self._ports.close()
@@ -196,7 +196,7 @@ class EnvtestControlPlane(ControlPlane):
             f"--service-account-signing-key-file={keys}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--allow-privileged=true",
-            # A webhook's Service is called at its endpoints: nothing here is behind the address of a Service.
+            # Call a webhook's Service at its endpoints, because there is no kube-proxy for its address.
             "--enable-aggregator-routing=true",
         ]
 
@@ -206,9 +206,9 @@ class EnvtestControlPlane(ControlPlane):
             *self._client_flags(self._ports[3], certificates="controllers-certificates"),
             f"--service-account-private-key-file={self.folder / 'service-accounts.pem'}",
             f"--root-ca-file={self.folder / 'ca.pem'}",
-            # By default an autoscaler is looked at 15 s after it was created.
+            # By default the controller handles an autoscaler 15 s after its creation.
             "--horizontal-pod-autoscaler-sync-period=1s",
-            # Until the monitors of quotas have started, a deletion is counted every 5 minutes only.
+            # Until the quota monitors have started, a deletion is counted only every 5 minutes.
             "--resource-quota-sync-period=2s",
         ]
 
@@ -228,7 +228,7 @@ class EnvtestControlPlane(ControlPlane):
             # No client calls these servers. Without the flag they exit when the API server is too busy to
             # return its authentication settings at once or within ten seconds.
             "--authentication-skip-lookup",
-            # The defaults are for a cluster that must be protected; a test waits for what they hold back.
+            # The default rate limits would delay the tests.
             "--kube-api-qps=1000",
             "--kube-api-burst=2000",
         ]
@@ -251,7 +251,7 @@ class EnvtestControlPlane(ControlPlane):
 
 
 STAGES = Path(__file__).with_name("kwok_stages.yaml")
-# Enough for every pod that a test makes, so that scheduling is never what a test waits for.
+# Enough for all pods of the tests, so that no pod waits for a node.
 ROOM = {"cpu": "1000", "memory": "4Ti", "pods": "50000"}
 
 

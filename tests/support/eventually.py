@@ -14,10 +14,10 @@ import pytest
 
 T = TypeVar("T")
 
-# `pytest.raises` that nothing is raised in is no Exception; to skip is none to try again for.
+# A failed `pytest.raises` is no Exception; a skip must not be retried.
 _WRONG = (Exception, pytest.fail.Exception)
 
-# Nothing is asserted of how quick a machine is: this is when to give up on one that is slow and busy.
+# Limit for slow and busy machines; it is no requirement for speed.
 WITHIN = 90.0
 EVERY = 0.1
 

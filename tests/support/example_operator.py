@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "writing-an-operator.md"
 WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"
 # Contents of a new folder's __init__.py.
 PACKAGE = '"""Greetings."""\n'
-# A block that is a file says in its first line which.
+# The first line of a block names its file.
 _FILE = re.compile(r"# (?P<path>[\w./]+)(?P<how>, continued|, in the class|, at the top|, instead of \w+)?\n")
 
 

@@ -27,7 +27,7 @@ from tests.support.kubeconfig import Credentials
 from tests.support.loop_thread import LoopThread
 from tests.support.ports import PortBlock
 
-# These belong to one hop; aiohttp writes its own towards the client.
+# Headers of one hop; aiohttp writes its own headers for the client.
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "host", "date", "server"}
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -116,7 +116,7 @@ class FaultProxy(LoopThread):
         self._exchanges: list[Exchange] = []
         self._faults: list[Fault] = []
         self._watches: dict[Exchange, asyncio.Event] = {}
-        """The open streams, each with what ends it in good order."""
+        """Open streams, each with the event that ends it without an error."""
         self._connections: set[asyncio.Transport] = set()
         self._refusing = False
         self.kubeconfig = self._credentials().write(folder / "kubeconfig")
@@ -135,7 +135,7 @@ class FaultProxy(LoopThread):
         """Return the watches that are open between proxy and server."""
         return list(filter(match or Match(), self._watches.copy()))
 
-    # Single requests. A fault is used up after `times`; None is for good.
+    # Faults of requests. A fault ends after `times` requests; None means never.
 
     def answer(
         self,
@@ -220,7 +220,7 @@ class FaultProxy(LoopThread):
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if self._refusing:
-            # Its connection was coming up when that began, and carried nothing yet that told of it.
+            # The connection was being opened when `refuse` was called, and is not registered yet.
             reset(request)
             raise ConnectionResetError("refused")
         exchange = Exchange.of(request)
@@ -260,7 +260,7 @@ class FaultProxy(LoopThread):
                     _abort(response)
                     raise
         except aiohttp.ClientError:
-            # The server itself is away: the client sees what it would have seen without us in between.
+            # The server does not run: reset the connection, as the client would see without the proxy.
             reset(request)
             raise
 

@@ -48,9 +48,9 @@ READ_AT_START = ("PYTHON", "GLIBC_", "LD_", "MALLOC_", "GRPC_")
 BUT_FOR = "PYTHONFAULTHANDLER"
 CONTEXT = multiprocessing.get_context("forkserver")
 LOCK = threading.Lock()
-"""Processes of `multiprocessing` belong to one thread at a time; tests use several."""
+"""`multiprocessing` processes are not thread-safe, and tests use several threads."""
 _forked_with: dict[str, str] | None = None
-"""The variables that the fork server imports our programs with; None when it does not import them."""
+"""Environment variables with which the fork server imports our programs; None if it does not."""
 
 
 class Program:
@@ -175,7 +175,7 @@ def _become(
     os.environ.update(environ)
     with contextlib.suppress(BrokenPipeError), begins:
         begins.send_bytes(b"")
-    # As long as a process has the pipe that the fork server waits at, the fork server does not end.
+    # The fork server ends only when no process has its pipe open.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if not module:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them

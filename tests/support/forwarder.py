@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Self
 
 _GONE = (OSError, asyncio.IncompleteReadError, RuntimeError)
-"""What says that a side has gone; the last is what uvloop has for a closed transport."""
+"""Errors of a closed connection; uvloop raises RuntimeError for a closed transport."""
 
 
 async def _nothing(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
@@ -56,7 +56,7 @@ class Forwarder:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, here: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        # A protocol forgets its task when the caller hangs up; one that waits for the other side is kept.
+        # asyncio forgets the task when the client disconnects, so keep it until it has ended.
         task = asyncio.get_running_loop().create_task(self._lead(here, back))
         self._tasks[task] = back
         task.add_done_callback(self._tasks.pop)
@@ -88,4 +88,4 @@ async def _pass_on(
         if there.can_write_eof():
             there.write_eof()
         else:
-            there.close()  # TLS ends in both directions
+            there.close()  # TLS cannot close only one direction

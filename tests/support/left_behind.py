@@ -54,6 +54,6 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     request.node.funcargs.clear()
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         with contextlib.suppress(AttributeError):
-            delattr(sys, name)  # of a test that has failed, pytest keeps it for a debugger
+            delattr(sys, name)  # pytest keeps the error of a failed test here for a debugger
     # Automatic collection is so rare that the test's objects are still in the first two generations.
     gc.collect(1)

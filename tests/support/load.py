@@ -50,6 +50,6 @@ class Load:
             except Exception as error:  # noqa: BLE001 - whatever it is, a user has seen it
                 self.failures[str(error)] += 1
             self.calls += 1
-            # On a machine that is too busy for it, as many as it takes.
+            # On a busy machine, send fewer requests.
             following = max(following + self._every, time.monotonic() - 1)
             self._ended.wait(max(0.0, following - time.monotonic()))

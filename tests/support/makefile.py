@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-# The environment that the tests run in, as the Makefile names it.
+# The virtual environment of the tests, as the Makefile names it.
 VENV = os.path.relpath(sys.prefix, ROOT)
 # Variables that make passes to a child make: the depth, which messages show, and its flags, with variables
 # of the command line, such as VERSIONS.

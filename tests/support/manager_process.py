@@ -52,7 +52,7 @@ class ManagerProcess:
             f"--metrics-bind-address=127.0.0.1:{self._ports[0]}",
             f"--health-probe-bind-address=127.0.0.1:{self._ports[1]}",
             f"--console-bind-address=127.0.0.1:{self._ports[2]}",
-            # A test that wants webhooks says at which port; tests are many on one machine.
+            # Webhooks are off unless a test chooses their port, because tests run in parallel.
             "--webhook-bind-address=0",
             "--log-format=json",
             *flags,
@@ -68,10 +68,8 @@ class ManagerProcess:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self._ports.close()
-        # Shown by pytest with a failed test, next to what the test itself wrote.
+        # pytest shows this output with a failed test.
         print(f"----- {self.process.name}: log -----\n{self.process.output()}")  # noqa: T201
-
-    # Start and stop.
 
     def start_again(self) -> None:
         """Start the manager again after its end, with the same flags, ports and log."""
@@ -101,8 +99,6 @@ class ManagerProcess:
         """Send SIGTERM; wait for the end of the process and return the exit code."""
         self.terminate()
         return self.wait(timeout)
-
-    # Observations.
 
     def is_ready(self) -> bool:
         with contextlib.suppress(OSError):

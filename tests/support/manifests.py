@@ -29,7 +29,7 @@ OVERLAYS = sorted(str(path.parent.relative_to(_CONFIG)) for path in _CONFIG.rglo
 """Every folder that kustomize builds, as a path under config/."""
 
 
-# A cache by the contents of the files, which other workers and the next run share.
+# Cache by the content of the files, shared by all workers and later runs.
 _KEPT = ROOT / ".pytest_cache" / "manifests"
 
 

@@ -24,11 +24,11 @@ class Block:
 
     page: Path
     line: int
-    """Of its first fence, from 1."""
+    """Line number of the opening fence, from 1."""
     language: str
-    """What stands behind the first fence; "" for nothing."""
+    """Text after the opening fence, or ""."""
     text: str
-    """What is between the fences, with the line's end of each line."""
+    """Lines between the fences, with their line ends."""
 
     @property
     def where(self) -> str:
@@ -94,7 +94,7 @@ PAGES = [
     for place in ("*.md", "docs/**/*.md", "examples/**/*.md")
     for path in sorted(Path().glob(place))
 ]
-"""Every page of documentation that is kept in the repository."""
+"""All pages of documentation in the repository."""
 
 
 def code_of(page: Path, file: str) -> str:

@@ -17,7 +17,7 @@ GROUP = "petstore.example.com"
 API, OLD_API = f"{GROUP}/v1beta1", f"{GROUP}/v1alpha1"
 BIRTHDAY = "2021-04-01"
 BETA, ALPHA = f"pets.v1beta1.{GROUP}", f"pets.v1alpha1.{GROUP}"
-"""What kubectl takes for the resource in one version."""
+"""kubectl's names of the resource in each version."""
 
 
 def pet(

@@ -45,7 +45,7 @@ class Faults(grpc.aio.ServerInterceptor):
     def __init__(self) -> None:
         self._waiting: dict[str, list[tuple[str, Held | None]]] = {}
         self.calls: Counter[str] = Counter()
-        """How often each method with one answer was called."""
+        """Number of calls of each method that is not streaming."""
 
     def hold(self, method: str, when: str = "before") -> Held:
         """Delay the next call of `method`, such as "AddPets", until its release or cancellation."""

@@ -6,10 +6,9 @@ import random
 import socket
 from typing import Self
 
-# Below the ports that the kernel hands to outgoing connections, which come and go unseen.
+# Below the ports that the kernel uses for outgoing connections.
 FIRST, LAST = 20_000, 32_000
-# Slots do not overlap, so the process that holds the last port of a slot has all of it, whether or not a
-# program listens on the others at the moment.
+# Slots do not overlap, so the process with the socket on the last port of a slot owns the whole slot.
 SLOT = 8
 TRIES = 500
 

@@ -11,7 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 
 KIND_PARAMETER = "control_plane_kind"
-# Of these files each test goes to a worker of its own: it takes seconds, and needs nothing of the others.
+# Files whose tests may run on different workers, because each test takes seconds.
 APART = frozenset({"tests/unit/manager_tools/simulation/test_seeds_operators.py"})
 
 

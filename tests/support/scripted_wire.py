@@ -68,7 +68,7 @@ class Sent:
     headers: Mapping[str, str]
     body: bytes | None
     at: float
-    """The loop's time when it was sent."""
+    """Loop time at which the request was sent."""
 
     @classmethod
     def now(cls, request: WireRequest) -> Self:
@@ -190,7 +190,7 @@ class Stream:
 Step: TypeAlias = (
     "Reply | Unreached | LostBefore | LostAfter | Stall | Delayed | Cut | Stream | Callable[[Sent], Any]"
 )
-"""Any of the above, or a function of the request that answers one (or an awaitable of one)."""
+"""One of the classes above, or a function of the request that returns a step or an awaitable of one."""
 
 
 class ScriptedWire(Wire):

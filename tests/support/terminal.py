@@ -22,13 +22,13 @@ from tests.support.ports import PortBlock
 PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 120.0
 ONLY_LOOK = ("kubectl get ", "kubectl describe ", "kubectl wait ", "kubectl logs ", "petstore search", "cat ")
-"""Commands that may be repeated until they show what a page does; a person would wait a moment too."""
+"""Commands that are repeated until they print the documented output."""
 REFUSALS = ("Error from server", "The ")
-"""What a line of kubectl begins with where it says that something is refused."""
+"""Beginnings of kubectl's error lines."""
 COMPLAINTS = (*REFUSALS, "Warning: ")
-"""What a line of kubectl begins with that goes to standard error."""
+"""Beginnings of lines that kubectl writes to stderr."""
 
-# A port of the pages may be taken on this machine, so that the store listens at another one.
+# The documented port may be in use on this machine, so the store gets another one.
 _PETSTORE = """\
 #!/bin/sh
 [ "$1" != serve ] || set -- "$@" --bind-address="$PETSTORE_ADDRESS" --metrics-bind-address=127.0.0.1:{metrics}
@@ -140,13 +140,13 @@ _DIFFERS = (
     (r"-[0-9a-z]{7,10}-[0-9a-z]{5}\b", "-<pod>"),
     (r"(?<![\w.-])(\d+d)?(\d+h)?(\d+m)?(\d+s)?(?<=\d[dhms])(?![\w.-])", "<age>"),
     (r"<age> \(x\d+ over <age>\)", "<age>"),
-    # An address on this machine, and where anything listens whose port a test has to choose.
+    # An address on this machine, and any port that a test chooses.
     (r"(127\.0\.0\.1)?:\d{4,5}\b", ":<port>"),
     (r"\b3[0-2]\d{3}\b", "<node port>"),
     # kubectl says so since 1.34.
     (r"( deleted) from \S+ namespace$", r"\1"),
 )
-"""What is another at each run, or with another version, and what stands for it in a comparison."""
+"""Patterns of output that varies with the run or the version, and their replacements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Command:
     where: str
     text: str
     shown: tuple[str, ...] = ()
-    """Empty where the page shows nothing; whatever comes is right then."""
+    """Documented lines; empty if the page shows no output, and then any output is correct."""
 
     @property
     def in_background(self) -> bool:
@@ -221,10 +221,10 @@ def _plain(line: str) -> str:
 
 
 WALKED = ("README.md", "docs/operators.md")
-"""Pages whose consoles are followed with a control plane and a manager."""
+"""Pages whose console blocks are run with a control plane and a manager."""
 
 WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
-"""Pages whose consoles need neither."""
+"""Pages whose console blocks need no control plane and no manager."""
 
 ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
@@ -241,4 +241,4 @@ ELSEWHERE: Mapping[str, str] = {
         "tests/integration/test_workloads.py::test_workloads_example_deploys_follows_logs_and_cleans_up_after_sigint"
     ),
 }
-"""Other pages with consoles, and the test that follows each of them."""
+"""Other pages with console blocks, and the test that runs each of them."""

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 GRACE = 20.0
-"""Seconds that a test has to clean up after its limit."""
+"""Seconds for a test's clean-up after its time limit."""
 
 MOST_CROWDED = 5.0
 
@@ -46,8 +46,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
     """Start the timers of a test, instead of those of pytest-timeout; return None if they cannot be used."""
     if threading.current_thread() is not threading.main_thread():
-        return None  # pytest-timeout has another way
-    now = time.monotonic  # held here, because a simulation guards it in modules
+        return None  # pytest-timeout then uses its own timers
+    now = time.monotonic  # a local name, because a simulation replaces it in modules
     began = now()
 
     def fail(_signal: int, frame: FrameType | None) -> None:

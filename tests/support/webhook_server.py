@@ -25,9 +25,9 @@ Object = dict[str, Any]
 ADDRESS = "127.0.0.1"
 LARGEST = 64 << 20
 FAREWELL = 0.1
-"""Seconds that a connection which ends waits for the other side's last word."""
+"""Seconds that a closing TLS connection waits for the client's close alert."""
 PATIENCE = 30.0
-"""Seconds that a caller has to leave a connection that was ended."""
+"""Seconds that a client has to close a connection that the server has closed."""
 
 
 class WebhookServer(LoopThread):
@@ -46,9 +46,9 @@ class WebhookServer(LoopThread):
         self.admissions: list[tuple[str, Object]] = []
         self.callers: dict[str, set[tuple[str, int]]] = {}
         self.convert: Callable[[Object, str], Object] = lambda obj, wanted: {**obj, "apiVersion": wanted}
-        """One object to an apiVersion; raises ValueError to refuse."""
+        """Function that converts an object to an apiVersion; it raises ValueError to refuse."""
         self.admit: Callable[[str, Object], Object] = lambda _path, _request: {}
-        """The response to an admission request at a path, beside its uid and `allowed`."""
+        """Function that returns the response to an admission request at a path, without uid and `allowed`."""
         self._runner: web.AppRunner | None = None
         self._listener: socket.socket | None = None
         self._greetings: dict[asyncio.Task[None], socket.socket] = {}
@@ -134,26 +134,26 @@ class WebhookServer(LoopThread):
         assert self._listener is not None
         self.loop.remove_reader(self._listener)
         self._listener.close()
-        # A client in its handshake loses the connection, which ends the task. Cancelling the task and closing
+        # Disconnect clients that are in a handshake, which ends the task. Cancelling the task and closing
         # the socket would leave a transport with the socket's number, which the next listener then gets.
         for connection in self._greetings.values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         if self._greetings:
             await asyncio.wait(list(self._greetings))
-        # At once, and not after a farewell that a server which keeps the connection may never answer. On one
-        # that has begun its farewell already, this does nothing: hence the limit on that.
+        # Abort, because a client with a kept connection may never answer a TLS close alert. The abort of a
+        # closing connection does nothing, and FAREWELL limits its time.
         assert self._runner.server is not None
         kept = []
         for handler in self._runner.server.connections:
             if handler.transport is not None:
                 connection = handler.transport.get_extra_info("socket")
-                # The socket is closed if the caller left first.
+                # The socket is closed if the client disconnected first.
                 if connection is not None and connection.fileno() >= 0:
                     kept.append(connection.dup())
                 handler.transport.abort()
         await asyncio.gather(*map(self._until_left, kept))
-        while self._runner.server.connections:  # noqa: ASYNC110 -- what is waited for is about to run
+        while self._runner.server.connections:  # noqa: ASYNC110 -- the callbacks run soon
             await asyncio.sleep(0)
         await self._runner.cleanup()
         self._runner = None

@@ -19,7 +19,7 @@ def own_address() -> str:
     """Return a non-loopback address of this machine for an endpoint; skip the test if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
-            # Nothing is sent: it is chosen as if something would be.
+            # This sends nothing; it only selects the local address.
             asking.connect(("192.0.2.1", 9))
         except OSError:
             pytest.skip("this machine has no address but those of the loopback")

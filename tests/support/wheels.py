@@ -28,7 +28,7 @@ PROJECTS: dict[str, dict[str, Any]] = {
     for path in ("pyproject.toml", "controllers/pyproject.toml")
     for project in [tomllib.loads((ROOT / path).read_text())]
 }
-"""The library, and the application on it."""
+"""pyproject.toml of the library and of the application, by project name."""
 
 LIBRARY, _ = PROJECTS
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
@@ -100,7 +100,7 @@ def pack(installed: Distribution, folder: Path) -> Path:
     The wheel has no scripts, because an installer creates scripts from the entry points.
     """
     files = list(_files(installed))
-    # Deeper ones may belong to vendored packages.
+    # Deeper files may belong to vendored packages.
     (info,) = {path.removesuffix("/METADATA") for path in files if METADATA.fullmatch(path)}
     name = canonicalize_name(installed.name).replace("-", "_")
     packed = folder / f"{name}-{installed.version}-{_joined(tags(installed))}.whl"
@@ -121,7 +121,7 @@ def build_library(folder: Path) -> Path:
                 shutil.copytree(ROOT / name, f"{copy}/{name}", ignore=ignore)
             else:
                 shutil.copy2(ROOT / name, copy)
-        # As pip has it built, which would look for a second at what is installed.
+        # Build as pip does, but without pip's check of installed packages, which takes a second.
         code = f"from setuptools import build_meta as it; it.build_wheel({str(folder)!r})"
         output_of(sys.executable, "-c", code, cwd=Path(copy))
     [built] = folder.glob(f"{LIBRARY.replace('-', '_')}-*")

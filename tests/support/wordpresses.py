@@ -20,7 +20,7 @@ CHILDREN = (
     ("apps/v1", "deployments", "{}"),
     ("v1", "services", "{}"),
 )
-"""API, plural, and name by that of the site, in the order in which they are made."""
+"""API, plural and name pattern of each child, in the order of their creation."""
 COLLECTED = CHILDREN[3:]
 
 

@@ -20,7 +20,7 @@ from tests.support import LIBRARY_PACKAGES
 PACKAGES = (*LIBRARY_PACKAGES, "petstore", "apis", "controllers")
 CHARACTERS = frozenset(map(chr, range(0x180)))
 MANY = 2000
-"""How often something may come before it may come for ever."""
+"""Repeats with a higher maximum count as unlimited."""
 
 REPEATS = {op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT}
 ONE = {op.LITERAL, op.IN, op.NOT_LITERAL, op.ANY}

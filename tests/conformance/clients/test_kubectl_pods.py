@@ -45,7 +45,7 @@ def test_kubectl_exec_gets_output_and_exit_code(background: BackgroundCluster):
     background.cluster.sessions.exec = shout
     done = kubectl(background, "exec", "-i", "web", "--", "run", "it", stdin="hello\n" * 10_000)
     assert done.stdout == "HELLO\n" * 10_000
-    # kubectl may log that it discards the empty message with which a server opens each stream.
+    # kubectl may log that it ignores the empty first message of each stream.
     errors = [each for each in done.stderr.splitlines() if "Unknown stream id" not in each]
     assert errors == ["run itcommand terminated with exit code 3"]
     assert done.returncode == 3

@@ -35,7 +35,7 @@ BEFORE = [
     (re.compile(r"(certificate is valid for ).*(, not )"), r"\1<names>\2"),
     (re.compile(r"(nodePort\"?: )\d+"), r"\1<node port>"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<date>"),
-    # kubectl's own log lines: how often it tried, and when it gave up.
+    # kubectl's own log lines, which depend on its retries.
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ (?:memcache|reflector)\.go.*\n"), ""),
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ "), "<log> "),
     (re.compile(r"/tmp/(LIVE|MERGED)-\d+/(\S+)\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), r"\1/\2"),
@@ -46,11 +46,11 @@ BEFORE = [
     (re.compile(rf"\b{DURATION} ago\b"), "<age> ago"),
     (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
 ]
-# In a column of its own; `cpu: 100m` is none.
+# A whole column; not `cpu: 100m`.
 AGE = re.compile(rf"(?m)(^|(?<=\S)(?<!cpu:)  +|\t)(?:{DURATION}|<unknown>|<invalid>)(?=  |\t| \(|$)")
-# Between columns, not after the sign of a line in a diff.
+# Spaces between columns, not after the first character of a diff line.
 GAP = re.compile(r"(?<=.\S)  +(?=\S)")
-# The lines below these headings have an arbitrary order, or an order by seconds.
+# The order of the lines below these headings varies.
 UNORDERED = ("Events:", "Conditions:")
 # Lines of `explain` with the description of a kind or field, or with blanks; not the fields themselves.
 DESCRIPTION = re.compile(r"\s*$|    [^\t]+$|DESCRIPTION:$")
@@ -87,7 +87,7 @@ def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
     """Return the masked lines of a text; columns have the width of their masked contents."""
     for pattern, instead in BEFORE:
         text = pattern.sub(instead, text)
-    # Tables are laid out by what stands in them.
+    # kubectl aligns table columns by their contents.
     text = AGE.sub(r"\1<age>", text)
     lines = [GAP.sub("  ", line).rstrip() for line in mask.text(text).splitlines()]
     lines = _sort_sections(lines)
@@ -109,7 +109,7 @@ def _sort_sections(lines: list[str]) -> list[str]:
 
 
 def _is_cause(line: str) -> bool:
-    """Return whether the line is an error cause, of which the real server may print several in any order."""
+    """Return whether the line is an error cause; the real server may print several causes in any order."""
     return line.startswith("* ")
 
 
@@ -238,7 +238,7 @@ class _Stage:
 
     def _output(self, command: Command, stdout: str, stderr: str, code: int) -> Output:
         if command.run.startswith("rollout status"):
-            # On the way it tells what it sees, which is a matter of time.
+            # Its output before the end depends on timing.
             stdout = "".join(stdout.splitlines(keepends=True)[-1:])
         printed = {
             stream: shown(text, self._mask, unordered=command.unordered)

@@ -31,7 +31,7 @@ def _name(play: Play) -> str:
 
 # One scene is enough for `make test`.
 QUICK = "deleting"
-# The recordings test kubectl's output; a few plays against the real server check the recordings.
+# devcluster's output is compared with the recordings; a few scenes with the real server check them.
 PLAYS = [
     pytest.param(
         (scene, program),

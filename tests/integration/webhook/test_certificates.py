@@ -180,7 +180,7 @@ async def test_certificate_rotator_restores_ca_bundles_that_an_installer_reset(i
             installed.api.request("PUT", VALIDATING, body=reset)
             set_bundle(installed, PETS, None)
             await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
-            # A write is told of once it is answered, which may be after it shows.
+            # The write is logged after its response, which may be after the write is visible.
             await eventually_async(lambda: asyncio.sleep(0, len(lines) == 2))
         assert secret(installed) == before
     told = [line["target"] for line in lines]
@@ -249,10 +249,10 @@ async def test_webhook_client_config_has_a_service_after_an_apply_replaced_the_u
         await write_urls(plane)
         assert all("url" in each for each in client_configs(plane))
         await apply(plane, installation, server_side=server_side)
-        # Server-side apply may leave the bundle to the manager that has written it: the next one replaces it.
+        # Server-side apply may keep the bundle of the last manager; the next manager replaces it.
         also = {"caBundle"} if server_side else set()
         assert all({"service"} <= set(each) <= {"service"} | also for each in client_configs(plane))
-    # Of the definition, the manager has noted the conversion alone as applied.
+    # The manager owns only the conversion of the CRD.
     assert plane.api.get(PETS)["spec"]["versions"] == installation[-1]["spec"]["versions"]
     for path in (MUTATING, VALIDATING):
         plane.api.delete(path)

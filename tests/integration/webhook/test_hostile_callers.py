@@ -23,14 +23,14 @@ from tests.support.webhook_manager import webhook_manager
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "6"))
 CONNECTIONS = 20
 FEWEST = 5
-"""Honest reviews, in however long."""
+"""Minimum number of valid reviews."""
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/operator-manager"
 LAG = "operator_manager_event_loop_lag_seconds"
 MORE_MEMORY = 100_000
-"""Kilobytes by which it may grow."""
+"""Maximum growth of the memory in kB."""
 
 UNVERIFIED = trusting()
-"""One for all: they must not keep the honest waiting."""
+"""One context for all clients, because making contexts would delay valid reviews."""
 
 HONEST = admission(b'{"apiVersion":"petstore.example.com/v1beta1","kind":"Pet","spec":{"name":" Thor "}}')
 HEAD = (
@@ -66,7 +66,7 @@ def test_manager_keeps_its_lease_and_answers_valid_reviews_during_hostile_review
         before["leaseTransitions"],
     )
     assert after["renewTime"] > before["renewTime"]
-    # 0.2 s on a machine of its own; without limits a single review took a multiple of this.
+    # It takes 0.2 s on an idle machine. Without limits, a single review took much longer than the bound.
     assert lags[f'{LAG}_bucket{{le="2.5"}}'] == lags[f"{LAG}_count"]
 
 
@@ -99,7 +99,7 @@ async def _attack(host: str, port: int) -> Sequence[float]:
             try:
                 answer = await _ask(host, port, MUTATE, HONEST)
             except ConnectionError:
-                # Where a machine is so busy that we are as slow as the hostile ones, we are taken for one.
+                # On a very busy machine, this client may be as slow as the hostile ones, and be dropped.
                 turned_away += 1
                 continue
             waits.append(time.monotonic() - began)

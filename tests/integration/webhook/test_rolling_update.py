@@ -22,7 +22,7 @@ from tests.support.ports import PortBlock
 
 DELAY = 7.0
 HEARD_WITHIN = 0.5
-"""Seconds after which nobody is sent to a pod that is not ready, as nodes hear of it."""
+"""Seconds after which nodes send no new connection to an unready pod."""
 
 
 class Service(LoopThread):
@@ -82,7 +82,7 @@ def service() -> Iterator[Service]:
 def test_admission_reviews_under_load_succeed_during_a_rolling_update(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service
 ):
-    plane = own_control_plane(parts=BARE, crds=True)  # of our own: its API server calls our webhooks
+    plane = own_control_plane(parts=BARE, crds=True)  # not shared: its API server calls our webhooks
 
     def pod(port: int) -> ManagerProcess:
         started = run_manager(

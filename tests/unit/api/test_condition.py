@@ -88,7 +88,6 @@ class LampStatus(
     Status, about="the lamp", conditions={"Lit": "there is light", "Degraded": "its bulb is broken"}
 ):
     watts: int | None = None
-    """What it takes."""
 
 
 class Lamp(Resource, group="test.example.com", version="v1", plural="lamps"):

@@ -418,7 +418,7 @@ def test_unstructured_refuses_a_kind_without_name_or_version(api_version: str, k
 def test_unstructured_round_trips_unchanged():
     widget = Widget.decode(orjson.dumps(STORED))
     assert widget.to_wire() == STORED
-    assert orjson.dumps(widget.to_wire()["spec"]) == orjson.dumps(STORED["spec"])  # 1.0 is not 1
+    assert orjson.dumps(widget.to_wire()["spec"]) == orjson.dumps(STORED["spec"])  # 1.0 stays 1.0
     assert widget.to_wire(only={"status"}) == {"status": {"phase": "Ready"}}
     assert copy.deepcopy(widget) == widget == Unstructured.parse(STORED)
 

@@ -125,7 +125,7 @@ async def test_rotator_renews_certificate_when_service_name_changes():
         await asyncio.sleep(30)
         assert scene.served != first
         assert scene.served.names >= {"svc.ns.svc", "other.ns.svc"}
-        # A missing certificate says nothing about names.
+        # A missing webhook configuration causes no certificate with other names.
         before = len(scene.writes)
         for target in scene.targets:
             target.installed = False
@@ -143,7 +143,7 @@ async def test_rotator_keeps_certificates_trusted_by_every_target_while_the_ca_i
             [now] = certificates_in(scene.material.certificate)
             served.append(now)
             bundles += (target.bundle for target in scene.targets)
-            # API servers hear of a bundle after some seconds, and replicas of a certificate.
+            # API servers see a new bundle after some seconds, and replicas see a new certificate.
             for certificate, bundle in {
                 *((now, each) for each in bundles),
                 *((each, target.bundle) for each in served for target in scene.targets),

@@ -188,7 +188,7 @@ def test_folder_store_refuses_a_file_or_a_shared_folder(tmp_path: Path, monkeypa
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnusable, match=r"certificates.json cannot be .*: Not a directory"):
         FolderStore(tmp_path / "file" / "folder").look()
-    # Root's would do.
+    # A folder of root would be accepted.
     os.chown(tmp_path, tmp_path.stat().st_uid or 1, -1)
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(StoreUnusable, match=f"{tmp_path} belongs to another user"):

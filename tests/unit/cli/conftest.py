@@ -32,7 +32,7 @@ class Plain(Operator[Memcached]):
     """Operator that reconciles nothing."""
 
     set_up: ClassVar[list[str]] = []
-    """The names of those that were set up."""
+    """Names of the operators that were set up."""
 
     def setup(self) -> None:
         self.set_up.append(self.name)

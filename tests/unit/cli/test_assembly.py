@@ -38,7 +38,7 @@ PAGES = {
     "health_probe_bind_address": "health",
     "console_bind_address": "console",
 }
-"""What the setting of an address serves, in the order of the start."""
+"""Name of the server that each address setting starts, in order of the start."""
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ async def test_assembly_sets_up_each_operator_with_its_reconcile_and_rollout_lim
     limits: list[int | None] = []
     monkeypatch.setattr(Rollouts, "limit", lambda self, most: limits.append(most))
     monkeypatch.setattr(OPERATORS[2], "options", ControllerOptions(max_concurrent_rollouts=7))
-    # A user without the right to read the version still can do all else.
+    # The manager works without the right to read the version.
     wire.on("GET", "/version", Reply.status(403, "Forbidden"))
 
     def concurrency(manager: Manager) -> list[int]:
@@ -239,7 +239,7 @@ async def test_manager_is_live_but_not_ready_while_it_waits_for_the_api_server(
         assembling = asyncio.create_task(
             assemble(flags, lambda manager: manager.health.readiness.problem("start"))
         )
-        # One log line as soon as a user expects it, and no further ones for a while.
+        # One log line soon, and no further lines for some time.
         await asyncio.sleep(6)
         [line] = lines
         assert line["log_level"] == "warning"

@@ -144,7 +144,7 @@ def test_main_exits_on_a_signal_when_it_is_process_1_of_a_container(
     monkeypatch.setattr(os, "_exit", ended.append)
     interrupted = click.Command("version", callback=lambda: signal.raise_signal(number))
     monkeypatch.setattr("manager.cli.commands.version", interrupted)
-    # A shell has background jobs ignore SIGINT.
+    # A shell makes background jobs ignore SIGINT.
     with handled(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL):
         assert main(["version"], (), name="test", version="1") == 0
     assert ended == [128 + number]

@@ -174,7 +174,7 @@ def test_run_parses_only_the_settings_of_enabled_operators(
         (["--concurrency=a=1", "--concurrency", "b=2,c=3"], {"concurrency": "a=1,b=2,c=3"}),
         (["--kubeconfig="], {"kubeconfig": ""}),
         (["--namespaces="], {"namespaces": ""}),
-        # The operators' flags parse alike.
+        # Flags of operators have the same syntax.
         (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
         (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
     ],
@@ -235,7 +235,7 @@ async def test_stop_signals_work_when_another_library_changed_the_signal_fd(exit
         signal.raise_signal(signal.SIGTERM)
         await asyncio.wait_for(stop.wait(), 10)
         signal.raise_signal(signal.SIGTERM)
-        assert flushed.wait(10)  # at once again, whatever the loop does
+        assert flushed.wait(10)  # the second signal flushes even if the loop is blocked
         loop.remove_signal_handler(signal.SIGUSR1)
     assert exits == [1]
 
@@ -249,7 +249,7 @@ async def test_second_stop_signal_flushes_the_log_and_exits_while_the_loop_is_bl
         if is_blocked:
             signal.raise_signal(signal.SIGTERM)
             assert flushed.wait(10)
-            assert not stop.is_set()  # the loop has not had a turn
+            assert not stop.is_set()  # the loop has not run yet
         else:
             await asyncio.wait_for(stop.wait(), 10)
             assert watchdog.due() is not None

@@ -65,7 +65,7 @@ class Replica(Participant):
     def begin(self, number: int, leadership: Leadership) -> None:
         leadership.permit()
         for other in self.program.replicas:
-            # No overlap with another replica's work, even while that is ending.
+            # The shard must not overlap with a shard for which another replica still has a permit.
             for theirs, last in other.terms.items():
                 if (
                     number * other.count < (theirs + 1) * self.count

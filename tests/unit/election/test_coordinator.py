@@ -40,7 +40,7 @@ async def test_leadership_guard_lets_a_block_run_while_the_leader_renews_its_lea
     for _ in range(300):
         await asyncio.sleep(0.37)
         first.elector.leadership.permit()
-        # As the docstring says: two retry periods less than the deadline are always there.
+        # A permit is always valid for at least the renew deadline minus two retry periods.
         first.elector.leadership.permit(seconds=6)
         with pytest.raises(Fenced, match="may not lead for 10 s more"):
             first.elector.leadership.permit(seconds=10)

@@ -55,7 +55,7 @@ async def test_first_replica_leads_at_once_and_then_only_renews_once_each_retry_
 async def test_leader_sends_no_write_after_its_renew_deadline(election: Election, fault: Callable[..., Step]):
     first = await election.leader(seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
-    # A renewal that is made, and whose answer is lost, does not count.
+    # A renewal whose response is lost does not count.
     first.wire.on("PUT", LEASE, fault(election.server.answer) if fault is LostAfter else fault())
     await asyncio.sleep(renewed + 9.9 - now())
     first.elector.leadership.permit()
@@ -75,7 +75,7 @@ async def test_leader_sends_no_write_after_its_renew_deadline(election: Election
 
 async def test_renew_deadline_counts_from_the_time_at_which_the_renewal_was_sent(election: Election):
     first = await election.leader(seconds=60)
-    # The server renews it at once, and its answer takes long.
+    # The server stores the renewal at once, but its response is late.
     first.wire.on("PUT", LEASE, election.server.late(4.5), Stall())
     await asyncio.sleep(2.1)
     sent = first.wire.sent("PUT", LEASE)[-1].at
@@ -121,7 +121,7 @@ async def test_lease_renewal_is_retried_at_once_after_a_conflict(election: Elect
 
 async def test_leader_reads_the_lease_again_before_it_accepts_another_holder(election: Election):
     first = await election.leader(seconds=10)
-    # From a watch cache that is behind; nothing orders versions like this one.
+    # An event of an outdated watch cache; this version cannot be compared.
     behind = Lease({"name": NAME, "resourceVersion": "old"}, {"holderIdentity": "another"})
     first.elector._lock._view.saw(behind, now=now())
     await asyncio.sleep(10)
@@ -141,7 +141,7 @@ async def test_leadership_ends_when_another_client_acquires_or_releases_the_leas
     taken = now()
     assert await lost(first) == f"lease default/election is now {now_is}"
     assert now() - taken <= 2.5
-    # The work has only a moment to end.
+    # Work gets only a short time to end.
     assert first.watchdog.due() == pytest.approx(now() + 4.0, abs=0.001)
     assert election.spec["holderIdentity"] == by
 
@@ -163,7 +163,7 @@ async def test_leader_writes_nothing_after_a_process_pause_beyond_the_renew_dead
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
     await asyncio.sleep(60)
-    freeze(20.0)  # this task runs next, before any timer of the elector
+    freeze(20.0)  # this task continues before the elector's timers run
     assert not first.leads
     with pytest.raises(Fenced, match="not renewed in time"):
         first.elector.leadership.permit()
@@ -253,7 +253,7 @@ async def test_standby_takes_over_a_released_lease_in_time_when_watch_or_reads_f
     second.start()
     await asyncio.sleep(30.7)
     assert (second.elector.problem is None) == (path == LEASES), "only the watch may fail"
-    if path == LEASES:  # it reads the Lease once in each retry period instead
+    if path == LEASES:  # instead, the standby reads the Lease once in each retry period
         assert 15 <= len(second.wire.sent("GET", LEASE)) <= 20
         assert len(second.wire.sent("GET", LEASES)) < 10
     assert await taken_over(first, second) <= within
@@ -264,7 +264,7 @@ async def test_silent_lease_watch_is_replaced_and_the_lease_is_read_again(electi
     second = await election.standby("second")
     election.server.silence()
     await asyncio.sleep(60)
-    # Read at the retry period until the watch is replaced, after 1.5 lease durations; then no more.
+    # It reads the Lease each retry period until it replaces the watch after 1.5 lease durations.
     assert len(second.wire.sent("GET", LEASES)) == 2
     assert 10 <= len(second.wire.sent("GET", LEASE)) <= 16
     assert await taken_over(first, second) < 0.1
@@ -351,7 +351,7 @@ async def test_elector_starts_no_work_when_stopped_before_the_shard_count_is_wri
 async def test_standby_does_not_treat_a_deleted_lease_as_released(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
-    first.wire.on("PUT", LEASE, Stall())  # cut off in the very moment
+    first.wire.on("PUT", LEASE, Stall())  # the stop interrupts this request
     await asyncio.sleep(3)
     last_renewal = first.wire.sent("POST", LEASES)[-1].at
     election.server.delete(NAMESPACE, NAME)
@@ -396,7 +396,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(
     assert not [line for line in lines if why in line.get("was", "")]
     assert first.elector.problem == problem
     assert len(first.wire.requests) <= 70
-    if exists:  # once another has it, it is no problem
+    if exists:  # no problem when another replica holds the lease
         election.server.put(NAMESPACE, NAME, {"holderIdentity": "other", "leaseDurationSeconds": 15})
         await asyncio.sleep(3)
         assert first.elector.problem is None
@@ -426,7 +426,7 @@ async def test_elector_release_ends_the_election_and_frees_the_lease(election: E
     assert election.spec["leaseDurationSeconds"] == 1
     assert not first.leads
     assert first.gauge == 0
-    await first.transport.request("POST", DATA)  # Events, say
+    await first.transport.request("POST", DATA)  # a write such as an Event
 
 
 async def test_elector_release_never_frees_the_lease_of_another_holder(election: Election):
@@ -445,7 +445,7 @@ async def test_elector_release_is_repeated_when_its_answer_was_lost(
     first = await election.leader(seconds=60)
     steps = {"before": LostBefore(), "stall": Stall(), "after": LostAfter(election.server.answer)}
     first.wire.on("PUT", LEASE, *(steps[each] for each in faults), election.server.answer)
-    if renewing:  # of a renewal whose answer was lost, it finds the version first
+    if renewing:  # after a lost renewal, the release first reads the version
         await asyncio.sleep(2.1)
         assert first.elector.problem is not None
     started = now()
@@ -496,7 +496,7 @@ async def test_elector_stop_releases_a_lease_acquisition_without_response(electi
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("POST", LEASES, LostAfter(answer) if lost else Delayed(1.0, answer))
-    # Not seen by other means before the stop.
+    # The watch does not show the Lease before the stop.
     first.wire.on("GET", LEASES, Unreached())
     first.start()
     await asyncio.sleep(0.5)
@@ -523,7 +523,7 @@ async def test_elector_stop_releases_an_acquisition_without_response_after_an_ou
     assert (view.holder, election.spec["holderIdentity"]) == ("", "first")
     assert view.lease is not None
     view.saw(view.lease, now=now())
-    if claims_again:  # and finds another version
+    if claims_again:  # the second acquisition finds another version
         await asyncio.sleep(0.1)
         assert len(first.wire.sent("PUT")) == 2
     await first.elector.release()
@@ -560,7 +560,7 @@ async def test_replica_with_shards_waits_while_a_leader_without_shards_runs(prog
     await asyncio.sleep(30)
     assert leader.leads
     assert not a.permitted | b.permitted
-    # Ready: a rolling update goes on only when the new one is.
+    # The replicas are ready, because a rolling update waits for ready replicas.
     assert (a.coordinator.problem, b.coordinator.problem) == (None, None)
     await (leader.kill() if killed else leader.stop())
     await asyncio.sleep(30 if killed else 10)
@@ -613,7 +613,7 @@ async def test_replica_with_shards_retries_at_intervals_when_it_cannot_read_the_
     b = program.begin("b")
     b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
     await asyncio.sleep(30)
-    # Four shards and its own Lease are renewed, once each retry period of 2 s.
+    # It renews four shards and its own Lease in each retry period of 2 s.
     assert len(b.wire.sent("PUT", EVERYTHING)) < 5 * 30
     assert not b.permitted
     assert "it cannot get" in (b.coordinator.problem or "")

@@ -79,7 +79,7 @@ async def replica(
                 identity="me",
                 rng=rng,
                 metrics=metrics,
-                # Often, for a short test; a busy machine has long to succeed.
+                # A short retry period makes the test short; long durations are for busy machines.
                 timing=LeaseTiming(lease_duration=300.0, renew_deadline=240.0, retry_period=0.05),
             )
         )

@@ -68,7 +68,7 @@ MINE = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewT
         (HELD.released(now=NOW - timedelta(seconds=1)), 5, STAMP, STAMP),
         (Lease.new(namespace="ns", name="x"), 0, STAMP, STAMP),
         (MINE, 4, "then", STAMP),
-        # A clock that stands still: else the server would see no change.
+        # If the clock stands still, add 1 µs; without a new time, the server would see no change.
         (MINE.claimed(identity="me", seconds=15, now=NOW), 4, "then", "2026-05-04T03:02:01.123457Z"),
     ],
     ids=["of another", "released", "new", "renewal", "frozen clock"],

@@ -67,10 +67,10 @@ def gone(last: Lease) -> Callable[[LeaseObservation, float], object]:
         ({100: LONG_HELD}, 100 + 2**31 - 1),
         ({100: LONG_HELD, 101: gone(lease(2))}, 160),
         ({100: lease(1, holder=""), 101: gone(lease(2))}, AT_ONCE),
-        # The holder has been silent since 100, though the lease was in doubt.
+        # The holder has not renewed since 100, although the observation was doubtful.
         ({100: lease(1), 150: lambda view, _: setattr(view, "doubtful", True), 201: lease(1)}, 115),
         ({100: lease(1), 150: lambda view, _: setattr(view, "doubtful", True)}, NEVER),
-        # A holder with our own clock: the record is as old as it says, but not younger than its first sight.
+        # The holder has the same host clock, so the time in the annotation counts, if it is in the past.
         ({100: stamped(at=90.0)}, 105),
         ({100: stamped(at=70.0)}, 85),
         ({100: stamped(at=5000.0)}, 115),

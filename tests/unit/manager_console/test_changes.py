@@ -14,7 +14,7 @@ from manager_console.changes import MOST_FIELDS, Change, fields_of
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str, str]]:
     steps = (orjson.dumps({"metadata": {"name": "web"}, **each}) for each in (before, after))
-    spec = WatchSpec.__new__(WatchSpec)  # which nothing here looks at
+    spec = WatchSpec.__new__(WatchSpec)  # not used by these tests
     return [tuple(each) for each in fields_of(Change(spec, ObjectKey("zoo", "web"), 0.0, *steps))]
 
 

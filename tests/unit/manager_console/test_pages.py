@@ -353,7 +353,7 @@ async def test_console_pause_ends_when_its_object_is_deleted(serve_pages: ServeP
         listening = asyncio.create_task(console.changes.run())
         site = await serve_pages(console.routes())
         foo = await world.get(Foo, "lonely")
-        for _ in range(2):  # to ask for it again is no second one
+        for _ in range(2):  # a second request does not count again
             assert (await post(site, f"{PATH}/pause"))[0] == 303
         await world.delete(foo)
         again = await world.create(Foo(metadata=ObjectMeta(name="lonely"), spec=FooSpec(name="joe")))
@@ -435,7 +435,7 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
             assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer ann"))[0] == 303
         assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer bob"))[0] == 303
     told = Counter(line["by"] for line in log_lines if line["event"] == "action requested in the console")
-    assert 10 <= told["ann"] < 50  # of 10 a minute
+    assert 10 <= told["ann"] < 50  # the limit is 10 per minute
     assert told["bob"] == 1
 
 

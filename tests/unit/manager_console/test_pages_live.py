@@ -34,7 +34,7 @@ pytestmark = pytest.mark.virtual_time
 WITHIN = 2.0
 SCRIPT = (ROOT / "manager_console/static/console.js").read_text()
 PAUSE = int(re.findall(r"const pause = (\d+);", SCRIPT)[0]) / 1000
-"""Seconds from an answer to a browser's next request."""
+"""Seconds from a response to the browser's next request."""
 
 FOO, WEB = (
     "/objects/foos.tutorial.my.domain/default/lonely",
@@ -205,9 +205,9 @@ async def test_overview_rates_count_each_reconcile_once_even_when_the_history_dr
     async with operated(FooOperator) as world:
         [controller] = world.manager.controllers
         figures, count = Figures(controller), 0
-        await asyncio.sleep(1)  # for the queue
+        await asyncio.sleep(1)  # until the queue is empty
         for _ in range(4):
-            for _ in range(15):  # of one object the history keeps 20
+            for _ in range(15):  # the history keeps 20 records of one object
                 controller.ask(ObjectKey("default", "nobody"), "ann")
                 await asyncio.sleep(1)
             count += 15

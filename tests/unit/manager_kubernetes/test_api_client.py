@@ -35,7 +35,7 @@ KEY = ObjectKey("default", "a")
 
 @pytest.fixture(scope="module")
 def package() -> Any:
-    # Here, and not by every worker that collects this: it takes half a second to import.
+    # Imported here, because the import takes half a second in each worker that collects this file.
     return pytest.importorskip("kubernetes_asyncio")
 
 

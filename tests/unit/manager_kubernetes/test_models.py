@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
 
 @pytest.fixture(scope="module")
 def models() -> Any:
-    # Here, and not by every worker that collects this: it takes half a second to import.
+    # Imported here, because the import takes half a second in each worker that collects this file.
     return pytest.importorskip("kubernetes_asyncio").client
 
 

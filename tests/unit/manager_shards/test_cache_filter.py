@@ -156,7 +156,7 @@ class TestShardFilter:
             await asyncio.sleep(2)
             assert told.take() == ["DELETED ns/in-0@1", "MODIFIED ns/in-1@20", "ADDED ns/in-2@12"]
             assert self.server.sent("watch")[0].query["resourceVersion"] == "12"
-            # The watch begins before what was known of the others.
+            # The watch starts at version 12, so it repeats earlier events of the other shards.
             watch.event("DELETED", in_shard(0, 13))
             watch.event("DELETED", in_shard(2, 14))
             watch.event("ADDED", in_shard(1, 15, "gone"))
@@ -303,10 +303,10 @@ class TestShardFilterChildren:
         async with watched(restricted) as told:
             self.stream.event("MODIFIED", child("owned", 11, uid=uid_in(1), label=label_in(1)))
             self.stream.event("MODIFIED", child("labelled", 12, uid=uid_in(0)))
-            # The server tells of what leaves a selection as if it went, in the state before.
+            # When an object leaves the selection, the server sends DELETED with the object's last state.
             self.stream.event("DELETED", child("owned", 13, uid=uid_in(1), label=label_in(1)))
             self.stream.event("ADDED", child("owned", 14, uid=uid_in(1)))
-            # Another one's by its owner, and no label says otherwise any more.
+            # Without a label, the owner determines the shard: another replica's.
             self.stream.event("MODIFIED", child("labelled", 15, uid=uid_in(3)))
             self.stream.event("DELETED", child("anothers-by-its-owner", 16, uid=uid_in(3)))
             await moments()
@@ -325,7 +325,7 @@ class TestShardFilterChildren:
             await moments()
             restricted.observe_write(encoded(child("new", 11, uid=uid_in(0), label=label_in(0))))
             restricted.observe_write(encoded(child("others", 12, uid=uid_in(2), label=label_in(2))))
-            # The object as it was before its label was taken away.
+            # The object before its label was removed.
             self.stream.event("DELETED", child("new", 10, uid=uid_in(0), label=label_in(0)))
             await moments()
             assert held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]

@@ -48,7 +48,7 @@ def test_balance_assigns_equal_shares_with_few_moves_for_any_order_of_arguments(
     assert max(shares) - min(shares) <= 1
     sizes = sorted(list(holders.values()).count(member) for member in members)
     share, larger = divmod(count, len(members))
-    # The fewest there can be: those who have most are allowed most.
+    # The minimum number of moves: replicas with most shards keep the larger shares.
     allowed = sorted([share + 1] * larger + [share] * (len(members) - larger))
     fewest = sum(max(0, has - may) for has, may in zip(sizes, allowed, strict=True))
     given_up = [number for number, who in holders.items() if who in members and wanted[number] != who]
@@ -116,7 +116,7 @@ async def test_coordinator_rarely_rebalances_while_every_replica_renews(
     program: Program, monkeypatch: pytest.MonkeyPatch, answers_after: float
 ):
     a, b = await program.start("a", "b")
-    for each in (a, b):  # with an answer that comes late, the watch is first to show a renewal
+    for each in (a, b):  # if the response is late, the watch shows a renewal first
         each.wire.on("PUT", EVERYTHING, program.server.late(answers_after))
     decisions = list[float]()
     decide = a.coordinator._decide
@@ -213,7 +213,7 @@ async def test_shard_is_released_only_when_its_running_reconciles_have_ended(pro
 
 async def test_replica_stops_writing_for_a_shard_before_other_replicas_see_its_release(program: Program):
     (a,) = await program.start("a")
-    # The server acts at once, and others see it before the answer is there.
+    # The server acts at once, so other replicas see it before the response arrives.
     a.wire.on("PUT", EVERYTHING, program.server.late(1.0))
     await program.start("b")
     assert program.shares == [4, 4]
@@ -292,7 +292,7 @@ async def test_replica_repeats_a_failed_shard_acquisition_despite_events_of_othe
 async def test_replica_acquires_shards_whose_leases_name_a_running_replica_but_have_expired(program: Program):
     labels = {f"{NAME}/lease": "shard"}
     for number in range(4):
-        # The state that b has left: it gave the Leases up while the server was unreachable.
+        # b has given these Leases up while the server was unreachable.
         name = f"{NAME}-{number}" if number else NAME
         notes = {f"{NAME}/shards": f"{COUNT}"}
         program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)

@@ -57,7 +57,7 @@ async def test_sdk_tracer_raises_cannot_trace_for_unsupported_environment(
     monkeypatch: pytest.MonkeyPatch, environ: str, told: str
 ):
     variables = dict(each.split("=", 1) for each in environ.split("; "))
-    for name, value in variables.items():  # the SDK reads them there
+    for name, value in variables.items():  # the SDK reads the process environment
         monkeypatch.setenv(name, value)
     with pytest.raises(CannotTrace, match=told) as caught:
         async with tracing(Program("test", "0"), variables):

@@ -122,7 +122,7 @@ async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pyt
     parent = f"00-{first.context.trace_id:032x}-{post.context.span_id:016x}-01"
     assert [headers["traceparent"] == parent for headers in sent] == [True, False]
     assert first.status.status_code is StatusCode.UNSET
-    # Its write triggered the second reconcile, which had nothing to write.
+    # The write of the first reconcile triggered the second, which wrote nothing.
     links = {each.context.span_id for each in second.links}
     assert links & {post.context.span_id, children["patch greetings/status"].context.span_id}
     assert [each.name for each in second.events].count("write spared") >= 1
@@ -177,7 +177,7 @@ async def test_spans_of_failed_reconciles_and_requests_have_error_status_without
     assert attributes["reconcile.failure"] in {failure, "unexpected"}
     assert "Xk-secret" not in str(first.to_json())
     assert [each.name for each in first.events].count("exception") == 1
-    # The next attempt is because of this one.
+    # The failed attempt triggers the next attempt.
     assert [each.context.span_id for each in second.links] == [first.context.span_id]
     assert dict(second.attributes or {})["reconcile.attempt"] == 1
 

@@ -8,7 +8,7 @@ import sys
 from petstore.proto import petstore_pb2 as pb
 from tests.support import ROOT
 
-# The published fields with their numbers and types (those of FieldDescriptor), repeated ones starred.
+# The published fields with numbers and FieldDescriptor types; `*` marks repeated fields.
 PUBLISHED = {
     "DateRange": "start=1:11 end=2:11",
     "Pet": "id=1:9 name=2:9 type=3:14 birthday=4:11",

@@ -109,7 +109,7 @@ async def test_health_service_reports_serving_until_the_server_stops():
                 assert answer.status == SERVING
             watch = health.Watch(health_pb2.HealthCheckRequest())
             assert (await watch.read()).status == SERVING
-            # Read from now on: the stream's end may overtake unread changes.
+            # Read from now on, because the end of the stream may arrive before unread changes.
             change = asyncio.create_task(watch.read())
         assert (await change).status == NOT_SERVING
 
@@ -127,4 +127,4 @@ async def test_server_refuses_addresses_in_use_and_releases_its_file(tmp_path: P
                 async with PetStoreServer(options):
                     pass
     async with local_store(tmp_path / "pets.db"):
-        pass  # the file was let go
+        pass  # the file is not locked any more

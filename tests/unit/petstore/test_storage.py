@@ -107,7 +107,7 @@ async def test_storage_stores_other_concurrent_writes_when_one_write_is_refused(
 async def test_storage_search_returns_records_of_writes_requested_before_it(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.add([pet(str(number))])) for number in range(100)]
-        await asyncio.sleep(0)  # the writes have been asked for, none has been done
+        await asyncio.sleep(0)  # the writes are requested, but none is done
         assert await found(storage) == [str(number) for number in range(100)]
         assert all(write.done() for write in writes)
 
@@ -158,7 +158,7 @@ async def test_storage_finishes_waiting_writes_when_it_closes(tmp_path: Path):
 async def test_storage_write_to_a_full_disk_raises_disk_full_and_stores_nothing(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         await storage.add([pet("before")])
-        storage._database.execute("PRAGMA max_page_count=1")  # as many as the file has by now
+        storage._database.execute("PRAGMA max_page_count=1")  # the file cannot grow
         with pytest.raises(DiskFull, match="the disk of the store is full; nothing was written"):
             await storage.add([pet("x" * 250) for _ in range(200)])
         storage._database.execute("PRAGMA max_page_count=1000000")

@@ -34,7 +34,7 @@ class Folder:
         self._time += 1
         for path, content in ((self.ca, ca), (self.cert, pair[0]), (self.key, pair[1])):
             path.write_bytes(content)
-            os.utime(path, (self._time, self._time))  # however coarse the clock of the file system is
+            os.utime(path, (self._time, self._time))  # a new time even if the file system's clock is coarse
         return TlsFiles(ca_file=self.ca, cert_file=self.cert, key_file=self.key)
 
 
@@ -109,7 +109,7 @@ async def test_store_uses_renewed_certificates_and_ignores_invalid_certificates(
 
             await asyncio.to_thread(spoil_both)
             await client.add([pet()])
-            # The store looks at its files when a client connects.
+            # The store reads its files when a client connects.
             _, writer = await asyncio.open_connection(*address.split(":"))
             while sum("going on with the earlier ones" in line for line in caplog.messages) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

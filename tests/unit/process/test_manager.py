@@ -268,7 +268,7 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     assert house.manager.stopping
     assert house.manager.health.readiness.problem("shutdown") == "the manager is stopping"
     assert house.manager.health.liveness.report().healthy
-    # The next leader need not wait for it.
+    # The next leader does not wait for the flush of Events.
     assert house.notes[-4:] == ["led ended", "released", "election ended", "events flushed"]
     await house.ended()
     assert house.notes[-1] == "webhooks ended"

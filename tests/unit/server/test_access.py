@@ -271,7 +271,7 @@ async def test_access_answers_a_client_while_another_sends_invalid_tokens(wire: 
     wire.on("POST", RIGHTS, ALLOWED)
     async with repeated(lambda _: flood(access, client="10.0.0.1", number=100)):
         await asyncio.sleep(2.5)
-        # At first a stranger as well, and known from then on.
+        # At first this client is unknown too, and then its token is cached.
         assert await seconds_until_allowed(access, "prometheus", "10.0.0.2") <= 2.0
         await asyncio.sleep(ACCEPTED_TOKEN_KEPT)
         assert await seconds_until_allowed(access, "prometheus", "10.0.0.1") <= 1.1
@@ -439,12 +439,12 @@ async def test_answer_cache_keeps_an_answer_for_its_lifetime(answer: str, second
     oracle, remembered = Oracle(answer), answers()
     assert await remembered.get("q", oracle) == answer
     await asyncio.sleep(seconds / 2)
-    await remembered.get("q", oracle)  # it lasts no longer when it is used
+    await remembered.get("q", oracle)  # use does not extend the lifetime
     await asyncio.sleep(seconds / 2 - 0.1)
     assert await remembered.get("q", oracle) == answer
     assert oracle.asked == 1
     await asyncio.sleep(0.2)
-    assert remembered.was_yes("q") is bool(answer)  # even if it is too old
+    assert remembered.was_yes("q") is bool(answer)  # also for an expired answer
     oracle.answer = ""
     assert await remembered.get("q", oracle) == ""
     assert oracle.asked == 2

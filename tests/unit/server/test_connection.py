@@ -36,7 +36,7 @@ LONG = 30.0
 
 
 PATIENT = Limits(handshake=LONG, head=LONG, exchange=LONG)
-"""No limit is reached but the one that a test is about."""
+"""Limits that no test reaches, except those that a test sets."""
 
 
 class Client:
@@ -202,7 +202,7 @@ async def test_server_delays_new_connections_when_every_connection_is_being_answ
             await answer.wait()
         return web.Response(text="hello")
 
-    # With no patience, but it is not they who keep us waiting.
+    # The server drops slow clients after 0.01 s, but here the handlers are slow.
     async with site(waits, limits=replace(PATIENT, eviction=0.01)) as address, AsyncExitStack() as stack:
         many = [await stack.enter_async_context(client(address)) for _ in range(PATIENT.connections)]
         for each in many:
@@ -370,7 +370,7 @@ async def test_server_frees_the_data_of_clients_that_disconnected(tls: bool):
         return await hello(request)
 
     gc.collect()
-    gc.disable()  # it is tuned to come seldom
+    gc.disable()  # garbage collections are rare in the manager
     try:
         async with site(greets_or_reads, limits=replace(PATIENT, linger=0.1), tls=tls) as address:
             tracemalloc.start(6)
@@ -387,7 +387,7 @@ async def test_server_frees_the_data_of_clients_that_disconnected(tls: bool):
 async def little_is_kept(*, of: str) -> None:
     little = SENDERS * MUCH * 3 // 5
     if tracemalloc.get_traced_memory()[0] < little:
-        return  # all together; to look at each takes long
+        return  # checked together, because single checks are slow
     traces = tracemalloc.take_snapshot().traces
     kept = sum(each.size for each in traces if each.size > 30_000 and not is_of_a_client(each))
     assert kept < little, f"{of}: {kept} bytes"
@@ -722,7 +722,7 @@ async def test_server_refuses_costly_requests_at_low_cost(request_: bytes):
     async def read(request: web.Request) -> web.StreamResponse:
         return web.Response(text=str(len(request.query)))
 
-    # The first time, something may be imported.
+    # The first request may import modules.
     assert (await asked(read, head("GET /?q HTTP/1.1"))).endswith(b"1")
     async with site(read) as address:
 

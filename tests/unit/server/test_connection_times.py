@@ -24,7 +24,7 @@ async def never_answers(_: web.BaseRequest) -> web.StreamResponse:
 
 def connected(*, reads: bool = True) -> tuple[ClientConnection, Mock]:
     """Return a connection to a client and its transport, which records `ended`."""
-    # Not a fixture, whose time would not be the test's.
+    # Not a fixture, because a fixture would not have the virtual time of the test.
     server = web.Server(never_answers, handler_cancellation=True)
     connection, transport = ClientConnection(server, lambda: None, LIMITS), Mock(asyncio.Transport)
     transport.ended, transport.is_closing = False, lambda: transport.ended
@@ -117,5 +117,5 @@ async def test_lost_connection_leaves_no_running_timer_and_logs_nothing(caplog: 
     await asyncio.sleep(LIMITS.exchange * 2)
     assert not transport.ended
     assert connection.lost.is_set()
-    gc.collect()  # only then it is told
+    gc.collect()  # the garbage collector reports it
     assert caplog.records == []

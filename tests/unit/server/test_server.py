@@ -138,7 +138,7 @@ async def test_server_accepts_only_tls_1_2_clients(
     """Refuse also TLS 1.3, which allows endless key updates."""
     client = trusting(authority.cert_pem.bytes())
     async with https_site(secret) as address:
-        assert await presented(address, client, "localhost")  # one that would take either
+        assert await presented(address, client, "localhost")  # a client that accepts both versions
         client.set_ciphers("ALL:@SECLEVEL=0")
         client.maximum_version = ssl.TLSVersion.MAXIMUM_SUPPORTED
         client.minimum_version = version

@@ -173,7 +173,7 @@ async def test_tls_transport_reads_at_most_128_kb_per_event_loop_iteration(conne
         records = client.records(bytes(MUCH), of=size)
         counting = asyncio.create_task(count_turns(heard))
         for start in range(0, len(records), 600_000):
-            # As much as the sockets take is there before the loop goes on.
+            # The sockets' buffers are full before the loop continues.
             client.writer.write(records[start : start + 600_000])
             await client.writer.drain()
         await heard.until(MUCH)
@@ -198,7 +198,7 @@ async def test_tls_transports_share_reading_time_when_many_clients_send_at_once(
         turns = Counter[int]()
         for heard in everybody:
             turns.update(heard.by_turn.keys())
-        assert max(turns.values()) <= 2  # as they are counted in the middle of a turn
+        assert max(turns.values()) <= 2  # the count may begin within a turn
 
 
 async def test_tls_read_turn_ends_after_5_milliseconds(monkeypatch: pytest.MonkeyPatch):
@@ -213,7 +213,7 @@ async def test_tls_read_turn_ends_after_5_milliseconds(monkeypatch: pytest.Monke
 
 
 async def test_tls_transport_delivers_all_data_when_the_client_reads_slowly(connected: Connect):
-    sent = bytes(range(256)) * 64 * 1024  # more than sockets keep
+    sent = bytes(range(256)) * 64 * 1024  # more than socket buffers hold
     async with connected() as (heard, client):
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         heard.transport.write(sent)

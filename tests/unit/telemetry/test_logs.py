@@ -188,7 +188,7 @@ def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool
             call()
     finally:
         os.close(writing)
-    # A terminal passes on what is written in parts, and its end is an error.
+    # A terminal delivers writes in parts, and its end is an error.
     with os.fdopen(reading, "rb", buffering=0) as end, contextlib.suppress(OSError):
         parts = list[bytes]()
         while part := end.read(1 << 16):
@@ -257,9 +257,10 @@ def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(termi
         try:
             raise ValueError(FORGED)
         except ValueError as error:
-            log.error("failed", exc_info=error)  # noqa: TRY400 - as libraries' records come
+            log.error("failed", exc_info=error)  # noqa: TRY400 - log records of libraries look so
 
-    text = written(call, "console", terminal=terminal).replace("\r\n", "\n")  # as a terminal has it
+    text = written(call, "console", terminal=terminal).replace("\r\n", "\n")  # as a terminal ends lines
+
     assert not {"\r", "\x1b[2J", "\u2028", "\x85"} & {*text, *(["\x1b[2J"] if "\x1b[2J" in text else [])}
     first, second, *rest = text.rstrip("\n").split("\n")
     assert first.count(r"x\n2026-11-21") == 3
@@ -269,10 +270,10 @@ def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(termi
 
 
 PIPE_HOLDS = 64 * 1024
-"""What Linux keeps for a pipe's reader; a write beyond that waits."""
+"""Size of a pipe's buffer in Linux; further writes block."""
 
 MOST = 100 * (1024 + 64)
-"""Bytes that wait at most: a hundred lines of a kilobyte, each with what it takes besides."""
+"""Maximum bytes of waiting lines: 100 lines of 1 kB with their overhead."""
 
 GENEROUS = 30.0
 

@@ -136,7 +136,7 @@ def test_history_counts_the_memory_of_long_names_of_deleted_objects():
         records.add(run_of(pinned, gone=True))
         for number in range(6_000):
             records.add(run_of(ObjectKey("default", f"{number:0253}"), at=number / 10, gone=True))
-            if number % 100 == 0:  # it has been there again ever since, and keeps its runs
+            if number % 100 == 0:  # an object that exists again keeps its records
                 records.add(run_of(pinned, at=number / 10))
     assert history.bytes > runs.BUDGET * 0.12
     assert taken[0] <= history.bytes * 1.05
@@ -155,7 +155,7 @@ def test_history_keeps_records_of_a_deleted_object_for_an_hour():
     records.add(run_of(at=10.0, gone=True))
     again = ObjectKey("default", "again")
     records.add(run_of(again, at=10.0, gone=True))
-    records.add(run_of(again, at=20.0))  # another of its name
+    records.add(run_of(again, at=20.0))  # a new object with the same name
     records.add(run_of(ObjectKey("ns", "other"), at=runs.GONE_KEPT + 9))
     assert len(records.of(WEB)) == 1
     records.add(run_of(ObjectKey("ns", "other"), at=runs.GONE_KEPT + 10))
@@ -167,7 +167,7 @@ def test_history_keeps_records_of_a_deleted_object_for_an_hour():
 def test_record_shows_gone_is_true_when_its_last_trigger_is_the_deletion():
     child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
     assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
-    assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # there is another of its name
+    assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # it exists again
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 

@@ -36,7 +36,7 @@ with Watchdog() as watchdog:
     watchdog.limit("the lease was lost", now + 0.2, latest=now + 0.4, since=now)
     re.match("(a+)+$", "a" * 64 + "b")
 """
-"""The regular expression backtracks for years, and no other thread runs meanwhile."""
+"""Program whose regular expression backtracks for years, while no other thread can run."""
 
 
 class Exits:
@@ -119,7 +119,7 @@ def test_watchdog_does_not_extend_its_limit_at_a_second_stop_request(exits: Exit
         time.sleep(0.01)
         watchdog.stopping()
         assert watchdog.due() == due
-        limit(watchdog, SOON)  # whichever comes first
+        limit(watchdog, SOON)  # the earlier limit counts
         assert exits.ended.wait(WAIT)
 
 
@@ -135,7 +135,7 @@ def test_watchdog_ends_process_whose_interpreter_lock_is_held():
 def test_watchdog_arms_faulthandler_for_the_latest_end_of_its_earliest_limit(exits: Exits):
     watchdog = Watchdog(stop_within=LONG)
     limit(watchdog, 0)
-    assert not exits.ended.wait(2 * SOON)  # not entered, it ends nothing
+    assert not exits.ended.wait(2 * SOON)  # the watchdog is not entered, so it does not end the process
     limit(watchdog, LONG, late=100)
     assert exits.armed is None
     with watchdog:
@@ -212,7 +212,7 @@ def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(exits: Exits, log
         named.set_name("memcached-worker-1 default/m")
         until = time.monotonic() + WAIT
         while not log_lines and time.monotonic() < until:
-            time.sleep(0.01)  # noqa: ASYNC251 - that is what it does
+            time.sleep(0.01)  # noqa: ASYNC251 - the test blocks the loop
         time.sleep(0.5)  # noqa: ASYNC251
 
     with Watchdog() as watchdog, asyncio.Runner() as runner:
@@ -240,7 +240,7 @@ def test_watchdog_ends_a_process_whose_exit_waits_for_a_working_thread(exits: Ex
     pool = ThreadPoolExecutor()
     with Watchdog(stop_within=SOON) as watchdog:
         pool.submit(int).result()
-        time.sleep(2 * SOON)  # it has given the result a moment before it waits again
+        time.sleep(2 * SOON)  # the pool's thread waits for work again
     assert watchdog.due() is None
     assert not exits.ended.wait(4 * SOON)
     pool.shutdown()

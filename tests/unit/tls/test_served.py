@@ -26,7 +26,7 @@ from manager.tls.served import CertificateFiles, ClientAuthorities, SelfSigned, 
 
 Pairs = tuple[KeyPair, KeyPair]
 SHOWN = {"subject": ()}
-"""What a client has shown that has a certificate."""
+"""Certificate of a client as `ssl` returns it."""
 
 
 class Shelf:

@@ -28,7 +28,7 @@ def raised(function: object, *arguments: object) -> BaseException:
     try:
         library["call"](function, *arguments)  # type: ignore[operator]
     except BaseException as error:  # noqa: BLE001 - whatever it is
-        # As in the manager, where the library calls first.
+        # In the manager too, code of the library is at the top of the stack.
         error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
         return error
     raise AssertionError("nothing was raised")

@@ -78,7 +78,7 @@ async def test_work_threads_count_as_busy_until_their_cancelled_work_ends():
     loop.set_default_executor(threads)
     task = loop.create_task(asyncio.to_thread(work), name="worker", context=threads.context())
     await asyncio.sleep(0)
-    await asyncio.to_thread(started.wait, 30)  # which does not count
+    await asyncio.to_thread(started.wait, 30)  # this call does not count as work
     others = [
         loop.create_task(asyncio.to_thread(may_end.wait, 30), context=threads.context()) for _ in range(99)
     ]

@@ -22,7 +22,7 @@ from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
 
 Act = Callable[[JsonObject], Any]
-"""A change of an object, at once or to be awaited."""
+"""Function that changes an object, or a coroutine function."""
 
 
 class Versions:
@@ -142,7 +142,7 @@ async def test_conversion_fails_when_a_function_sets_labels_that_are_not_strings
     versions.acts = lambda given: given["metadata"].update(labels=labels)
     assert "failed unexpectedly (TypeError)" in await versions.fail("v2", thing())
     assert "metadata.labels" in str(log_lines[0]["exc_info"])
-    versions.acts = dict  # which returns an object
+    versions.acts = dict  # a function that returns an object
     assert "failed unexpectedly (TypeError)" in await versions.fail("v2", thing())
 
 
@@ -287,7 +287,7 @@ async def test_conversion_accepts_a_huge_number_of_members_only_in_managed_field
 
 
 async def test_conversion_raises_too_costly_when_its_response_is_too_long(versions: Versions):
-    # Four bytes of the review each, and twenty of the answer.
+    # Each takes four bytes in the review and twenty in the response.
     numbers = b",".join([b"1e15"] * 50_000)
     given = thing(version="v1alpha1", numbers=["@"])
     review = conversion_review("v1", given, given).replace(b'"@"', numbers)

@@ -28,7 +28,7 @@ from tests.support.effort import Effort, shortest_unit
 from tests.support.hostile_reviews import CONVERT, MUTATE, admission, conversion, hostile_reviews
 
 LONGEST = 30
-"""Units of effort (tests/support/effort.py) after which others must have had their turn."""
+"""Maximum cost of one step, in units of tests/support/effort.py."""
 
 Reviews = Mapping[str, tuple[str, bytes]]
 
@@ -45,7 +45,7 @@ class Timed:
     def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
         self._work = work
         self.longest = 0.0
-        """Processor seconds."""
+        """CPU seconds of the longest step."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         while True:
@@ -65,7 +65,7 @@ async def test_review_endpoint_never_blocks_the_event_loop_for_long(name: str, r
     first = Timed(_endpoint(path).answer(body))
     await first
     if first.longest < LONGEST / 3 * shortest_unit():
-        return  # nearly all end here: to measure the unit around each takes longer than the review
+        return  # most reviews end here, because a measurement of the unit takes longer than a review
     longest = []
     for _ in range(3):  # a pause by another process must not count
         timed = Timed(_endpoint(path).answer(body))
@@ -158,7 +158,7 @@ async def test_admitted_object_can_always_be_converted_changed_and_deleted(place
         few, many = [await work_of(orjson.dumps(filled(place, n)), enough=STORED_WORK) for n in (0, 40_000)]
         return (limit - few) * 40_000 // (many - few) - 3
 
-    # The server's bookkeeping does not count, and what operators add finds room.
+    # managedFields do not count, and the limit leaves room for additions by operators.
     count = await most(CREATED_WORK)
     made = filled(place, count)
     assert await admits(made)
@@ -210,7 +210,7 @@ async def test_pets_with_the_largest_possible_managed_fields_are_converted():
 
 
 async def test_brackets_inside_a_string_add_no_cost_to_a_review():
-    # Quotes and backslashes at every place, so that each way to cut it in pieces is tried.
+    # Quotes and backslashes are at every position, so that all ways to split the text are tested.
     text = '[{,"\\' * 300_000
     new = orjson.dumps({"apiVersion": "petstore.example.com/v1beta1", "kind": "Pet", "spec": {"name": text}})
     assert b'"allowed":true' in await _endpoint(MUTATE).answer(admission(new))

@@ -144,7 +144,7 @@ def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
 
 
 class Clients:
-    """Clients with certificates of two CAs, of which the server trusts only the first."""
+    """Clients with certificates of two CAs; the server trusts only the first CA."""
 
     def __init__(self, folder: Path) -> None:
         self.authority, self.other = Authority("the API server's"), Authority("another")

@@ -57,7 +57,7 @@ async def test_shard_leases_read_returns_each_shard_holder_and_whether_it_stoppe
     number = ShardSet.of(COUNT, ()).number_of(UID)
     assert (shared.controller, shared.shard, shared.shards) == ("foo", number, COUNT)
     assert owner_text(shared) == f"shard {number} of {COUNT}, which {holders.shards[number].name} holds"
-    # An object that is not shared out is the first shard's, whatever its UID.
+    # An object of a controller without shards belongs to shard 0.
     assert (first.shard, first.holder) == (0, holders.shards[0].name)
     shared.holder = ""
     assert owner_text(shared) == f"shard {number} of {COUNT}, which no replica holds"
@@ -141,7 +141,7 @@ async def test_shard_holders_list_at_most_64_replicas():
     told = await ShardHolders(leases_by(wire), OwnedShards(128, Metrics()), {}).replicas()
     assert (len(told["rows"]), told["more"]) == (64, 64)
     assert {row["renewed"] for row in told["rows"]} == {""}
-    # A Lease with an unreadable time has not expired.
+    # A Lease with an invalid time does not count as expired.
     assert not any(row["silent"] for row in told["rows"])
 
 
