@@ -503,7 +503,7 @@ def test_admission_policy_admits_a_changed_webhook_rule_with_a_stolen_token(thie
 
 
 @pytest.mark.oldest
-def test_admission_policy_expressions_type_check_without_warnings(plane: ControlPlane):
+def test_admission_policy_expressions_have_no_type_check_warnings(plane: ControlPlane):
     def status() -> Any:
         path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
         found = plane.api.get(f"{path}operator-manager-manager-limits")

@@ -56,7 +56,7 @@ def test_benchmark_suite_measures_steady_state_changes_and_ten_controllers():
 @pytest.mark.whole
 @pytest.mark.timeout(900)
 @pytest.mark.last
-def test_shard_benchmark_moves_only_the_objects_of_moved_shards():
+def test_shard_benchmark_moves_no_more_objects_than_expected():
     figures = run_shards(FEWEST)
     for count, uses in figures.uses.items():
         assert len(uses) == int(count)

@@ -200,7 +200,7 @@ async def test_client_patch_with_optimistic_lock_conflicts_when_resource_version
     assert bench.writes() == sent
 
 
-async def test_client_patch_of_replaced_object_raises_conflict(bench: Bench):
+async def test_client_write_to_a_recreated_object_raises_conflict(bench: Bench):
     client = bench.client
     stale = await client.create(bench.memcached("m"))
     await client.delete(stale)

@@ -65,7 +65,7 @@ def test_manager_writes_exactly_twice_per_memcached(
 
 
 @pytest.mark.timeout(600)
-def test_restarted_manager_writes_nothing_and_caches_little_when_all_objects_are_reconciled(
+def test_restarted_manager_writes_nothing_when_all_objects_are_reconciled(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(FINISHED)]

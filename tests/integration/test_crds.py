@@ -212,9 +212,7 @@ def test_server_refuses_an_invalid_pod_template_field(
 
 @pytest.mark.oldest
 @pytest.mark.long
-def test_server_accepts_every_overlay_of_config_strictly_and_without_warnings(
-    crds: ControlPlane, namespace: str
-):
+def test_api_server_accepts_every_kustomize_overlay_without_warnings(crds: ControlPlane, namespace: str):
     # Pods that could do more than the manager's namespace allows cause warnings.
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     crds.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})

@@ -47,7 +47,7 @@ def follow(page: Path, terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     "page", [page if page == "README.md" else pytest.param(page, marks=pytest.mark.whole) for page in WALKED]
 )
-def test_page_commands_print_what_the_page_shows(
+def test_documented_commands_print_the_documented_output(
     page: str, plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     with Terminal(tmp_path / "terminal", plane) as terminal:
@@ -64,7 +64,7 @@ def test_page_commands_print_what_the_page_shows(
 
 
 @pytest.mark.parametrize("page", WALKED_ALONE)
-def test_page_commands_print_what_the_page_shows_without_a_cluster(page: str, tmp_path: Path):
+def test_documented_commands_print_the_documented_output_without_a_cluster(page: str, tmp_path: Path):
     with Terminal(tmp_path / "terminal") as terminal:
         follow(Path(page), terminal)
 
@@ -82,7 +82,9 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_operator_from_documentation_runs(plane: ControlPlane, run_manager: RunManager, tmp_path: Path):
+def test_operator_of_the_tutorial_page_passes_the_commands_of_the_page(
+    plane: ControlPlane, run_manager: RunManager, tmp_path: Path
+):
     example = ExampleOperator(tmp_path / "example")
     assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.main", "generate")
     assert "--greeting-separator VALUE" in example.run("controllers.main", "run", "--help")

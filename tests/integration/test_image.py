@@ -266,7 +266,7 @@ def test_manager_image_becomes_ready_as_unprivileged_user_on_a_read_only_root_an
             assert "Uid:\t65532\t65532\t65532\t65532\n" in status
 
 
-def test_image_of_a_new_project_becomes_ready_with_its_bundled_library(image_folder: Path, tmp_path: Path):
+def test_manager_in_the_image_of_a_new_project_becomes_ready(image_folder: Path, tmp_path: Path):
     project = tmp_path / "shop"
     begin = ("init", str(project), "--domain=acme.test")
     assert command_line(begin, (), name="operator-manager", version="1") == 0

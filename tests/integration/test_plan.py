@@ -122,7 +122,7 @@ def test_plan_shows_the_new_image_in_the_child_and_in_the_status(cluster: Cluste
 
 
 @pytest.mark.contract
-def test_plan_shows_the_restored_label_of_a_drifted_child(cluster: Cluster):
+def test_plan_shows_that_a_label_changed_in_a_child_will_be_restored(cluster: Cluster):
     path = deployment_path(cluster.namespace, "web")
     label = "app.kubernetes.io/name"  # no controller reacts to this label
     cluster.plane.api.patch(path, {"metadata": {"labels": {label: "theirs"}}})

@@ -464,7 +464,7 @@ async def test_expired_event_is_created_again(bench: Bench):
     assert bench.wire.requests[-1].method == "PATCH"
 
 
-async def test_flush_sends_all_pending_events_regardless_of_the_rate_limit(bench: Bench):
+async def test_recorder_flush_sends_all_pending_events_regardless_of_the_rate_limit(bench: Bench):
     bench.record(500)
     started = now()
     assert await bench.recorder.flush(2.0)
@@ -475,7 +475,7 @@ async def test_flush_sends_all_pending_events_regardless_of_the_rate_limit(bench
     assert now() == started
 
 
-async def test_flush_ends_when_its_time_is_up(bench: Bench):
+async def test_recorder_flush_ends_at_its_timeout_when_the_server_hangs(bench: Bench):
     bench.wire.on("POST", EVENTS, Stall())
     bench.record(5)
     started = now()

@@ -199,7 +199,7 @@ def here(served: Served) -> str:
     return namespace(served.plane, guarded="yes")
 
 
-def test_webhooks_mutate_validate_and_warn_about_foreign_pods(served: Served, here: str):
+def test_webhooks_for_pods_mutate_validate_and_warn(served: Served, here: str):
     assert refusal(served.plane, f"{here}/pods", pod("nobodys")).endswith(
         'Pod "nobodys" is invalid: metadata.labels[team]: Required value'
     )

@@ -54,7 +54,7 @@ def test_resource_refuses_a_kind_without_version_or_plural(keywords: dict[str, s
 
 
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
-def test_decoded_object_keeps_its_original_json(form: type[bytes | bytearray | memoryview]):
+def test_decoded_resource_keeps_its_original_json_after_changes(form: type[bytes | bytearray | memoryview]):
     raw = b'{"metadata": {"name": "a"}, "spec": {"size": 1}}'
     gadget = Gadget.decode(form(raw))
     gadget.spec["size"] = 2

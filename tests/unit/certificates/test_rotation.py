@@ -189,7 +189,7 @@ async def test_rotator_limits_its_writes_when_another_program_resets_each_ca_bun
 
 
 @pytest.mark.parametrize("fault", [Invalid(422, "Invalid", "the test of the patch failed"), KeyError("x")])
-async def test_rotator_retries_target_after_failed_write(fault: Exception):
+async def test_rotator_retries_a_failed_ca_bundle_write(fault: Exception):
     scene = Scene(fault)
     async with scene.led():
         assert scene.served

@@ -251,7 +251,7 @@ def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subproc
     )
 
 
-def test_manager_imports_only_modules_that_every_operator_needs_and_reads_no_source():
+def test_program_start_imports_no_optional_packages_and_reads_no_source_file():
     done = interpreted(
         "import sys, linecache; import controllers.main;"
         "import manager.cli.run;"

@@ -80,7 +80,7 @@ def test_run_ends_on_a_signal_even_before_the_cluster_answers(
         (ExceptionGroup("a", [ExceptionGroup("b", [Unreachable("no\n way"), KeyError()])]), "no way"),
     ],
 )
-def test_run_fails_with_one_log_line_after_an_external_error(
+def test_run_exits_with_1_and_one_log_line_after_an_external_error(
     command: Command, assemble: Assemble, error: Exception, said: str
 ):
     assemble(failing(error))

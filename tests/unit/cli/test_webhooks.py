@@ -166,7 +166,7 @@ async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     ],
     ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )
-async def test_assembly_refuses_a_client_authority_file_without_an_authority(
+async def test_assembly_refuses_an_invalid_webhook_client_ca_file(
     wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str
 ):
     file = tmp_path / "ca.crt"

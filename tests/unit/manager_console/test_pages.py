@@ -111,7 +111,9 @@ async def test_console_pages_are_served_when_reconcilers_occupy_all_threads(serv
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
-async def test_console_refuses_a_host_header_of_another_machine(serve_pages: ServePages, host: str):
+async def test_console_refuses_a_request_with_the_host_header_of_another_machine(
+    serve_pages: ServePages, host: str
+):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site, Host=host)
         assert (status, text) == (421, "not a name of this machine\n")
@@ -257,7 +259,7 @@ async def test_readiness_count_runs_in_short_slices_and_stops_without_pages(monk
         assert figures.not_ready(informer) == (0, True)
 
 
-async def test_console_pages_load_no_foreign_resources_and_run_no_foreign_scripts(serve_pages: ServePages):
+async def test_console_pages_load_no_resources_and_run_no_scripts_of_other_origins(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site), aiohttp.ClientSession() as session:
         for path in ("/", "/search", PATH):
             async with session.get(f"http://{site.address}{path}") as answer:

@@ -37,7 +37,7 @@ def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_balance_assigns_equal_shares_with_few_moves_for_any_order_of_arguments(
+def test_balance_assigns_equal_shard_counts_with_the_fewest_moves(
     scene: tuple[int, set[str], dict[int, str]], rng: random.Random
 ):
     count, members, holders = scene
@@ -342,7 +342,7 @@ async def test_coordinator_moves_no_shard_during_a_short_outage(program: Program
     assert not program.moved(since=before)
 
 
-async def test_replica_without_the_right_to_create_leases_has_a_problem_and_no_shard(program: Program):
+async def test_replica_without_the_right_to_create_leases_owns_no_shard(program: Program):
     await program.start("a")
     b = program.begin("b")
     b.wire.on("POST", EVERYTHING, Reply.status(403, "Forbidden", "leases is forbidden: it cannot create"))
@@ -359,7 +359,7 @@ def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_replica_acquires_shards_despite_many_large_foreign_leases(program: Program):
+async def test_replica_acquires_shards_when_other_programs_have_many_large_leases(program: Program):
     await program.start("a")
     for number in range(100):
         odd = {
@@ -377,7 +377,7 @@ async def test_replica_acquires_shards_despite_many_large_foreign_leases(program
 
 @pytest.mark.usefixtures("short_answers")
 @pytest.mark.parametrize("size", [0, 20_000])
-async def test_shard_of_a_dead_owner_is_acquired_in_time_with_a_large_lease(program: Program, size: int):
+async def test_shard_with_a_large_lease_is_acquired_in_time_after_a_crash(program: Program, size: int):
     (a,) = await program.start("a")
     name = f"{NAME}-3"
     lease = program.server.leases[program.server.path(NAMESPACE, name)]

@@ -97,7 +97,7 @@ async def test_store_update_changes_all_records_or_no_record(store: LocalStore):
         await store.client.update([pet()])
 
 
-async def test_store_delete_ignores_unknown_ids(store: LocalStore):
+async def test_pet_store_delete_ignores_unknown_ids(store: LocalStore):
     first, second, third = await store.client.add([pet("a"), pet("b"), pet("c")])
     for ids in ([first, "no-such-id", third, first], [], ["no-such-id"]):
         await store.client.delete(ids)

@@ -30,7 +30,7 @@ async def test_storage_keeps_all_records_across_a_restart(tmp_path: Path):
         assert await storage.add([pet("c", idempotency_key="key")]) == ids[:1]
 
 
-async def test_storage_refuses_a_file_in_use_by_any_path(tmp_path: Path):
+async def test_storage_refuses_a_file_in_use_even_by_a_symlink(tmp_path: Path):
     path = tmp_path / "pets.db"
     link = tmp_path / "link.db"
     link.symlink_to(path)
@@ -58,7 +58,7 @@ def refused(path: Path, match: str) -> None:
     assert path.read_bytes() == before
 
 
-def test_storage_refuses_damaged_and_foreign_files(tmp_path: Path):
+def test_storage_refuses_damaged_files_and_files_of_other_programs(tmp_path: Path):
     good, bad = tmp_path / "good.db", tmp_path / "bad.db"
     asyncio.run(opened(good, *(pet(f"pet-{number}") for number in range(3000))))
     content = good.read_bytes()

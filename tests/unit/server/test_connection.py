@@ -258,7 +258,7 @@ async def test_server_admits_a_new_client_when_no_client_reads_its_response(tls:
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_keeps_other_clients_when_one_client_opens_many_connections(tls: bool):
+async def test_server_keeps_connections_of_other_clients_when_one_opens_many(tls: bool):
     limits = replace(PATIENT, connections=4)
     async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         scraper = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.2"))
@@ -408,7 +408,7 @@ async def sent_and_gone(address: BindAddress, sent: bytes, *, tls: bool) -> None
 
 
 @pytest.mark.each_loop
-async def test_server_limits_empty_lines_before_a_request():
+async def test_server_answers_431_to_too_many_empty_lines_before_a_request():
     async with site(hello) as address, client(address) as hostile:
         hostile.send(b"\r\n" * 8 + REQUEST)
         assert await hostile.answer() == b"hello"
@@ -658,7 +658,7 @@ async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
 @pytest.mark.parametrize(
     ("size", "lines", "status"), [(2048, 100, b"200"), (2049, 2, b"400"), (2, 101, b"400")]
 )
-async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_lines(
+async def test_server_refuses_a_request_with_over_2048_bytes_of_url_or_100_lines(
     size: int, lines: int, status: bytes
 ):
     more = ["a: b"] * (lines - 2)

@@ -265,7 +265,7 @@ async def test_tls_transport_limits_received_data_while_reading_is_paused(connec
         await heard.until(MUCH)
 
 
-async def test_tls_transport_names_the_address_of_the_client(connected: Connect):
+async def test_tls_transport_reports_the_address_of_the_client(connected: Connect):
     async with connected() as (heard, client):
         assert heard.transport.get_extra_info("peername") == client.writer.get_extra_info("sockname")
         assert heard.transport.get_extra_info("sslcontext") is not None

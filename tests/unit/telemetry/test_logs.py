@@ -98,7 +98,7 @@ def test_json_format_escapes_unprintable_characters(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("value", "message"), [(3, "got 3"), ("x", "'got %d' % ('x',)")])
-def test_stdlib_record_becomes_a_log_line_even_with_unfit_arguments(
+def test_stdlib_log_record_is_logged_even_with_invalid_format_arguments(
     output: Output, value: object, message: str
 ):
     record = logging.LogRecord("some.library", logging.WARNING, __file__, 1, "got %d", (value,), None)
@@ -326,7 +326,7 @@ def test_line_writer_flush_waits_until_all_lines_are_written_completely_and_in_o
 
 
 @pytest.mark.parametrize("ends", [MOST], indirect=True)
-def test_stalled_log_reader_blocks_no_task_and_receives_the_number_of_lost_lines(ends: Ends):
+def test_stalled_log_reader_blocks_no_write_and_gets_the_number_of_lost_lines(ends: Ends):
     ends.writer.write(b"x" * (PIPE_HOLDS - 1))
     assert ends.writer.flush(GENEROUS)
     sent = [b"%04d" % number + b"." * 1020 for number in range(300)]

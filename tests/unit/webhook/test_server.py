@@ -466,7 +466,7 @@ async def test_server_drops_a_response_that_the_client_does_not_read_in_time():
             assert len(await reader.read()) < size
 
 
-async def test_server_refuses_a_second_content_encoding():
+async def test_server_refuses_a_request_with_two_content_encoding_headers():
     async with site() as made:
         reader, writer = await connect(made.address)
         packed = gzip.compress(REVIEW)

@@ -182,7 +182,7 @@ async def test_collector_reports_malformed_list_and_shows_other_kinds(answer: by
     assert missing.startswith(f"Pod: GET {CORE}/pods: not a list")
 
 
-async def test_collector_skips_child_that_was_deleted_meanwhile():
+async def test_collector_skips_a_child_that_is_deleted_during_the_collection():
     cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
     cluster.wire.on("GET", f"{base}*", pages_of([owned("gone", "a", "f"), owned("web", "b", "f")]))
     cluster.wire.on("GET", f"{base}/gone", Reply.status(404, "NotFound", "no such Deployment"))
