@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Configure Hypothesis, and register our plugins."""
+    """Set the number of Hypothesis examples, and register the plugins in tests/support."""
     # The time of an example depends on the machine. CI tries the same examples each time, so that a failure
     # there is due to the change.
     hypothesis.settings.register_profile(
@@ -189,7 +189,7 @@ def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuste
 
 @pytest.fixture(scope="session", params=KINDS, ids=lambda kind: kind.name)
 def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
-    """Return each kind of control plane in turn; skip a kind that this machine cannot run."""
+    """Return the kind of control plane in the test's parameter; skip the test if the kind cannot run here."""
     kind: ControlPlaneKind = request.param
     problem = kind.why_not()
     if problem:

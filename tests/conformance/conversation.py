@@ -84,7 +84,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Conversation(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"cleanup": "finally"}
 ):
-    """A named sequence of steps."""
+    """A sequence of requests to an API server, and other steps, with a name."""
 
     part: str
     name: str
@@ -97,7 +97,6 @@ class Conversation(
 
     @property
     def id(self) -> str:
-        """Return the test's id."""
         return f"{self.part.rpartition('/')[2]}: {self.name}"
 
     @property

@@ -16,7 +16,7 @@ MISSING = object()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
-    """A known difference between devcluster and the real server."""
+    """A known difference between the answers of devcluster and a real API server."""
 
     where: str
     """Id of the conversation or scene."""

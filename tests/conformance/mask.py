@@ -36,7 +36,7 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 class Mask:
-    """Mask of one conversation: equal values become equal numbers, in the order of their appearance."""
+    """Replacer of varying values in one sequence of answers: equal values become equal numbers."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Sends the requests of a conversation to a control plane, and records the answers."""
+"""Sends the requests of a conversation (a list of requests) to a control plane; records the answers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _Webhooks(WebhookServer):
         return self.reviews.pop(path, [])
 
     async def answer(self, path: str, review: Answer) -> web.Response:
-        """Record the review, and answer as the steps define."""
+        """Record the review, and respond with a delay, status or text if the steps define them."""
         self.reviews.setdefault(path, []).append(review)
         told = self.answers.get(path, {})
         await asyncio.sleep(told.get("delay", 0))
@@ -241,7 +241,7 @@ class _Player:
             self._webhooks.reviews = reviews
 
     def _await(self, step: Step) -> _Got | None:
-        """Send the request until the step's condition is true; return the answer, None for an open watch."""
+        """Send the request until the step's condition is true; return the answer, None if it is a watch."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             got = self._exchange(step)
@@ -260,7 +260,7 @@ class _Player:
         return all(_value(got.value, path) == self._filled(wanted) for path, wanted in step.until.items())
 
     def _exchange(self, step: Step) -> _Got | None:
-        """Send the request; return the answer, or None for an opened watch."""
+        """Send the request; return the answer, or None if the request opens a watch."""
         connection, response = self._send(step)
         if step.open and response.status == http.client.OK:
             self._watches[step.open] = connection, response

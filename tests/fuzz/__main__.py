@@ -14,7 +14,7 @@ ROUND = 100
 
 
 def main() -> int:
-    """Run the targets; return 1 if one of them fails."""
+    """Run the fuzz targets until the time has passed; return 1 if one of them fails."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to try; default 60")
     parser.add_argument("--seed", type=int, help="try these examples alone, which an earlier run has named")

@@ -49,7 +49,7 @@ def pieces(most: int) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> bytes:
-    """Draw one of the originals, with up to three places overwritten."""
+    """Draw one of the originals, with up to three parts replaced by random bytes."""
     data = draw(st.sampled_from(originals))
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(data)))
@@ -113,7 +113,7 @@ def odd_json(originals: Sequence[Any]) -> st.SearchStrategy[bytes]:
 
 
 def dumped(document: Any) -> bytes:
-    """Encode a document as JSON."""
+    """Encode a document as JSON, with some texts replaced by very deep lists; "null" if it has no JSON form."""
     try:
         written = orjson.dumps(document)
     except TypeError:  # half a surrogate pair

@@ -98,7 +98,7 @@ def others_of_several() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiAccess]:
-    """Return API access with the manager's stolen token."""
+    """Yield API access with a token of the manager's account, as a thief of the token has it."""
     credentials = plane.credentials_of(SYSTEM, "operator-manager-controller-manager")
     access = ApiAccess(credentials, scratch=tmp_path_factory.mktemp("thief"))
 

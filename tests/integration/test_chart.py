@@ -53,7 +53,7 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def untouched(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Start a control plane for tests that apply no object."""
+    """Start a control plane for tests that create no objects on it."""
     return module_control_plane().require(Feature.WORKLOADS)
 
 

@@ -93,7 +93,7 @@ def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterat
 
 @pytest.fixture
 def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -> Console:
-    """Start a console on a cluster with one Foo that is not ready."""
+    """Start a manager with a console, and create a Foo that is not ready."""
     crds.api.create(foo_path(namespace), foo(NAME, "jack"))
     console = start()
     eventually(lambda: crds.api.get(foo_path(namespace, NAME))["status"]["conditions"])

@@ -109,5 +109,5 @@ def test_manager_logs_once_that_all_descriptors_are_in_use_and_recovers(
 
 
 def limit_lines(manager: ManagerProcess) -> list[str]:
-    """Return the log lines that name the limit."""
+    """Return the log lines about the limit of open files."""
     return [line["msg"] for line in manager.logs(level="error") if "ulimit -n" in line.get("msg", "")]

@@ -24,7 +24,7 @@ FINALIZER = "pet.petstore.example.com/finalizer"
 
 
 class PetWalk(Walk):
-    """A walk with a pet store process."""
+    """Walk through Pets, with a pet store process."""
 
     store: PetStoreProcess
 

@@ -31,7 +31,7 @@ ANN = {"name": "Ann", "email": "ann@example.com"}
 
 
 class Site:
-    """A namespace of a control plane, and a pet store process."""
+    """A namespace of a control plane, and the pet store process of its operator."""
 
     def __init__(self, plane: ControlPlane, namespace: str, store: str) -> None:
         self.plane = plane

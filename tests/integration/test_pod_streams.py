@@ -19,7 +19,7 @@ pytestmark = pytest.mark.contract
 
 @pytest.fixture
 def pending(control_plane: ControlPlane, namespace: str) -> ObjectKey:
-    """Create a pod that no node accepts."""
+    """Create a pod that stays pending, because no node accepts it."""
     containers = [{"name": name, "image": "any"} for name in ("one", "two")]
     spec = {"containers": containers, "nodeSelector": {"example.com/none": "here"}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pending"}, "spec": spec}

@@ -62,7 +62,7 @@ TOO_OLD_TO_STREAM = {"kind": "Status", "code": 422, "message": "sendInitialEvent
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """Start a control plane with the plugin OwnerReferencesPermissionEnforcement."""
+    """Start a control plane that checks rights for owner references that block a deletion."""
     plane = module_control_plane(apiserver_flags=[ENFORCED]).require(Feature.SERVER_FLAGS)
     install_crds(plane)
     for namespace in (NAMESPACE, SYSTEM):

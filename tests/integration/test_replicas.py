@@ -47,7 +47,7 @@ class Replica:
         return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
 
     def works(self) -> bool:
-        """Return whether the replica has written any object."""
+        """Return whether the replica has written any object other than Leases."""
         return bool(self.object_writes())
 
     def took_over(self) -> float:
@@ -97,7 +97,7 @@ def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: st
 
 
 class Memcacheds:
-    """The Memcacheds of one namespace."""
+    """The Memcacheds that a test creates in one namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane

@@ -23,7 +23,7 @@ OBJECTS = {
 
 
 class SampleWalk(Walk):
-    """Walk through the objects of one operator."""
+    """Walk through the sample objects of one operator."""
 
     controller: str
 

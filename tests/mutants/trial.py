@@ -150,7 +150,10 @@ class Trials:
         return swap
 
     def _swap(self, path: Path, code: CodeType) -> Swap:
-        """Return each live function whose code would change, and the new code."""
+        """Return the live functions whose code differs in `code`, each with its new code.
+
+        `code` is the compiled changed source of the file.
+        """
         name = str(path.resolve())
         before = compile(path.read_bytes(), name, "exec", dont_inherit=True)
         return [

@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 def main() -> int:
-    """Record the answers; return the exit code."""
+    """Record the answers of the selected parts; return the exit code."""
     parser = argparse.ArgumentParser(prog="make record", description=__doc__)
     parser.add_argument(
         "--only",

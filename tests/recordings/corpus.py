@@ -227,7 +227,7 @@ def _examine_object(server: Server, resources: _Resources, manifest: Json) -> Js
 
 
 def _shown(answer: Answer) -> Json:
-    """Return an answer without values that differ between any two servers."""
+    """Return an answer without values that differ between servers, such as UIDs and times."""
     body = Mask({}, unversioned=True).value(answer.value)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if isinstance(metadata, dict):

@@ -1,4 +1,4 @@
-"""Arguments for tests that call webhook functions directly."""
+"""Arguments for direct calls of webhook functions."""
 
 from __future__ import annotations
 

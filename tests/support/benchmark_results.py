@@ -1,4 +1,4 @@
-"""Invented benchmark results for tests, in the format of the benchmark suite."""
+"""Invented results in the format of the benchmark suite, for tests of its pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys and certificates of a throw-away control plane."""
+"""Keys and certificates of control planes that only a test uses."""
 
 from __future__ import annotations
 

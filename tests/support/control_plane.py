@@ -27,7 +27,7 @@ KUBECTL_TIMEOUT = START_TIMEOUT = 120.0
 
 
 class Feature(enum.Enum):
-    """Feature that some control planes lack; the value completes "this control plane has no ..."."""
+    """Feature that some control planes lack; its value completes the text "this control plane has no ..."."""
 
     WORKLOADS = "controllers for workloads, garbage collection and namespaces"
     READY_PODS = "nodes that take pods to Ready"
@@ -45,7 +45,7 @@ class Feature(enum.Enum):
 
 
 class Lacking(pytest.skip.Exception):
-    """Reason to skip a test: the control plane lacks a feature that the test needs."""
+    """Skip of a test, because the control plane lacks a feature that the test needs."""
 
 
 _MAKING = threading.Lock()
@@ -76,18 +76,18 @@ class ControlPlane(abc.ABC):
 
     @abc.abstractmethod
     def supports(self, feature: Feature) -> bool:
-        """Return whether it has `feature`."""
+        """Return whether the control plane has the feature."""
 
     @abc.abstractmethod
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """Return a kubeconfig for `user` in `groups`, without rights until RBAC grants some."""
+        """Return a kubeconfig for `user` in `groups`; the user has no rights before RBAC grants them."""
 
     @abc.abstractmethod
     def kubectl_program(self) -> Path:
-        """Return the kubectl of the control plane's version."""
+        """Return the path of a kubectl whose version suits the control plane."""
 
     def part(self, name: str) -> Daemon:
-        """Return the process of `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
+        """Return the process of the part `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
         return self._daemons[name]
 
     def check(self) -> None:

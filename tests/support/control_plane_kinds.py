@@ -1,4 +1,4 @@
-"""The kinds of control plane, and which integration tests run on each."""
+"""The kinds of control plane, and the marks of the integration tests that run on each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installation of the CRDs that `operator-manager crds` prints, as the README describes it."""
+"""Installation of the CRDs that `operator-manager crds` prints, as README.md describes it."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class DevclusterControlPlane(ControlPlane):
         self._flags = [TRANSLATED.get(flag, flag) for flag in apiserver_flags]
 
     def start(self) -> None:
-        """Start the process, which takes about half a second."""
+        """Start devcluster, which takes about half a second."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._ports = PortBlock(1)
         command = [
@@ -66,7 +66,7 @@ class DevclusterControlPlane(ControlPlane):
         self.wait_ready()
 
     def stop(self) -> None:
-        """Stop at once, and delete the data."""
+        """Kill devcluster, and delete its data."""
         for daemon in self._daemons.values():
             daemon.kill()
         if self._ports is not None:

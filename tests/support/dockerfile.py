@@ -84,7 +84,7 @@ class Dockerfile:
         return cls(stages)
 
     def lineage(self, name: str) -> list[Stage]:
-        """Return the stage after all stages that it is based on."""
+        """Return the base stages of a stage, the first base first, and then the stage itself."""
         found = [self.stages[name]]
         while found[0].base in self.stages:
             found.insert(0, self.stages[found[0].base])

@@ -122,7 +122,7 @@ def start(
 
 
 def run(*command: str | Path, environ: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; return its output and exit code."""
+    """Run a program; return its output and exit code when it has ended."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = start(command, environ, output, errors)
         try:

@@ -14,7 +14,7 @@ _GONE = (OSError, asyncio.IncompleteReadError, RuntimeError)
 
 
 async def _nothing(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
-    """Send no greeting to the client."""
+    """Exchange no data with the client."""
 
 
 class Forwarder:

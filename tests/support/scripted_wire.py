@@ -335,7 +335,7 @@ _Result = TypeVar("_Result")
 
 
 class _Line:
-    """Connection of one exchange, which a test can break."""
+    """Connection of one exchange, which `abort` can break."""
 
     def __init__(self) -> None:
         self.broken = False

@@ -33,7 +33,7 @@ class Tilt:
     calls: list[tuple[str, str, dict[str, Any]]] = dataclasses.field(default_factory=list)
 
     def evaluate(self) -> Tilt:
-        """Run the Tiltfile; raise TiltfileFailed if it fails."""
+        """Run the Tiltfile; raise TiltfileFailed if it calls `fail`."""
         functions = {name: self._recorder(name) for name in FUNCTIONS}
         settings = SimpleNamespace(define_bool=self._recorder("define_bool"), parse=lambda: self.arguments)
         names = {"config": settings, "k8s_context": lambda: self.context, "fail": _fail}

@@ -65,7 +65,7 @@ class WebhookServer(LoopThread):
         return base64.b64encode(self.authority.pem).decode()
 
     def client_config(self, path: str) -> Object:
-        """Return a webhook client configuration for this server."""
+        """Return a `clientConfig` with the URL of `path` on this server, and its CA bundle."""
         return {"url": f"{self.url}/{path}", "caBundle": self.ca_bundle}
 
     def conversion(self) -> Object:
@@ -78,7 +78,7 @@ class WebhookServer(LoopThread):
 
     @contextlib.contextmanager
     def down(self) -> Iterator[None]:
-        """Close the server's port within the block."""
+        """Close the server's port during the block; then open it again."""
         self.run(self._close())
         try:
             yield

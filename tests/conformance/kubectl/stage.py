@@ -1,4 +1,4 @@
-"""Runs a scene with one kubectl on one control plane, and returns the output."""
+"""Runs a scene (a sequence of kubectl commands) with one kubectl on one control plane; returns the output."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class JudgedSpec(ApiModel):
 
 @crd(status=False)
 class Judged(Resource, group="test.example.com", version="v1", plural="judgeds"):
-    """An object whose spec determines the decision of its webhook."""
+    """Object whose `spec.ask` says what its webhook must decide."""
 
     spec: JudgedSpec = Field(default_factory=JudgedSpec)
 

@@ -1,4 +1,4 @@
-"""Secret values in the manager's memory."""
+"""Search for values of Secrets in the manager's memory."""
 
 from __future__ import annotations
 

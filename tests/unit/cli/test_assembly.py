@@ -316,7 +316,7 @@ async def test_manager_starts_no_operator_lifespan_when_the_console_port_is_in_u
 
 
 class Called(Plain):
-    """Operator with HTTP routes that other programs call."""
+    """Operator with an HTTP route for other programs."""
 
     def setup(self) -> None:
         self.manager.add_routes([web.get("/called", self.called)])

@@ -238,7 +238,7 @@ PROGRAMS = {
 
 
 def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
-    """Run code in a new interpreter."""
+    """Run the code in a new Python process."""
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

@@ -37,7 +37,7 @@ AUTHORITY = Authority("of the API server")
 
 
 class With(Plain):
-    """Operator with a webhook."""
+    """Operator that has a webhook."""
 
     @webhook.validate_create
     async def accept(self, obj: Memcached, request: AdmissionRequest) -> None: ...

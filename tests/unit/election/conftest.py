@@ -160,7 +160,7 @@ class Election:
         return self.candidates[-1]
 
     async def leader(self, identity: str = "first", *, clock: str = "", seconds: float = 0.0) -> Candidate:
-        """Return a candidate that has led for `seconds`."""
+        """Start a candidate; return it when it has been the leader for `seconds`."""
         candidate = self.candidate(identity, clock=clock)
         await candidate.lead(seconds)
         return candidate

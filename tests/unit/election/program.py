@@ -42,7 +42,7 @@ class Replica(Participant):
         self.task = asyncio.get_running_loop().create_task(self.coordinator.run())
 
     def attach(self, work: Work) -> None:
-        """Do nothing: there is no manager."""
+        """Do nothing, because there is no manager."""
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
         raise NotImplementedError
@@ -117,7 +117,7 @@ class Replica(Participant):
 
 
 class Leader(Candidate):
-    """Replica with leader election and without shards."""
+    """Replica that uses leader election and no shards."""
 
     count = 1
 

@@ -1,4 +1,4 @@
-"""The console's pages, and the users who may see them."""
+"""The console's pages, and which users may see them."""
 
 from __future__ import annotations
 

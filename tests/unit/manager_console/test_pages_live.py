@@ -92,7 +92,7 @@ async def a_pod_hangs(world: World) -> None:
 
 
 async def an_event(world: World) -> None:
-    """Record an Event as another program."""
+    """Record an Event about the Memcached, as another program does."""
     web = await world.get(Memcached, "web")
     about = {"kind": "Memcached", "namespace": "default", "name": "web", "uid": web.metadata.uid}
     said = {"reason": "Unlucky", "message": "a meteorite", "type": "Warning", "count": 1}

@@ -59,7 +59,7 @@ class Replica(Participant):
 
 
 class Program:
-    """Program with several replicas on one server."""
+    """Simulated program with several replicas on one Lease server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server

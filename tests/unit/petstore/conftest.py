@@ -28,6 +28,6 @@ def environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def store() -> AsyncIterator[LocalStore]:
-    """Run a store in memory."""
+    """Run a pet store that keeps its data in memory."""
     async with local_store() as running:
         yield running

@@ -1,4 +1,4 @@
-"""The published wire contract, which must not change."""
+"""The published gRPC contract, which must not change."""
 
 from __future__ import annotations
 

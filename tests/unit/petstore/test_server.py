@@ -24,7 +24,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def samples(page: str) -> dict[tuple[str, str, str], float]:
-    """Return the metric samples by name, method and code."""
+    """Return the values of metrics by metric name, gRPC method and code."""
     return {
         (sample.name, sample.labels.get("grpc_method", ""), sample.labels.get("grpc_code", "")): sample.value
         for family in text_string_to_metric_families(page)

@@ -411,7 +411,7 @@ async def test_access_stores_no_token_in_plain_text(wire: ScriptedWire, access: 
 
 
 class Oracle:
-    """Lookup that takes one second and counts its calls."""
+    """Lookup function that takes one second and counts its calls."""
 
     def __init__(self, answer: str | Exception = "yes") -> None:
         self.answer = answer

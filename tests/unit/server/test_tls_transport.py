@@ -25,7 +25,7 @@ LONG = 30.0
 
 
 class Heard(asyncio.Protocol):
-    """Protocol that records the data that a server receives."""
+    """Protocol that records the data that the server receives."""
 
     def __init__(self) -> None:
         self.transport = cast("asyncio.Transport", None)

@@ -1,4 +1,4 @@
-"""Comparison of docs/metrics.md with every registered metric family."""
+"""Comparison of docs/metrics.md with the metric families that the manager registers."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class Validating:
         self.given.append(new)
 
     def endpoints(self, *names: str) -> list[AdmissionEndpoint]:
-        """Return the endpoints of the admissions with these names."""
+        """Return the endpoints of the operator's admissions whose `name` is one of `names`."""
         found = [each for each in registrations(self) if isinstance(each, Admission) and each.name in names]
         return [endpoint for each in found for endpoint in endpoints_of(each, Metrics())]
 

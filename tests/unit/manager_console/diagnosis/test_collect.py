@@ -67,7 +67,7 @@ class Cluster:
         self.wire.on("GET", f"{BASE}/foos/foo", lambda _: Reply.json(self.foo))
 
     def serve(self, plural: str, *items: Any) -> None:
-        """Serve a list of objects of a core kind."""
+        """Serve these objects as the list of a core kind, which has this plural."""
         self.wire.on("GET", f"{CORE}/{plural}*", pages_of(list(items)))
 
     async def collect(self, *kinds: GroupVersionKind) -> Collected:
@@ -283,7 +283,7 @@ GOOD = {"conditions": [{"type": "Available", "status": "True"}, {"type": "Degrad
 
 
 class Rollout(Cluster):
-    """Foo with Ready=True and a Deployment of three old pods and one new pod."""
+    """API server with a Foo and its Deployment, which has old pods and one new pod."""
 
     def __init__(self, new: dict[str, Any], *, updated: int = 1) -> None:
         super().__init__()
