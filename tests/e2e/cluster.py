@@ -178,7 +178,7 @@ def in_cluster(*arguments: str, within: float = 60) -> Any:
 
 @contextlib.contextmanager
 def served_by(pattern: str, *command: str | Path) -> Iterator[str]:
-    """Run a server program within the block; yield the match of the group in `pattern` with its output."""
+    """Run a server program during the block; yield what the group in `pattern` matches in its output."""
     with tempfile.TemporaryDirectory() as folder:
         program = Daemon(str(command[0]), command, log=Path(folder) / "log", environ=_ENVIRON)
 

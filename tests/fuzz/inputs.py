@@ -113,7 +113,7 @@ def odd_json(originals: Sequence[Any]) -> st.SearchStrategy[bytes]:
 
 
 def dumped(document: Any) -> bytes:
-    """Encode a document as JSON, with some texts replaced by very deep lists; "null" if it has no JSON form."""
+    """Encode a document as JSON, with some texts replaced by deep lists; "null" if it cannot be encoded."""
     try:
         written = orjson.dumps(document)
     except TypeError:  # half a surrogate pair

@@ -48,7 +48,7 @@ def root_of(kind: type[Resource]) -> str:
     return f"/apis/{kind.gvk.api_version}" if kind.gvk.group else f"/api/{kind.gvk.api_version}"
 
 
-def test_builtin_kinds_match_names_and_scopes_in_api_server_discovery(
+def test_builtin_kinds_have_the_names_and_scopes_that_discovery_reports(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
 ):
     differing: dict[str, Any] = {}

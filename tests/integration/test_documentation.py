@@ -82,7 +82,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_operator_of_the_tutorial_page_passes_the_commands_of_the_page(
+def test_documented_operator_gives_the_output_that_its_page_shows(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     example = ExampleOperator(tmp_path / "example")
@@ -104,7 +104,7 @@ def test_operator_of_the_tutorial_page_passes_the_commands_of_the_page(
 
 @pytest.mark.whole
 @pytest.mark.timeout(600)
-def test_webhooks_from_documentation_answer_reviews(plane: ControlPlane, tmp_path: Path):
+def test_documented_webhooks_answer_reviews(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
     # First as long as there is one version, and then with what was made meanwhile.

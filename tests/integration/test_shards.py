@@ -74,7 +74,7 @@ class Replicas(Memcacheds):
                 assert held == share, (kind, sorted(self.shards(each).numbers))
 
     def count_objects(self, replica: Replica) -> int:
-        """Return the number of objects in the replica's shards; it may be 0 if there are few objects."""
+        """Return the number of objects in the replica's shards; it may be 0."""
         made = self.plane.api.get(memcached_path(self.namespace))["items"]
         assert len(made) == len(self.names)
         theirs = self.shards(replica)
@@ -116,7 +116,7 @@ def replicas(
 def test_replica_keeps_its_shards_when_each_lease_request_takes_a_second(
     bare_control_plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
-    """Renew all Leases at the same time, which needs more than a few connections."""
+    """Use so slow requests that a few connections would not renew all Leases in time."""
     install_crds(bare_control_plane)
     proxy = fault_proxy(bare_control_plane.kubeconfig)
     proxy.delay(1.0, match=Match(path=LEASE_PATH), times=None)

@@ -228,11 +228,9 @@ WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
 
 ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
-        "tests/integration/test_documentation.py::test_operator_of_the_tutorial_page_passes_the_commands_of_the_page"
+        "tests/integration/test_documentation.py::test_documented_operator_gives_the_output_that_its_page_shows"
     ),
-    "docs/webhooks.md": (
-        "tests/integration/test_documentation.py::test_webhooks_from_documentation_answer_reviews"
-    ),
+    "docs/webhooks.md": ("tests/integration/test_documentation.py::test_documented_webhooks_answer_reviews"),
     "docs/operations.md": (
         "tests/integration/test_documentation.py::"
         "test_petstore_starts_from_the_backup_that_the_operations_page_makes"

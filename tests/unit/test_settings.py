@@ -20,7 +20,7 @@ LABEL = Setting("store-label", description="what it is called")
 @pytest.mark.parametrize(
     "name", ["", "Store", "store_address", "-store", "store-", "store--address", "1st", "a b"]
 )
-def test_setting_refuses_a_name_that_is_no_flag_or_environment_variable(name: str):
+def test_setting_refuses_a_name_that_is_invalid_as_flag_or_variable(name: str):
     with pytest.raises(ValueError, match="cannot name a setting"):
         Setting(name, default="x", description="")
 
@@ -141,7 +141,7 @@ def test_load_declared_reads_numbers_and_booleans_as_their_text(
     assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
 
 
-def test_load_declared_error_describes_what_the_setting_type_expects():
+def test_load_declared_error_describes_the_expected_value_of_the_setting():
     def colour(text: str) -> int:
         return {"red": 1}[text]
 

@@ -289,7 +289,7 @@ def test_command_succeeds_when_its_output_pipe_is_closed(argv: str, tmp_path: Pa
     ("argv", "closed", "code"),
     [("--help", ">&-", 0), ("--version", "<&- >&- 2>&-", 0), ("no-such-command", "2>&-", 2)],
 )
-def test_program_keeps_its_exit_code_when_standard_files_are_closed(
+def test_program_keeps_its_exit_code_when_stdin_stdout_or_stderr_is_closed(
     program: str, argv: str, closed: str, code: int
 ):
     ended = subprocess.run(

@@ -250,7 +250,7 @@ def test_run_starts_installed_operators_beside_built_in_ones_and_names_their_pac
     ],
 )
 @pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)
-def test_run_names_a_broken_installed_operator_in_one_line(
+def test_run_error_names_an_installed_operator_that_cannot_be_loaded(
     command: Command, install: Install, value: str, said: str, argv: tuple[str, ...]
 ):
     install(f"hi = {value}")

@@ -93,7 +93,9 @@ def test_run_exits_with_1_and_one_log_line_after_an_external_error(
     assert "stacktrace" not in told
 
 
-def test_run_logs_a_traceback_at_debug_level_unless_it_is_unexpected(command: Command, assemble: Assemble):
+def test_run_logs_the_traceback_of_an_expected_error_only_at_debug_level(
+    command: Command, assemble: Assemble
+):
     error = CannotStart("cannot start the connection to the store: KeyError: 'x'")
     error.__cause__ = KeyError("x")
     assemble(failing(error))
@@ -124,7 +126,7 @@ def test_run_logs_a_traceback_at_debug_level_unless_it_is_unexpected(command: Co
         (["--config=/nope"], "/nope: cannot read the settings file"),
     ],
 )
-def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
+def test_run_reports_a_wrong_flag_in_one_line_and_does_not_start(
     command: Command, monkeypatch: pytest.MonkeyPatch, argv: list[str], expected: str
 ):
     def assembled(*_: object) -> AbstractAsyncContextManager[None]:
@@ -192,7 +194,7 @@ def test_run_help_shows_every_setting_with_its_flag_variables_and_default(comman
         assert "(default " in said
 
 
-def test_plan_flag_overrides_the_setting_of_an_operator_with_the_same_name(command: Command):
+def test_flag_of_plan_overrides_the_operator_setting_of_the_same_name(command: Command):
     same = operator("same", setting("timeout"))
     assert command("plan", "--all", "--timeout=soon", operators=[same]).refusal() == (
         'plan: Invalid value for \'--timeout\': a duration such as "15s", "1m30s" or "500ms" is expected'

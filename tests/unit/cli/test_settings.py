@@ -87,7 +87,7 @@ def test_load_settings_ignores_an_empty_variable_and_a_file_key_without_a_value(
     assert (settings.log_level, settings.namespaces) == ("info", ())
 
 
-def test_settings_have_equal_values_from_flags_variables_and_file(
+def test_setting_has_the_same_value_from_flag_variable_and_file(
     monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
 ):
     periods = ("resync_period", "graceful_shutdown_timeout", "shutdown_delay", "leader_elect_retry_period")

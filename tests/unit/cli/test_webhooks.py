@@ -91,7 +91,7 @@ async def test_webhooks_are_off_and_a_hint_is_logged_when_the_api_server_is_remo
         ({"webhook_url": "https://dev.example.test:9443", "webhook_bind_address": "127.0.0.1:9443"}, False),
     ],
 )
-async def test_assembly_warns_of_webhook_flags_that_prevent_calls_of_the_api_server(
+async def test_assembly_warns_when_webhook_flags_prevent_calls_by_the_api_server(
     wire: ScriptedWire, flags: dict[str, str], warned: bool, tmp_path: Path
 ):
     served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})

@@ -492,7 +492,7 @@ async def test_standby_stops_at_once_and_writes_nothing(election: Election):
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_elector_stop_releases_a_lease_acquisition_without_response(election: Election, lost: bool):
+async def test_elector_stop_releases_a_lease_acquired_without_a_response(election: Election, lost: bool):
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("POST", LEASES, LostAfter(answer) if lost else Delayed(1.0, answer))
@@ -510,7 +510,7 @@ async def test_elector_stop_releases_a_lease_acquisition_without_response(electi
 
 
 @pytest.mark.parametrize("claims_again", [False, True])
-async def test_elector_stop_releases_an_acquisition_without_response_after_an_outdated_watch_event(
+async def test_elector_stop_releases_the_lease_when_response_is_lost_and_watch_is_outdated(
     election: Election, claims_again: bool
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})

@@ -88,7 +88,7 @@ def test_acquired_lease_has_the_holder_a_higher_transition_count_and_utc_times(
     assert claimed.metadata == before.metadata
 
 
-def test_lease_write_keeps_resource_version_uid_and_foreign_fields():
+def test_lease_write_keeps_resource_version_uid_and_unknown_fields():
     metadata = {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
     spec = {"holderIdentity": "other", "strategy": "OldestEmulationVersion"}
     stored = {"metadata": {**metadata, "managedFields": [{}]}, "spec": spec}

@@ -176,7 +176,7 @@ async def test_console_renders_a_page_once_for_concurrent_requests_of_a_user(
         assert not console._made._values
 
 
-async def test_console_pages_of_all_users_use_at_most_a_quarter_core(monkeypatch: pytest.MonkeyPatch):
+async def test_console_pages_of_all_users_use_at_most_a_quarter_of_a_cpu(monkeypatch: pytest.MonkeyPatch):
     spent, loop, seconds = 0.0, asyncio.get_running_loop(), 0.1
     monkeypatch.setattr("time.thread_time", lambda: spent)
     collect = Collector.collect

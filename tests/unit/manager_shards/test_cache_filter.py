@@ -283,7 +283,7 @@ class TestShardFilterChildren:
             self.stream.event("ADDED", child(version=version, **each))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
 
-    async def test_informer_omits_unowned_objects_and_labels_of_other_shards(self, children: Make):
+    async def test_informer_omits_unowned_objects_and_objects_labelled_for_other_shards(self, children: Make):
         informer = children(0, 1, label_selector="app=web")
         async with running(informer):
             await moments()

@@ -173,7 +173,7 @@ async def test_replica_releases_shards_when_the_next_owner_never_finishes_its_li
 
 
 @pytest.mark.parametrize("refused", [False, True])
-async def test_last_replica_stops_within_1_s_or_6_s_when_its_token_is_refused(
+async def test_last_replica_stops_within_1_s_and_with_a_refused_token_within_6_s(
     program: Program, refused: bool
 ):
     (a,) = await program.start("a")
@@ -270,7 +270,7 @@ async def test_shard_is_unowned_for_less_than_2_seconds_during_a_rolling_update(
     assert len(program.moved(since=before)) <= 2 * COUNT, "each twice at most"
 
 
-async def test_shard_acquisition_with_a_lost_response_is_detected_and_used(program: Program):
+async def test_replica_uses_a_shard_whose_acquisition_response_was_lost(program: Program):
     (a,) = await program.start("a")
     b = program.begin("b")
     for path in program.server.leases:

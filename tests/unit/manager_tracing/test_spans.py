@@ -198,7 +198,7 @@ async def test_reconcile_span_ends_when_the_reconcile_is_cancelled():
     assert root.status.status_code is StatusCode.ERROR
 
 
-async def test_review_span_joins_the_trace_of_the_caller():
+async def test_webhook_review_span_belongs_to_the_trace_of_the_api_server():
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer, trace, parent = SpanTracer(provider), "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

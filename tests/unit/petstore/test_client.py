@@ -1,4 +1,4 @@
-"""The client and responses of the store, valid, invalid or missing."""
+"""The client with valid and invalid responses of the store, and without a response."""
 
 from __future__ import annotations
 

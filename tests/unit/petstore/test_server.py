@@ -114,7 +114,7 @@ async def test_health_service_reports_serving_until_the_server_stops():
         assert (await change).status == NOT_SERVING
 
 
-async def test_server_refuses_addresses_in_use_and_releases_its_file(tmp_path: Path):
+async def test_server_start_fails_for_an_address_in_use_and_unlocks_the_data_file(tmp_path: Path):
     async with local_store(metrics=True) as store:
         calls, metrics = store.server.address, store.server.metrics_address
         assert metrics is not None

@@ -76,7 +76,7 @@ async def test_store_serves_only_a_client_with_a_trusted_certificate(world: Worl
         await ask(address, world.client_files, "pets.example")
 
 
-async def test_client_refuses_store_with_another_authority_or_name(world: World):
+async def test_client_refuses_a_store_whose_certificate_has_another_ca_or_name(world: World):
     async with serving(world.server_files) as address:
         for files, name in ((TlsFiles(ca_file=world.server.ca), None), (world.client_files, "other.example")):
             with pytest.raises(Unreachable):

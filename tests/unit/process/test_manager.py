@@ -258,7 +258,7 @@ async def test_stopping_manager_reconciles_until_its_shards_are_handed_over(
     assert house.notes[-4:] == ["worker reconciled a", "released", "election ended", "events flushed"]
 
 
-async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
+async def test_stopping_manager_serves_webhooks_during_the_shutdown_delay():
     house = House(elect=True, delay=5.0)
     house.runnable("webhooks")
     house.runnable("led", leader_only=True)
@@ -433,7 +433,7 @@ async def test_leadership_lost_during_the_grace_period_ends_the_grace_period(fir
 
 
 @pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
-async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
+async def test_manager_ends_all_tasks_at_once_when_it_is_cancelled(moment: str):
     house = House(elect=True)
     house.lifespan("health")
     house.runnable("helper")

@@ -272,7 +272,7 @@ async def test_server_keeps_connections_of_other_clients_when_one_opens_many(tls
 
 
 @pytest.mark.each_loop
-async def test_server_drops_connections_of_the_client_with_most_when_all_are_slow():
+async def test_server_first_drops_slow_connections_of_the_client_with_most_connections():
     limits = replace(PATIENT, connections=4, eviction=0.05)
     async with site(limits=limits) as address, AsyncExitStack() as stack:
         slow = await stack.enter_async_context(client(address, source="127.0.0.2"))
@@ -599,7 +599,7 @@ async def test_server_answers_a_partly_received_request_before_it_stops(sent: in
 
 
 @pytest.mark.each_loop
-async def test_server_answers_a_connection_that_it_has_not_accepted_before_it_stops():
+async def test_stopping_server_answers_a_request_on_a_connection_not_yet_accepted():
     async with AsyncExitStack() as server:
         address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))
         with socket.create_connection(("127.0.0.1", address.port)) as waiting:

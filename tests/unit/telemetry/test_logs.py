@@ -80,7 +80,7 @@ def test_logged_exception_has_its_message_and_stack(output: Output, short: dict[
 @pytest.mark.parametrize(
     "value", [object(), {1, 2}, 2**70, "\ud800", {"deep": {"er": object()}}, b"\xff", ValueError("x")]
 )
-def test_json_format_writes_a_line_when_a_value_does_not_fit_json(output: Output, value: object):
+def test_json_format_writes_a_line_when_a_value_has_no_json_form(output: Output, value: object):
     [line] = output.logged(lambda: get_logger("x").info("odd", value=value))
     assert line["msg"] == "odd"
     assert "value" in line

@@ -28,7 +28,7 @@ def page() -> str:
     return (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
 
 
-def test_metrics_page_documents_every_family(page: str):
+def test_documentation_lists_every_metric_family(page: str):
     families = list(text_string_to_metric_families(page))
     assert all(family.documentation for family in families)
     assert page.count("# HELP ") == page.count("# TYPE ") == len(families)

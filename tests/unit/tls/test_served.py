@@ -192,7 +192,7 @@ def test_key_pair_context_refuses_a_truncated_file_and_an_encrypted_key(pairs: P
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a temporary file")
-def test_key_as_file_is_in_memory_on_linux_and_temporary_elsewhere(monkeypatch: pytest.MonkeyPatch):
+def test_private_key_file_is_in_memory_on_linux_and_temporary_elsewhere(monkeypatch: pytest.MonkeyPatch):
     with as_file(b"secret", name="example") as path:
         assert re.fullmatch(r"/proc/self/fd/\d+", path)
         assert Path(path).read_bytes() == b"secret"

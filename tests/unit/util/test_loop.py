@@ -179,9 +179,7 @@ class TestDeadlines:
     async def deadlines(self) -> Deadlines:
         return Deadlines()
 
-    async def test_deadlines_interrupt_each_concurrent_block_at_the_time_of_the_block(
-        self, deadlines: Deadlines
-    ):
+    async def test_deadlines_interrupt_each_concurrent_block_at_its_own_deadline(self, deadlines: Deadlines):
         ended: dict[float, float] = {}
 
         async def one(within: float) -> None:

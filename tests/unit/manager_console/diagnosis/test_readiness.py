@@ -94,7 +94,7 @@ FAILED = "BackoffLimitExceeded", "Job has failed"
         (made("Foo", conditions="none"), SILENT),
     ],
 )
-def test_readiness_judge_returns_the_verdict_for_the_status_of_an_object(
+def test_readiness_judge_returns_ready_or_the_problem_that_the_status_shows(
     obj: dict[str, Any], verdict: Verdict | tuple[str, str]
 ):
     assert judge(obj) == (verdict if isinstance(verdict, Verdict) else (False, *verdict))
