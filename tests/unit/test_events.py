@@ -178,7 +178,7 @@ async def test_correlator_forgets_the_least_recently_used_event_series(monkeypat
     assert [count(name) for name in "abcadab"] == [1, 1, 1, 2, 1, 3, 1]
 
 
-async def test_event_is_stored_with_the_fields_that_describe_shows(bench: Bench):
+async def test_event_is_stored_with_the_fields_that_kubectl_describe_shows(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "Created Deployment w")
     (event,) = await bench.settled()
     name = event["metadata"].pop("name")
