@@ -116,5 +116,7 @@ def load(part: str) -> list[Conversation]:
         each["part"] = part
         each["steps"] = [{"request": step} if isinstance(step, str) else step for step in each["steps"]]
     found = msgspec.convert(documents, list[Conversation])
-    assert len({each.name for each in found}) == len(found), f"{part} has two conversations of one name"
+    assert len({each.name for each in found}) == len(found), (
+        f"{part} has two conversations with the same name"
+    )
     return found

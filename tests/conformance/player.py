@@ -247,7 +247,7 @@ class _Player:
             got = self._exchange(step)
             if got is None or self._is_awaited(step, got):
                 return got
-            assert time.monotonic() < deadline, f"never came; last: {got}"
+            assert time.monotonic() < deadline, f"timeout; last: {got}"
             time.sleep(POLL)
 
     def _is_awaited(self, step: Step, got: _Got) -> bool:

@@ -130,7 +130,7 @@ def everyone_says(kind: str, name: str, *words: str, asked: tuple[str, ...]) -> 
     blocking = json.dumps(told["blocking"])
     assert any(word in blocking for word in words), blocking
     (controller,) = told["controllers"]
-    assert controller["runs"], "the manager in the cluster tells of no runs"
+    assert controller["runs"], "the manager in the cluster reports no reconciles"
     text = explain(kind, name, "--manager=none", namespace=FAULTS)
     assert any(word in text for word in words), text
     say(text.split("\n\n")[0])

@@ -428,7 +428,7 @@ def conversion_reviews(body: bytes) -> None:
     with suppress(BadReview):
         assert orjson.loads(asyncio.run(endpoint.answer(body)))["response"]["uid"]
     panics = "controller_runtime_conversion_webhook_panics_total"
-    assert not metrics.registry.get_sample_value(panics), "a function failed in a way that it did not foresee"
+    assert not metrics.registry.get_sample_value(panics), "a function raised an undeclared error"
 
 
 # Objects for `explain` and the console's pages.
@@ -511,7 +511,7 @@ def explanations(
     told = explain(found, [], has_conditions=True)
     if found.root.uid == "f":
         names = [each.name for each in found.root.children if each.kind == "Pod"]
-        assert "fails" in names, "what is odd has hidden what is not"
+        assert "fails" in names, "odd objects hide the valid pod"
     lines = to_text(told).splitlines()
     assert all(each.isprintable() for each in lines)
     assert len(lines) < 500

@@ -397,9 +397,9 @@ async def test_apply_restores_the_order_of_a_list_that_another_client_has_change
 
     assert await apply(names, Outcome.CREATED) == names
     await arranged_by_another(lambda there: there.reverse())
-    assert await apply(names, Outcome.RESTORED) == names, "what was created is put back"
+    assert await apply(names, Outcome.RESTORED) == names, "a created object is restored"
     await arranged_by_another(lambda there: there.reverse())
-    assert await apply(names, Outcome.RESTORED) == names, "what was applied is put back"
+    assert await apply(names, Outcome.RESTORED) == names, "an applied object is restored"
     turned = names[::-1]
     assert await apply(turned, Outcome.UPDATED) == turned
     foreign = {int: 9, str: "10.0.0.9" if key == "ip" else "x"}[type(names[0])]

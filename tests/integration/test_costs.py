@@ -82,7 +82,7 @@ def test_restarted_manager_writes_nothing_when_all_objects_are_reconciled(
     eventually(lambda: manager.metrics().value(reconciled, controller="memcached") == FINISHED, within=240)
     eventually(lambda: no_more(proxy), within=240)
     asked = [each for each in proxy.exchanges() if re.search("/(deployments|memcacheds|pods)", each.path)]
-    assert all(each.watch for each in asked), "not one of them is got by itself"
+    assert all(each.watch for each in asked), "no single object is read"
     paths = ("/apis/cache.example.com/v1/memcacheds", "/apis/apps/v1/deployments", "/api/v1/pods")
     assert sorted(each.path for each in asked) == sorted(paths)
     # The manager sends access reviews, which write nothing.

@@ -150,7 +150,7 @@ def observed(
     # Wait for writes that are in flight; after that, the program must not write.
     before = eventually(settled)
     time.sleep(QUIET)
-    assert look() == before, "a write at rest"
+    assert look() == before, "a write although nothing changed"
     return [without_times(each) for each in before]
 
 

@@ -57,7 +57,7 @@ class Replica:
             for each in self.proxy.exchanges()
             if each.method != "GET" and is_lease(each) and each.status in {200, 201}
         ]
-        assert claims, "it has not taken the lease"
+        assert claims, "the replica has not acquired the lease"
         return claims[0].at
 
     def freeze_between_writes(self) -> None:
@@ -142,7 +142,7 @@ class Pair(Memcacheds):
         assert after, "the other replica has not written anything"
         first = min(each.at for each in after)
         late = [f"{each} {each.at - first:.3f} s after" for each in before if each.at >= first]
-        assert not late, f"written by the old leader after the other had begun: {late}"
+        assert not late, f"written by the old leader after the new leader's first write: {late}"
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ class Server:
         """GET the path until `wanted` returns true for the answer."""
         deadline = time.monotonic() + PATIENCE
         while not wanted(self.ask("GET", path)):
-            assert time.monotonic() < deadline, f"{path} is never as it was to be"
+            assert time.monotonic() < deadline, f"{path} never fulfils the condition"
             time.sleep(0.02)
 
     def collection(self, obj: Mapping[str, Any]) -> str:

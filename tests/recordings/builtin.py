@@ -133,7 +133,7 @@ def _delete(server: Server, one: str) -> None:
     server.ask("DELETE", f"{one}?gracePeriodSeconds=0&propagationPolicy=Background")
     if "/api/v1/namespaces/" in one and one.count("/") == 4:
         server.must("PUT", f"{one}/finalize", {**server.must("GET", one), "spec": {}})
-    assert server.ask("GET", one).status == http.HTTPStatus.NOT_FOUND, f"{one} is still there"
+    assert server.ask("GET", one).status == http.HTTPStatus.NOT_FOUND, f"{one} still exists"
 
 
 def _recorded(sent: Json, answer: Json) -> Json:

@@ -219,7 +219,7 @@ class _Kind:
         probe = self.typed({"metadata": {"name": "probe"}, mark: "another"})
         deadline = time.monotonic() + ESTABLISHED
         while not _names(self._server.ask("POST", self.path(), probe, query=DRY), mark):
-            assert time.monotonic() < deadline, f"{self._plural} has not got its schema"
+            assert time.monotonic() < deadline, f"{self._plural} does not have its schema yet"
             time.sleep(0.02)
 
 

@@ -170,7 +170,7 @@ def _published(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             plain = _without_descriptions(schema)
             if name in {META + "DeleteOptions", META + "WatchEvent"}:
                 del plain["x-kubernetes-group-version-kind"]
-            assert found.setdefault(name, plain) == plain, f"{name} differs among the documents of the server"
+            assert found.setdefault(name, plain) == plain, f"{name} differs between OpenAPI documents"
     return {name: schema for name, schema in found.items() if WANTED.match(name)}
 
 

@@ -148,7 +148,7 @@ def _bring_about(server: Server, path: str, one: str, wanted: Any) -> None:
     put(one, managedFields=[{}])  # the server would ignore entries that differ only in their times
     put(one, managedFields=entries or [{}])
     got, managers = _apart(_recorded(server.must("GET", one), 0))
-    assert (got, managers) == (obj, entries), f"{one} cannot be had as {wanted}: {got}, {managers}"
+    assert (got, managers) == (obj, entries), f"{one} cannot be created as {wanted}: {got}, {managers}"
 
 
 def _install_thing(server: Server) -> None:

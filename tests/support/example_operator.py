@@ -61,7 +61,7 @@ class ExampleOperator:
             path.write_text(_assigned(path.read_text(), how.removeprefix(", instead of "), text))
             return
         # The page must not write a file that the repository already has.
-        assert how or not (ROOT / name).exists(), f"{name} is there already"
+        assert how or not (ROOT / name).exists(), f"{name} exists already"
         path.parent.mkdir(parents=True, exist_ok=True)
         if not (path.parent / "__init__.py").exists() and path.suffix == ".py":
             (path.parent / "__init__.py").write_text(PACKAGE)

@@ -285,7 +285,7 @@ class ScriptedWire(Wire):
                 raise ConnectionLost("connection lost before the answer arrived (scripted)")
             case Stall():
                 await asyncio.Event().wait()
-                raise AssertionError("a stalled exchange goes on")
+                raise AssertionError("a stalled exchange continues")
             case Delayed(seconds, inner):
                 await asyncio.sleep(seconds)
                 return await self._perform(inner, sent)

@@ -276,7 +276,7 @@ async def test_recorder_limits_requests_per_object_and_counts_every_event(bench:
     assert requests == 25
     assert bench.outcome("filtered") == 75
     bench.recorder.event(widget("quiet"), "Normal", "Created", "x")
-    assert (await bench.settled())[-1]["involvedObject"]["name"] == "quiet", "it has a budget of its own"
+    assert (await bench.settled())[-1]["involvedObject"]["name"] == "quiet", "each object has its own limit"
     requests += 1
     await asyncio.sleep(300)
     bench.recorder.event(widget(), "Warning", "Failed", "no")
@@ -336,7 +336,7 @@ async def test_event_is_sent_after_writes_that_are_in_flight(bench: Bench):
     await asyncio.sleep(10)
     bench.recorder.event(widget("late"), "Normal", "Created", "x")
     await asyncio.sleep(0.1)
-    assert len(bench.wire.sent("POST", EVENTS)) == 2, "in a quiet time it is sent soon"
+    assert len(bench.wire.sent("POST", EVENTS)) == 2, "without other writes it is sent soon"
 
 
 async def test_events_are_sent_about_once_a_second_while_other_writes_are_in_flight(bench: Bench):
@@ -385,7 +385,7 @@ async def test_recorder_drops_the_oldest_events_when_it_is_full(bench: Bench):
     assert names == [f"w{number}" for number in range(15, 25)]
     assert bench.outcome("overflow") == 15
     bench.recorder.event(widget("w0"), "Normal", "Created", "x")
-    assert (await bench.settled())[-1]["count"] == 2, "what was dropped still counts"
+    assert (await bench.settled())[-1]["count"] == 2, "dropped events count too"
 
 
 @pytest.mark.usefixtures("small")
@@ -519,7 +519,7 @@ async def test_recorder_drops_events_of_a_deleted_namespace_without_a_log_line(b
     assert bench.outcome("refused") == 1000
     bench.recorder.event(widget("w1"), "Normal", "Created", "x")
     await asyncio.sleep(1)
-    assert len(bench.wire.sent("POST", EVENTS)) == 2, "it may have been created anew"
+    assert len(bench.wire.sent("POST", EVENTS)) == 2, "the namespace may have been created again"
 
 
 TOO_LARGE = Reply.status(500, "", "etcdserver: request is too large")

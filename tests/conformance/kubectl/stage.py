@@ -225,7 +225,7 @@ class _Stage:
             done = self._finished(command.run, stdin=command.input, editor=command.editor)
             if self._is_awaited(command, done):
                 break
-            assert time.monotonic() < deadline, f"never came; last: {done}"
+            assert time.monotonic() < deadline, f"timeout; last: {done}"
             time.sleep(EVERY)
         if command.unrecorded:
             return None
@@ -292,7 +292,7 @@ class _Stage:
             process.stdout.read()
         too_late.cancel()
         found = any(self._filled(command.stop_at) in line for line in lines)
-        assert found, f"never came; printed: {''.join(lines)}"
+        assert found, f"timeout; printed: {''.join(lines)}"
         return self._output(command, "".join(lines), "", 0)
 
     def _arguments(self, line: str) -> list[str]:

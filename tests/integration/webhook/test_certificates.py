@@ -268,7 +268,9 @@ async def test_local_registration_restores_the_installed_client_configs_when_it_
     async with transport_of(plane.kubeconfig) as transport:
         targets = local_targets(transport)
         await take_away(targets, "https://127.0.0.1:944")
-        assert all("url" in each for each in client_configs(plane)), "it is another one's"
+        assert all("url" in each for each in client_configs(plane)), (
+            "the configuration belongs to another manager"
+        )
         await take_away(targets, "https://127.0.0.1:9443/")
     assert client_configs(plane) == before
     for path in (MUTATING, VALIDATING, PETS):

@@ -59,7 +59,7 @@ def test_decoded_resource_keeps_its_original_json_after_changes(form: type[bytes
     gadget = Gadget.decode(form(raw))
     gadget.spec["size"] = 2
     assert gadget.origin == raw
-    assert (gadget.origin is raw) is (form is bytes), "bytes are shared"
+    assert (gadget.origin is raw) is (form is bytes), "bytes are not copied"
     assert gadget.model_copy(deep=True).origin == raw
 
 

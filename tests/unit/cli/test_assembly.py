@@ -147,7 +147,7 @@ async def metrics_answer(
             with suppress(aiohttp.ClientError):
                 async with session.get(f"{scheme}://{line['address']}{path}", ssl=trusting()) as answer:
                     return scheme, answer.status
-    raise AssertionError("it is not served")
+    raise AssertionError("no server starts")
 
 
 async def test_console_serves_objects_without_a_token_only_outside_of_a_pod(
@@ -270,7 +270,7 @@ async def test_assembly_closes_the_connection_when_an_operator_setup_fails(wire:
 
     with pytest.raises(LookupError):
         async with started({}, [Broken]):
-            pytest.fail("it was assembled")
+            pytest.fail("the manager was assembled")
     assert wire.closed
 
 

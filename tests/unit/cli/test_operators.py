@@ -225,7 +225,7 @@ def test_run_starts_installed_operators_beside_built_in_ones_and_names_their_pac
 ):
     asked = assemble()
     install(f"hi = {MODULE}:Greeter", group="greenhouse.operators", package="other-operators")
-    assert "greeter" not in command("run", "--help").out, "it is for another program"
+    assert "greeter" not in command("run", "--help").out, "the package is for another program"
     install(f"hi = {MODULE}:Greeter")
     for argv in (["--greeter-words=bye"], ["--controllers=greeter"], ["--controllers=*,-greeter"]):
         assert command("run", *argv).code == 0

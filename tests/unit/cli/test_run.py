@@ -130,7 +130,7 @@ def test_run_reports_a_wrong_flag_in_one_line_and_does_not_start(
     command: Command, monkeypatch: pytest.MonkeyPatch, argv: list[str], expected: str
 ):
     def assembled(*_: object) -> AbstractAsyncContextManager[None]:
-        pytest.fail("it was started")
+        pytest.fail("the manager was started")
 
     monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run", *argv, operators=DECLARING).refusal().startswith(f"run: {expected}")

@@ -139,7 +139,7 @@ class Leader(Candidate):
         for other in self.program.replicas:
             if other is not self:
                 assert not any(map(permits, other.terms.values())), (
-                    f"{other.identity} works beside the leader"
+                    f"{other.identity} works while the leader works"
                 )
         self.terms[0] = self.elector.leadership
 
@@ -185,7 +185,7 @@ class Program:
     def shares(self) -> list[int]:
         """Return the number of shards of each replica; assert that each shard has one owner."""
         owners = Counter(number for replica in self.sharers for number in replica.permitted)
-        assert owners == Counter(range(self.sharers[0].count)), f"not once each: {owners}"
+        assert owners == Counter(range(self.sharers[0].count)), f"shards without exactly one owner: {owners}"
         return sorted(len(replica.permitted) for replica in self.sharers)
 
     def moved(self, *, since: float) -> list[int]:

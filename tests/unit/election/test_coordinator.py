@@ -30,7 +30,7 @@ async def test_leadership_permits_no_write_when_the_process_has_never_led(electi
         second.elector.leadership.permit()
     with pytest.raises(Fenced, match="this process does not lead"):
         async with second.elector.leadership.held():
-            pytest.fail("it was entered")
+            pytest.fail("the block was entered")
 
 
 async def test_leadership_guard_lets_a_block_run_while_the_leader_renews_its_lease(election: Election):

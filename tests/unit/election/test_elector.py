@@ -115,7 +115,7 @@ async def test_lease_renewal_is_retried_at_once_after_a_conflict(election: Elect
     await asyncio.sleep(2.3)
     assert first.leads
     assert first.wire.sent("PUT", LEASE)[-1].at - edited < 2.3
-    assert election.spec["strategy"] == "x", "what others put there is kept"
+    assert election.spec["strategy"] == "x", "annotations of other clients are kept"
     assert first.elector.problem is None
 
 
@@ -126,7 +126,7 @@ async def test_leader_reads_the_lease_again_before_it_accepts_another_holder(ele
     first.elector._lock._view.saw(behind, now=now())
     await asyncio.sleep(10)
     assert first.leads
-    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first claim, and now"
+    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first acquisition, and now"
 
 
 @pytest.mark.parametrize("deleted", [False, True])
@@ -198,7 +198,7 @@ async def test_standby_sends_no_request_until_its_watch_shows_a_release(election
     assert second.elector.problem is None
     assert len(second.wire.requests) == asked
     (watch,) = second.wire.sent("GET", LEASES)
-    assert watch.query["fieldSelector"] == f"metadata.name={NAME}", "RBAC can grant that"
+    assert watch.query["fieldSelector"] == f"metadata.name={NAME}", "RBAC can grant a watch of one Lease"
     assert second.elector._lock._view.lease is not None
     assert second.elector._lock._view.lease.holder == "first"
     assert await taken_over(first, second) < 0.1
@@ -315,7 +315,9 @@ async def test_renew_deadline_counts_from_the_time_at_which_the_acquisition_was_
     assert now() == pytest.approx(4.0, abs=0.1)
     assert first.elector._lock.taken
     deadline = first.elector._lock.deadline
-    assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
+    assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), (
+        "counted from the time at which the acquisition was sent"
+    )
 
 
 async def test_lease_acquisition_is_repeated_when_the_process_paused_during_the_request(election: Election):
@@ -327,7 +329,7 @@ async def test_lease_acquisition_is_repeated_when_the_process_paused_during_the_
 
     first.wire.on("POST", LEASES, held_up)
     await first.lead()
-    assert first.leads, "by a second claim"
+    assert first.leads, "by a second acquisition"
     assert first.elector._lock.deadline == pytest.approx(now() + 10.0, abs=0.1)
     assert len(first.wire.sent("PUT", LEASE)) == 1
 
@@ -339,7 +341,7 @@ async def test_elector_starts_no_work_when_stopped_before_the_shard_count_is_wri
     first.wire.on("PUT", LEASE, answer, Delayed(1.0, answer), answer)
     first.start()
     await asyncio.sleep(0.5)
-    assert len(first.wire.sent("PUT", LEASE)) == 2, "the claim, and the statement"
+    assert len(first.wire.sent("PUT", LEASE)) == 2, "the acquisition, and the write of the shard count"
     began: list[float] = []
     first.elector._lock._began = lambda: began.append(now())
     await first.elector.release()
@@ -421,7 +423,7 @@ async def test_elector_release_ends_the_election_and_frees_the_lease(election: E
     assert first.watchdog.due() is None
     renewals = first.renewals()
     await asyncio.gather(first.elector.release(), first.elector.release())
-    assert first.renewals() == renewals, "twice is once"
+    assert first.renewals() == renewals, "a second release does nothing"
     assert election.spec["holderIdentity"] == ""
     assert election.spec["leaseDurationSeconds"] == 1
     assert not first.leads

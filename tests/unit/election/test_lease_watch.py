@@ -167,7 +167,7 @@ async def test_lease_observation_is_doubtful_after_a_write_without_a_response(el
         await seen.claim(leases, await seen.base(leases, timeout=1.0), timeout=1.0)
 
     await claim()
-    assert len(changes) == 2, "there was none, and now it is ours, whatever the watch says later"
+    assert len(changes) == 2, "first there was no Lease, and then this replica holds it"
     await claim()
     assert (len(changes), seen.doubtful) == (2, False)
     first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
@@ -175,5 +175,5 @@ async def test_lease_observation_is_doubtful_after_a_write_without_a_response(el
         await claim()
     assert seen.doubtful
     await claim()
-    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first claim, and in doubt"
+    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first acquisition, and when doubtful"
     assert not seen.doubtful

@@ -252,4 +252,4 @@ async def test_search_lets_other_tasks_run_when_it_checks_many_objects():
         look = search(world.manager, kinds(world.manager), {"state": "waiting"})
         assert await turns_of_others(look) >= 15
         look = search(world.manager, kinds(world.manager), {})
-        assert await turns_of_others(look) >= 3, "large objects are few in a portion"
+        assert await turns_of_others(look) >= 3, "a time slice has few large objects"

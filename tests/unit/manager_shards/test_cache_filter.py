@@ -107,7 +107,7 @@ class TestShardFilter:
             ]
             assert [filter_of(restricted).has_listed(number) for number in (1, 2)] == [True, False]
             assert restricted.synced
-            assert not restricted.has_all_of("ns"), "what it has not may be another replica's"
+            assert not restricted.has_all_of("ns"), "a missing object may belong to another replica"
             self.stream.event("ADDED", in_shard(0, 11, "new"))
             self.stream.event("MODIFIED", in_shard(2, 12))
             restricted.observe_write(encoded(in_shard(3, 13)))
@@ -191,7 +191,7 @@ class TestShardFilter:
             await moments()
             filter_of(restricted).restrict(some(0))
             await asyncio.sleep(3 * NARROW_AFTER)
-            assert self.server.sorts() == ["stream"], "it would be listed again"
+            assert self.server.sorts() == ["stream"], "another request would list again"
             for number in (0, 1):
                 stream.event("ADDED", in_shard(number, number + 1))
             stream.event("BOOKMARK", bookmark(10, ends_list=True))

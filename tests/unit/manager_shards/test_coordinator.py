@@ -87,7 +87,7 @@ async def test_shard_balance_gives_new_replicas_shards_with_few_moves(program: P
         assert len(program.moved(since=before)) == moves
     before = now()
     await asyncio.sleep(30)
-    assert not program.moved(since=before), "and nothing moves without need"
+    assert not program.moved(since=before), "no shard moves without need"
 
 
 @pytest.mark.parametrize("after_others", [False, True])
@@ -107,7 +107,7 @@ async def test_stopping_replica_releases_only_shards_without_stuck_reconciles(pr
     a.coordinator.leave()
     await b.stop()
     await asyncio.sleep(5)
-    assert a.permitted == {a.stuck}, "its work has not ended"
+    assert a.permitted == {a.stuck}, "a reconcile of this shard has not ended"
     assert a.permitted | c.permitted == set(range(COUNT))
 
 
@@ -130,7 +130,7 @@ async def test_shard_moves_only_after_the_next_owner_has_listed_its_objects(prog
     (a,) = await program.start("a")
     assert a.measured("ranges_wanted") == COUNT
     assert a.measured("lease_handovers_total", direction="taken") == COUNT
-    assert a.measured("lease_unowned_seconds_count") == 0, "nobody had them before"
+    assert a.measured("lease_unowned_seconds_count") == 0, "the shards had no owner before"
     b = program.begin("b", prepares=8.0)
     await asyncio.sleep(7)
     assert (a.permitted, b.permitted) == (set(range(COUNT)), set())
@@ -184,7 +184,7 @@ async def test_last_replica_stops_within_1_s_and_with_a_refused_token_within_6_s
     if not refused:
         await a.coordinator.handed_over()
     await a.stop()
-    assert now() - began < (6.0 if refused else 1.0), "the time to release in, and a pause"
+    assert now() - began < (6.0 if refused else 1.0), "the timeout of the release, and a pause"
 
 
 async def test_shards_of_a_crashed_replica_have_a_new_owner_within_20_seconds(program: Program):
@@ -206,7 +206,7 @@ async def test_shard_is_released_only_when_its_running_reconciles_have_ended(pro
     (a,) = await program.start("a", ends=20.0)
     await program.start("b")
     await asyncio.sleep(10)
-    assert len(a.permitted) == COUNT, "it works on them to the end, and renews them"
+    assert len(a.permitted) == COUNT, "the replica works on its shards and renews them"
     await asyncio.sleep(10)
     assert program.shares == [4, 4]
 
@@ -267,7 +267,7 @@ async def test_shard_is_unowned_for_less_than_2_seconds_during_a_rolling_update(
     assert await program.unowned(25) < 2.0
     await rolling
     assert program.shares == [2, 3, 3]
-    assert len(program.moved(since=before)) <= 2 * COUNT, "each twice at most"
+    assert len(program.moved(since=before)) <= 2 * COUNT, "each shard moves twice at most"
 
 
 async def test_replica_uses_a_shard_whose_acquisition_response_was_lost(program: Program):
@@ -298,7 +298,7 @@ async def test_replica_acquires_shards_whose_leases_name_a_running_replica_but_h
         program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
     b, _ = program.begin("b"), program.begin("a", prepares=3.0)
     await asyncio.sleep(10)
-    assert b.permitted == set(range(4, COUNT)), "the others are a's in its eyes, and in a's they are b's"
+    assert b.permitted == set(range(4, COUNT)), "b assigns the other shards to a, and a assigns them to b"
     await asyncio.sleep(10)
     assert program.shares == [4, 4]
 

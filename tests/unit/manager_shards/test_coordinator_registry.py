@@ -106,7 +106,7 @@ async def test_registry_removes_stopped_replicas_at_once_and_killed_replicas_lat
     assert a.members == "a"
     await asyncio.sleep(2.1)
     assert program.leases == ["a"]
-    assert [view.holder for view in a.watcher] == ["a"], "and it is forgotten"
+    assert [view.holder for view in a.watcher] == ["a"], "the registry forgets it"
 
 
 async def test_replica_stays_registered_while_it_deletes_many_leases_slowly(program: Program):

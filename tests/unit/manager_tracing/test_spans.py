@@ -80,7 +80,7 @@ async def until(holds: Callable[[], object]) -> None:
         if holds():
             return
         await asyncio.sleep(0.1)
-    pytest.fail("it is not so")
+    pytest.fail("the condition did not become true")
 
 
 async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pytest.MonkeyPatch):

@@ -113,7 +113,7 @@ class House:
             try:
                 yield
             finally:
-                assert asyncio.current_task() is self.task, "a context ends in the task that opened it"
+                assert asyncio.current_task() is self.task, "a lifespan closes in the task that opened it"
                 self.notes.append(f"{name} closed")
 
         self.manager.add(Lifespan(opened))

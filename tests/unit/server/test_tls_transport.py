@@ -115,7 +115,7 @@ class Client:
                     return received
                 except ssl.SSLWantReadError:
                     came = await self.reader.read(65536)
-                    assert came, "the connection ends, and the session does not"
+                    assert came, "the connection ends without a TLS close alert"
                     self._incoming.write(came)
                 else:
                     if not part:

@@ -74,7 +74,7 @@ async def test_served_certificate_raises_when_the_first_certificate_is_unusable(
     ):
         with pytest.raises(CertificateUnusable, match=f"^{message}$"):
             async with ServedCertificate(Shelf(item)).refreshed():
-                pytest.fail("it was served")
+                pytest.fail("the certificate was served")
 
 
 async def test_served_certificate_keeps_the_old_pair_when_the_new_key_does_not_match(pairs: Pairs):
