@@ -4,10 +4,10 @@ devcluster/types/builtin.json       types, enums, defaults and protobuf numbers 
 devcluster/builtin/bootstrap.json   objects that a new API server creates: roles, bindings, priority classes
 devcluster/version.py               the version
 
-The sources are the OpenAPI v3 documents of an API server (types, formats, enums, list types, patch keys,
-defaults) and the Go modules of the same version, which `go mod download` gets. The tags of Go structs
-have the JSON names, the omission of empty fields and the protobuf field numbers. generated.proto shows
-which named lists are messages. Only these facts are used, not the descriptions.
+OpenAPI v3 documents of an API server have the types, formats, enums, list types, patch keys and defaults.
+Go modules of the same version, which `go mod download` gets, have the rest: the tags of Go structs have
+the JSON names, the omission of empty fields and the protobuf field numbers. generated.proto shows which
+named lists are messages. Only these facts are used, not the descriptions.
 
 builtin.json has one type in each line, so that a diff shows what a new version changed. `schema` is the
 type's OpenAPI component without descriptions, and `go` is its Go type:
