@@ -1,4 +1,4 @@
-"""Fixtures for every test; tests that need a missing control plane skip with a reason."""
+"""Fixtures for all tests; a test whose control plane cannot run here is skipped with a reason."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from tests.support.scheduling import (
     runs_nowhere_else,
 )
 
-# `make e2e` alone runs them, as they need a cluster with real nodes.
+# Only `make e2e` runs these tests, which need a cluster with real nodes.
 collect_ignore = ["e2e"]
 
-# A bytecode cache that all workers and the processes of tests share.
+# All test workers and their processes share a bytecode cache.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# kubectl and helm end before garbage matters. A real API server does not, and gets a limit of its own.
+# kubectl and helm end before garbage matters. A real API server has its own memory limit.
 os.environ.setdefault("GOGC", "400")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that selects tests."""
+    """Add `--all-on-envtest`, which selects more tests."""
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Configure Hypothesis, and register our plugins."""
+    """Set the number of Hypothesis examples, and register the plugins in tests/support."""
     # The time of an example depends on the machine. CI tries the same examples each time, so that a failure
     # there is due to the change.
     hypothesis.settings.register_profile(
@@ -79,9 +79,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Deselect tests that do not suit a control plane, mark integration tests, and sort all.
+    """Select the tests for each kind of control plane, mark integration tests, and sort all tests.
 
-    A test that requests a control plane, also indirectly, is an integration test.
+    A test that needs a control plane, directly or through another fixture, is an integration test.
     """
     everything = config.getoption("all_on_envtest")
     items[:] = [item for item in items if has_business_on(item, everything=everything)]
@@ -89,13 +89,13 @@ def pytest_collection_modifyitems(
         if KIND_PARAMETER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.integration)
     yield
-    # Plugins that shuffle have done so by now, and keep the tests of a file together.
+    # Plugins that shuffle have run before; they keep the tests of a file together.
     arrange(items)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Exclude the collected tests from garbage collection, and collect the rest rarely."""
+    """Freeze the collected tests for the garbage collector, and make collections rare."""
     gc.disable()
     try:
         return (yield)
@@ -107,14 +107,14 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
-    """Let a worker keep its control plane for all tests of a file with `--dist loadfile`."""
+    """With `--dist loadfile`, keep all tests of a file and a kind of control plane on one worker."""
     return UnitScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Return the event loops; a test runs once in each."""
+    """Return the event loops for a test by name; the test runs once in each loop."""
     if item.get_closest_marker("virtual_time") is not None:
         return {"virtual time": VirtualLoop}
     factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
@@ -124,7 +124,7 @@ def pytest_asyncio_loop_factories(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the reasons of skipped tests, each once."""
+    """Print each reason for which tests were skipped once."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = collections.Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():
@@ -135,7 +135,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test that needs a real control plane, and would run on none without the mark."""
+    """Fail a skipped test that runs on no kind of control plane, because it lacks a mark."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, Lacking) and runs_nowhere_else(item):
         report.outcome = "failed"
@@ -144,10 +144,10 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionstart() -> None:
-    """Start the fork server for our programs, and tell asyncio that loops are set on purpose.
+    """Start the fork server, and set asyncio's event loop to None.
 
-    Otherwise asyncio's policy makes a loop when pytest-asyncio asks for the first test's previous loop. That
-    loop stays open, and its warning fails an unrelated test.
+    Otherwise asyncio creates a loop when pytest-asyncio asks for the loop before the first test. The warning
+    about that open loop would fail an unrelated test.
     """
     asyncio.set_event_loop(None)
     fork_our_programs()
@@ -155,17 +155,17 @@ def pytest_sessionstart() -> None:
 
 @pytest.fixture(scope="session")
 def blocking_calls() -> BlockBuster:
-    """Patch blocking functions for calls by our own code; once for each worker, because it is slow."""
+    """Patch blocking functions to detect calls by our code; once for each worker, because it is slow."""
     made = BlockBuster(
         [
             *(name for name in LIBRARY_PACKAGES if name != "devcluster"),
             *("controllers", "apis", "examples", "petstore"),
         ],
-        excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
+        excluded_modules=["manager_tools.simulation.loop"],  # the simulation's loop runs tests
     )
-    # The last channel of gRPC joins its own thread when it is collected, in any test.
+    # gRPC joins its thread when its last channel is garbage-collected, in any test.
     locks = made.functions["threading.Lock.acquire"]
-    # As an import does, in an event loop as well: at the first use of a type.
+    # It blocks like an import, at the first use of a type.
     for name in ("io.BufferedReader.read", "os.scandir", "os.stat", "os.listdir"):
         if name in made.functions:
             made.functions[name].can_block_in("manager_kinds/factory.py", {"_table", "kinds_named"})
@@ -176,9 +176,9 @@ def blocking_calls() -> BlockBuster:
 
 @pytest.fixture(autouse=True)
 def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuster) -> Iterator[None]:
-    """Fail the test when our own code makes a blocking call inside a running loop."""
+    """Fail a test in which our code makes a blocking call while an event loop runs."""
     if "integration" in request.keywords:
-        yield  # the harness itself blocks there, with its own threads doing what must go on
+        yield  # test infrastructure may block here; its threads do the work
         return
     blocking_calls.activate()
     try:
@@ -189,7 +189,7 @@ def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuste
 
 @pytest.fixture(scope="session", params=KINDS, ids=lambda kind: kind.name)
 def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
-    """Return each kind of control plane in turn; skip a kind that this machine cannot run."""
+    """Return the kind of control plane in the test's parameter; skip the test if the kind cannot run here."""
     kind: ControlPlaneKind = request.param
     problem = kind.why_not()
     if problem:
@@ -198,40 +198,40 @@ def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
 
 
 StartControlPlane = Callable[..., ControlPlane]
-"""Function that starts a control plane, with CRDs if `crds` is true; it has EnvtestControlPlane's options."""
+"""Function that starts a control plane with EnvtestControlPlane's options, and CRDs if `crds` is true."""
 
 
 @pytest.fixture(scope="session")
 def control_plane(
     control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """Return a complete control plane that all tests of a worker share: leave it as it was."""
+    """Yield a complete control plane that all tests of a worker share, so tests must remove their objects."""
     with control_plane_kind.create(tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane
 
 
 @pytest.fixture(scope="session")
 def crds(control_plane: ControlPlane) -> ControlPlane:
-    """Return the shared control plane, with all our CRDs installed."""
+    """Return the shared control plane with the CRDs of all operators."""
     install_crds(control_plane)
     return control_plane
 
 
 @pytest.fixture(scope="module")
 def storage(control_plane: ControlPlane) -> Iterator[None]:
-    """Create storage classes on the shared control plane, a default one among them, for a module's tests."""
+    """Create storage classes on the shared control plane, one of them the default, for a module's tests."""
     with storage_classes(control_plane):
         yield
 
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """Create a namespace of the shared control plane for this test alone."""
+    """Yield a namespace on the shared control plane for one test."""
     control_plane.check()
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(control_plane, name)
     yield name
-    # The test may have broken the server, and failed for it; do not report that a second time.
+    # If the test has failed because it broke the server, do not report a second error.
     with contextlib.suppress(Exception):
         control_plane.api.delete(f"/api/v1/namespaces/{name}")
 
@@ -239,7 +239,7 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 def _start_control_plane(
     control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StartControlPlane]:
-    """Return a function that starts control planes, for one module's tests or for one test alone."""
+    """Yield a function that starts a control plane with options and stops it at the end of the fixture."""
     with contextlib.ExitStack() as stack:
 
         def start(*, crds: bool = False, **options: Sequence[str]) -> ControlPlane:
@@ -258,21 +258,21 @@ module_control_plane = pytest.fixture(_start_control_plane, scope="module")
 
 @pytest.fixture(scope="module")
 def bare_control_plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Start an API server and its database for the tests of one module, where every write is a manager's.
+    """Start an API server without controllers for one module, so that only managers write objects.
 
-    A test may kill its parts if it restarts them, and each test has its own namespaces. The CRDs may be
-    installed already, by an earlier test.
+    A test may kill its parts if it restarts them. Each test has its own namespaces. An earlier test may have
+    installed the CRDs.
     """
     return module_control_plane(parts=BARE)
 
 
 RunManager = Callable[..., ManagerProcess]
-"""Function that starts a manager with a kubeconfig, flags and ManagerProcess's options, and does not wait."""
+"""Function that starts a manager without waiting; arguments: kubeconfig, flags, ManagerProcess's options."""
 
 
 @pytest.fixture
 def run_manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunManager]:
-    """Return a function that starts managers as real processes; the end of the test kills them."""
+    """Yield a function that starts a manager as a process; the end of the test kills the processes."""
     with contextlib.ExitStack() as stack:
 
         def run(kubeconfig: Path, *flags: str, **options: Any) -> ManagerProcess:
@@ -284,7 +284,7 @@ def run_manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunManager
 
 @pytest.fixture
 def fault_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], FaultProxy]]:
-    """Return a function that puts a fault proxy before an API server; use the proxy's own kubeconfig."""
+    """Yield a function that starts a fault proxy in front of an API server, with its own kubeconfig."""
     with contextlib.ExitStack() as stack:
 
         def start(kubeconfig: Path) -> FaultProxy:

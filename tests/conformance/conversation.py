@@ -1,37 +1,37 @@
-"""Conversations with an API server: requests in order, from `tests/recordings/cases/conversations/`.
+"""Conversations: sequences of requests to an API server, from `tests/recordings/cases/conversations/`.
 
-A file holds one conversation for each YAML document:
+Each YAML document of a file is a conversation:
 
     name: its subject, in a few words
     needs: [WORKLOADS]            # features of tests.support.control_plane, if any
     unversioned: true             # object versions are not compared: controllers write at any time
     without_controllers: true     # leave out the controllers' writes to workloads
-    without_managers: true        # leave out managedFields: one of several writers comes first
+    without_managers: true        # leave out managedFields: the order of several writers varies
     steps:
     - request: POST /api/v1/namespaces/{ns}/configmaps?dryRun=All
-      body: {...}                 # JSON; or `text:` for a body as it is
-      type: application/yaml      # Content-Type, if not application/json
-      accept: application/json    # Accept, if another
-      as: USER                    # a user without rights of its own; default: the administrator
+      body: {...}                 # JSON; or `text:` for a literal body
+      type: application/yaml      # Content-Type; default: application/json
+      accept: application/json    # Accept
+      as: USER                    # a user without rights; default: the administrator
       save: {rv: metadata.resourceVersion}   # for {rv} in later steps
-      until: {status.phase: Active}          # ask again until this holds (or `until_status: 404`,
+      until: {status.phase: Active}          # repeat until this is true (or `until_status: 404`,
                                              # `until_not: {metadata.resourceVersion: "{rv}"}`,
                                              # or `until_warning: a part of its text`)
-      unrecorded: true            # a preparation; the answer must be a success
+      unrecorded: true            # a preparation, which must succeed
     - open: w                     # start a watch
       request: GET /api/v1/namespaces/{ns}/configmaps?watch=true
     - read: w                     # read this number of its events
       events: 2
     - close: w
-    - webhook: some-path            # from here on, a webhook at {hooks}/some-path answers so:
+    - webhook: some-path            # from here on, a webhook at {hooks}/some-path gives this response:
       answer: {response: {allowed: false}, patch: [], delay: 2, status_code: 500, text: no JSON}
                                     # or converts: {rename: {v1: size, v2: count}, carry: {fragile: v2}}
-    - asked: some-path              # the reviews that it got since
-    finally:                      # requests whose answers do not matter, always made
+    - asked: some-path              # the reviews that it has received since the last such step
+    finally:                      # requests at the end, whose responses are ignored
     - DELETE /apis/.../{id}
 
 The real server acts on earlier writes with a delay. The player repeats a step that changes nothing until the
-answer is the recorded one. A write that an outdated server would accept in another way needs an `until`.
+response equals the recorded response. A write needs an `until` if an outdated server would accept it.
 
 `{ns}` is the conversation's own namespace, `{id}` a unique name. The webhooks are at the URL `{hooks}`; the
 caBundle `{ca}` trusts them.
@@ -47,7 +47,7 @@ from tests.recordings import files, load_cases
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"user": "as"}):
-    """A request with its response, or an action on a watch."""
+    """A step: a request with its response, or an action on a watch or a webhook."""
 
     request: str = ""
     body: Any = None
@@ -72,19 +72,19 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def label(self) -> str:
-        """Return the label of the step's answer, which follows its number."""
+        """Return the step's label for recorded answers, without its number."""
         return self.request or (f"read {self.read}" if self.read else f"asked {self.asked}")
 
     @property
     def is_recorded(self) -> bool:
-        """Return whether the step has a recorded answer."""
+        """Return whether the recordings contain an answer to the step."""
         return not (self.unrecorded or self.close or self.webhook)
 
 
 class Conversation(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"cleanup": "finally"}
 ):
-    """A named sequence of steps."""
+    """A sequence of requests to an API server, and other steps, with a name."""
 
     part: str
     name: str
@@ -97,12 +97,11 @@ class Conversation(
 
     @property
     def id(self) -> str:
-        """Return the test's id."""
         return f"{self.part.rpartition('/')[2]}: {self.name}"
 
     @property
     def labels(self) -> list[str]:
-        """Return the labels of the recorded steps."""
+        """Return the numbered labels of the steps whose answers are recorded."""
         return [f"{number}: {step.label}" for number, step in enumerate(self.steps, 1) if step.is_recorded]
 
 
@@ -111,11 +110,13 @@ def load_all() -> list[Conversation]:
 
 
 def load(part: str) -> list[Conversation]:
-    """Load the conversations of a file, where a text stands for a step that is only a request."""
+    """Load the conversations of a file; a step that is only a text is a request."""
     documents = load_cases(part)
     for each in documents:
         each["part"] = part
         each["steps"] = [{"request": step} if isinstance(step, str) else step for step in each["steps"]]
     found = msgspec.convert(documents, list[Conversation])
-    assert len({each.name for each in found}) == len(found), f"{part} has two conversations of one name"
+    assert len({each.name for each in found}) == len(found), (
+        f"{part} has two conversations with the same name"
+    )
     return found

@@ -1,4 +1,4 @@
-"""Differences of two answers, field by field; `known_differences.yaml` lists the intended ones."""
+"""Field by field comparison of two answers; `known_differences.yaml` lists the accepted differences."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MISSING = object()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
-    """A known difference between devcluster and the real server."""
+    """A known difference between the answers of devcluster and a real API server."""
 
     where: str
-    """The conversation or scene."""
+    """Id of the conversation or scene."""
     path: str
-    """A pattern for the field: `*: get quota.stdout`."""
+    """Pattern of the field's path, such as `*: get quota.stdout`."""
     reason: str
 
 
@@ -33,9 +33,9 @@ KNOWN = [
 def complaints(
     where: str, found: Mapping[str, str], *, of_devcluster: bool, known: Sequence[Known] = KNOWN
 ) -> list[str]:
-    """Return unknown differences (by their path), and known differences that are gone.
+    """Return the differences that are not known, and the known differences that no longer exist.
 
-    Only devcluster may differ: a difference of the real server means a wrong or outdated recording.
+    Only devcluster may have known differences. If the real server differs, the recording is wrong or old.
     """
     paths = [each.path for each in known if each.where == where and of_devcluster]
     unknown = [
@@ -46,7 +46,7 @@ def complaints(
 
 
 def differences(expected: Any, actual: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path and a description of each differing field."""
+    """Yield the path of each differing field, and a description of its difference."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in sorted({*expected, *actual}):
             below = f"{path}.{key}" if path else str(key)

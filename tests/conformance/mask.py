@@ -1,4 +1,4 @@
-"""Replaces values that differ between equivalent servers: identities, versions, times, addresses."""
+"""Replaces values that differ between equivalent servers: UIDs, versions, times and addresses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 NODE_PORT = range(30000, 32768)
-# The alphabet in which names are made up, and hashes written.
+# The characters of generated names and hashes.
 MADE_UP = "[bcdfghjklmnpqrstvwxz2456789]"
 TEXTS = [
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"), "<microtime>"),
@@ -28,7 +28,7 @@ TEXTS = [
 ]
 # A LimitRange's refusals are in the random order of a Go map.
 REFUSALS = re.compile(r"(is forbidden: )\[([^][]*)\]")
-# By the names of fields.
+# Keyed by field name.
 SHOWN = {"continue": "<continue>", "pod-template-hash": "<hash>", "storageVersionHash": "<hash>"}
 AGE = re.compile(r"\d+m?s|\d{3,}d|\d+y(\d+d)?")
 CONTROLLERS = "kube-controller-manager"
@@ -36,7 +36,7 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 class Mask:
-    """Mask of one conversation: equal values get equal numbers, in the order of appearance."""
+    """Replacer of varying values in one sequence of answers: equal values become equal numbers."""
 
     def __init__(
         self,
@@ -49,9 +49,8 @@ class Mask:
         """Create a mask; `names` maps texts to their replacements.
 
         `without_controllers` leaves out the controllers' writes to workloads, because their times vary.
-        `without_managers` leaves out managedFields, because the order of the writers varies.
-        `unversioned`
-        masks all versions of an object alike, because their number varies.
+        `without_managers` leaves out managedFields, because the order of the writers varies. `unversioned`
+        masks all versions of an object equally, because their number varies.
         """
         self._names = dict(names)
         self._uids: dict[str, str] = {}
@@ -61,7 +60,6 @@ class Mask:
         self._unversioned = unversioned
 
     def value(self, value: Any) -> Any:
-        """Mask a JSON value."""
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
@@ -71,7 +69,6 @@ class Mask:
         return value
 
     def text(self, text: str) -> str:
-        """Mask a text."""
         for name, shown in self._names.items():
             text = text.replace(name, shown)
         text = UID.sub(lambda found: self._uid(found[0]), text)
@@ -85,7 +82,7 @@ class Mask:
         if self._without_managers:
             value = {key: each for key, each in value.items() if key != "managedFields"}
         if fields := value.get("managedFields"):
-            # The server sorts entries by time, in seconds; entries of the same second have no order.
+            # The server sorts entries by seconds, so entries of the same second have no order.
             value = {**value, "managedFields": sorted(fields, key=_place)}
         masked = {self.text(key): self.value(each) for key, each in value.items()}
         version = value.get("resourceVersion")
@@ -97,12 +94,12 @@ class Mask:
         if isinstance(port := value.get("nodePort"), int) and port in NODE_PORT:
             masked["nodePort"] = "<node port>"
         masked |= {name: shown for name, shown in SHOWN.items() if value.get(name)}
-        if isinstance(value.get("userInfo"), dict) and "oldObject" in value:  # of a review: the administrator
+        if isinstance(value.get("userInfo"), dict) and "oldObject" in value:  # the administrator in a review
             masked["userInfo"] = "<user>"
         if isinstance(cells := value.get("cells"), list):
             masked["cells"] = [_cell(cell) for cell in self.value(cells)]
         for column in masked.get("columnDefinitions") or ():
-            # Prose of the real server, which devcluster does not repeat.
+            # Descriptions by the real server, which devcluster does not have.
             column["description"] = "<description>"
         if value.get("kind") == "Status" and value.get("reason") == "Invalid":
             sort_causes(masked)
@@ -125,7 +122,7 @@ def _cell(cell: Any) -> Any:
 
 
 def sort_causes(status: dict[str, Any]) -> None:
-    """Sort the causes, because the real server iterates over maps in random order."""
+    """Sort the causes in a Status, because the real server returns them in random order."""
     causes = (status.get("details") or {}).get("causes") or []
     if len(causes) > 1:
         causes.sort(key=lambda cause: (cause.get("field", ""), cause.get("message", "")))

@@ -1,4 +1,4 @@
-"""Plays a conversation against a control plane and records the answers."""
+"""Sends the requests of a conversation (a list of requests) to a control plane; records the answers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from tests.support.kubeconfig import Credentials
 from tests.support.webhook_server import WebhookServer
 
 TIMEOUT = 90.0
-# Seconds between two requests of a step that is repeated, and those of a conversation together.
+# Seconds between two requests of a repeated step, and total seconds of waiting in a conversation.
 POLL = 0.05
 PATIENCE = 10.0
-# In seconds. A server closes idle connections after a minute and a half.
+# Seconds; a server closes idle connections after 90 s.
 IDLE = 30.0
 HEADERS = ("Warning", "Retry-After", "Allow")
-# Characters that a request line of the conversations may have as they are.
+# Characters in paths of the conversations that are not quoted.
 PLAIN = "/?&=:,!~'()*-._%$"
-# Paths of writes that a server answers and does not store, and of connections to pods.
+# Paths of writes that a server does not store.
 UNSTORED = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 CONNECTIONS = ("/exec", "/attach", "/proxy", "/portforward", "/token")
 
@@ -46,7 +46,7 @@ Answer = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class _Got:
-    """An unmasked answer."""
+    """An answer before it is masked."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -54,14 +54,14 @@ class _Got:
 
     @functools.cached_property
     def value(self) -> Any:
-        """Return the body's JSON; None when it is invalid."""
+        """Return the body as parsed JSON; None when it is not JSON."""
         with contextlib.suppress(ValueError):
             return json.loads(self.text)
         return None
 
 
 class _Webhooks(WebhookServer):
-    """Webhook server that answers at each path as the conversation's steps define."""
+    """Webhook server whose answers the steps of the conversation define."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -69,11 +69,11 @@ class _Webhooks(WebhookServer):
         self.reviews: dict[str, list[Answer]] = {}
 
     def asked(self, path: str) -> list[Answer]:
-        """Return the reviews that arrived at a path since the last call."""
+        """Return the reviews that a path has received since the last call."""
         return self.reviews.pop(path, [])
 
     async def answer(self, path: str, review: Answer) -> web.Response:
-        """Record the review, and answer as the steps define."""
+        """Record the review, and respond with a delay, status or text if the steps define them."""
         self.reviews.setdefault(path, []).append(review)
         told = self.answers.get(path, {})
         await asyncio.sleep(told.get("delay", 0))
@@ -83,7 +83,7 @@ class _Webhooks(WebhookServer):
         return await super().answer(path, review)
 
     def respond(self, path: str, asked: Answer) -> Answer:
-        """Return the response that the steps define, for any request."""
+        """Return the response that the steps define for a review at this path."""
         told = self.answers.get(path, {})
         if "rename" in told:
             self.convert = functools.partial(_renamed, told)
@@ -95,11 +95,10 @@ class _Webhooks(WebhookServer):
 
 
 def _renamed(told: Answer, obj: Answer, wanted: str) -> Answer:
-    """Convert an object to another version, as the steps say.
+    """Convert an object to the version `wanted`, as the step defines.
 
-    `rename` gives a field's name in each version, in spec and status. `carry` gives the one version of a
-    field;
-    in other versions an annotation carries its value.
+    `rename` has a field's name in each version, for spec and status. `carry` has the only version that has a
+    field; in other versions an annotation has the field's value.
     """
     names, version = told["rename"], wanted.rpartition("/")[2]
     found = {**obj, "apiVersion": wanted}
@@ -120,11 +119,11 @@ def _renamed(told: Answer, obj: Answer, wanted: str) -> Answer:
 def play(
     conversation: Conversation, plane: ControlPlane, *, recorded: Mapping[str, Answer] | None = None
 ) -> dict[str, Answer]:
-    """Play the conversation; return the masked answers by the labels of the recorded steps.
+    """Run the conversation; return the masked answers by the labels of the recorded steps.
 
-    A real server acts on a new role, definition, webhook or quota some time after it has stored it. With
-    `recorded`, it gets that time: a step that changes nothing is repeated until the answer is the recorded
-    one, and a write that was refused is sent only after its dry run is refused.
+    A real server acts on a new role, CRD, webhook or quota some time after it has stored it. With `recorded`,
+    the player waits for that: it repeats a step that changes nothing until the answer is the recorded one. If
+    the recorded answer to a write is an error, the player first waits until a dry run fails too.
     """
     return _Player(conversation, plane, recorded).play()
 
@@ -210,7 +209,7 @@ class _Player:
         return answer
 
     def _rehearse(self, step: Step, recorded: Answer) -> None:
-        """Wait until the dry run of a step that was refused is refused as well."""
+        """If the recorded answer is an error, wait until a dry run of the step fails too."""
         if not _is_refusal(recorded.get("status", 0)) or (rehearsal := _dry_run(step)) is None:
             return
         reviews = self._copy_reviews()
@@ -220,7 +219,7 @@ class _Player:
         self._restore_reviews(reviews)
 
     def _is_final(self, step: Step, answer: Answer, label: str) -> bool:
-        """Return whether the step must not be repeated."""
+        """Return whether the player must not repeat the step after this answer."""
         if self._recorded is None or not _changes_nothing(step, answer["status"]):
             return True
         if step.unrecorded:
@@ -228,7 +227,7 @@ class _Player:
         return not any(differences(self._recorded.get(label), answer))
 
     def _is_patient(self) -> bool:
-        """Wait for a moment; return False when the conversation has waited for too long."""
+        """Wait for a moment; return False when the conversation has waited too long in total."""
         time.sleep(POLL)
         self._waited += POLL
         return self._waited < PATIENCE
@@ -242,13 +241,13 @@ class _Player:
             self._webhooks.reviews = reviews
 
     def _await(self, step: Step) -> _Got | None:
-        """Send the request until the step's condition holds; return the answer, None for an opened watch."""
+        """Send the request until the step's condition is true; return the answer, None if it is a watch."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             got = self._exchange(step)
             if got is None or self._is_awaited(step, got):
                 return got
-            assert time.monotonic() < deadline, f"never came; last: {got}"
+            assert time.monotonic() < deadline, f"timeout; last: {got}"
             time.sleep(POLL)
 
     def _is_awaited(self, step: Step, got: _Got) -> bool:
@@ -261,7 +260,7 @@ class _Player:
         return all(_value(got.value, path) == self._filled(wanted) for path, wanted in step.until.items())
 
     def _exchange(self, step: Step) -> _Got | None:
-        """Send the request; return the answer, or None for an opened watch."""
+        """Send the request; return the answer, or None if the request opens a watch."""
         connection, response = self._send(step)
         if step.open and response.status == http.client.OK:
             self._watches[step.open] = connection, response
@@ -318,7 +317,7 @@ class _Player:
             self._connections[step.user] = connection
         connection = self._connections[step.user]
         if time.monotonic() - self._used.get(step.user, 0.0) > IDLE:
-            connection.close()  # and it is made again: the server may have closed it
+            connection.close()  # the next request reconnects, because the server may have closed it
         self._used[step.user] = time.monotonic()
         connection.request(method, quote(target, safe=PLAIN), body and body.encode(), headers)
         return connection, connection.getresponse()
@@ -356,7 +355,7 @@ def _is_refusal(status: int) -> bool:
 
 
 def _changes_nothing(step: Step, status: int) -> bool:
-    """Return whether a step with this answer can be repeated."""
+    """Return whether a step with this status has changed nothing, so that it can be repeated."""
     method, _, target = step.request.partition(" ")
     return (
         method == "GET"
@@ -367,7 +366,7 @@ def _changes_nothing(step: Step, status: int) -> bool:
 
 
 def _dry_run(step: Step) -> Step | None:
-    """Return the step as a dry run; None if a dry run is impossible or the step has its own condition."""
+    """Return the step as a dry run; None if it cannot be a dry run or has its own condition."""
     method, _, target = step.request.partition(" ")
     path = target.partition("?")[0]
     is_conditional = step.until or step.until_not or step.until_status or step.until_warning
@@ -382,7 +381,7 @@ def _dry_run(step: Step) -> Step | None:
 
 
 def _is_periodic(event: Any) -> bool:
-    """Return whether the event is a periodic bookmark, which the server sends at any time."""
+    """Return whether the event is a bookmark that the server sends from time to time."""
     if not isinstance(event, dict) or event["type"] != "BOOKMARK":
         return False
     return not event["object"]["metadata"].get("annotations")

@@ -1,7 +1,4 @@
-"""Answers of each control plane, compared with the recorded answers of the real server.
-
-Known differences are exempt.
-"""
+"""Answers of each control plane, compared with the recorded answers of a real API server."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ pytestmark = pytest.mark.contract
 
 
 @pytest.mark.parametrize("conversation", load_all(), ids=lambda each: each.id)
-def test_devcluster_answers_the_conversation_as_recorded(
+def test_request_sequence_gets_the_answers_recorded_from_a_real_api_server(
     conversation: Conversation, control_plane: ControlPlane
 ):
     control_plane.require(*(Feature[need] for need in conversation.needs))
     recorded = load_answers(conversation.part)[conversation.name]
     of_devcluster = isinstance(control_plane, DevclusterControlPlane)
-    # The real server may take its time to answer as it did when it was recorded; devcluster must at once.
+    # Only the real server may need time until its answers are the recorded ones.
     answers = play(conversation, control_plane, recorded=None if of_devcluster else recorded)
     found = dict(differences(recorded, answers))
     wrong = complaints(conversation.id, found, of_devcluster=of_devcluster)
@@ -41,7 +38,7 @@ ASKED = [each for each in PARTS if each.bare]
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if not each.flags], ids=lambda part: part.name)
-def test_devcluster_answers_requests_as_recorded(
+def test_requests_get_the_answers_recorded_from_a_real_api_server(
     part: Part, bare_control_plane: ControlPlane, tmp_path: Path
 ):
     bare_control_plane.require(*(Feature[need] for need in part.needs))
@@ -49,7 +46,7 @@ def test_devcluster_answers_requests_as_recorded(
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if each.flags], ids=lambda part: part.name)
-def test_devcluster_with_flags_answers_requests_as_recorded(
+def test_requests_get_the_recorded_answers_of_a_server_with_extra_flags(
     part: Part, own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, apiserver_flags=part.flags)
@@ -59,7 +56,7 @@ def test_devcluster_with_flags_answers_requests_as_recorded(
 def _answers_as_recorded(part: Part, plane: ControlPlane, folder: Path) -> None:
     recorded, found_now = load_answers(part.name), part.record(plane, folder)
     for answers in (recorded, found_now):
-        answers.pop(UIDS, None)  # they are of the server that was recorded
+        answers.pop(UIDS, None)  # UIDs differ in each server
     found = dict(differences(recorded, found_now))
     wrong = complaints(part.name, found, of_devcluster=isinstance(plane, DevclusterControlPlane))
     assert not wrong, "\n".join(wrong)

@@ -1,6 +1,6 @@
-"""`make corpus DIR=...`: apply the files of a folder to devcluster and a real API server; compare.
+"""`make corpus DIR=...`: apply a folder's manifests to devcluster and a real API server, and compare.
 
-`known.yaml` lists differences with their reasons.
+`known.yaml` lists known differences with their reasons.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Json], int]:
-    """Return the manifests below a folder by file and number, and the number of skipped files (templates)."""
+    """Return the manifests below a folder by file and number, and the number of skipped files.
+
+    Files with templates are skipped.
+    """
     found: dict[str, Json] = {}
     unread = 0
     for path in sorted(each for each in folder.rglob("*") if each.suffix in SUFFIXES and each.is_file()):
@@ -62,7 +65,7 @@ def _flat(documents: Iterable[Any]) -> Iterator[Json]:
 def unknown(
     manifests: Mapping[str, Json], real: Json, own: Json, known: Sequence[Known]
 ) -> tuple[dict[str, list[str]], int]:
-    """Return the differences outside of `known`, grouped by kind and field, and count the known differences.
+    """Return the differences that are not in `known`, by kind and field, and the number of known differences.
 
     `where` of a known difference is a pattern for `Kind/group`.
     """
@@ -81,7 +84,7 @@ def unknown(
 
 
 def main() -> int:
-    """Apply the files of a folder to both servers and compare; return the exit code."""
+    """Apply the manifests of a folder to both servers and compare the answers; return the exit code."""
     parser = argparse.ArgumentParser(prog="make corpus", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", help="a folder with YAML files: definitions and objects")
     parser.add_argument("--shown", type=int, default=SHOWN, help="differences to print of each kind")

@@ -1,4 +1,4 @@
-"""`make demo` as a user starts it."""
+"""`make demo`, started as a user starts it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """End-to-end tests on a cluster with real nodes: `make e2e`.
 
-`conftest.py` deploys and removes it, `cluster.py` runs kubectl and programs in the cluster. The files run in
-the order in which `__main__.py` lists them, on one deployment.
+`conftest.py` deploys and removes the product, and `cluster.py` runs kubectl and programs in the cluster. All
+test files use one deployment, in the order in `__main__.py`.
 """

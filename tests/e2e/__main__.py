@@ -1,4 +1,4 @@
-"""`make e2e`: end-to-end tests on the cluster that KUBECONFIG names, if the cluster has real nodes."""
+"""`make e2e`: end-to-end tests on the cluster in KUBECONFIG, if the cluster has real nodes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ FILES = ("test_samples.py", "test_pod_streams.py", "test_faults.py", "test_manag
 
 
 class State:
-    """Pytest plugin that adds the cluster's state to the report of a failed test."""
+    """Pytest plugin that adds the state of the cluster to the report of a failed test."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Add the cluster's state to a failure."""
         report = yield
         if report.failed:
             report.sections.append(("the cluster", _state()))
@@ -28,7 +27,7 @@ class State:
 
 
 def _state() -> str:
-    """Return objects, pods, the description of pods that are not ready, and the manager's last lines."""
+    """Return a text with objects, pods, details of unready pods, and the manager's last log lines."""
     told = []
 
     def add(*arguments: str, namespace: str = NAMESPACE) -> None:
@@ -51,12 +50,12 @@ def _state() -> str:
 
 
 def main() -> int:
-    """Return pytest's exit code, or 0 if no cluster is available."""
+    """Run the tests; return pytest's exit code, or 0 if there is no suitable cluster."""
     reason = why_not(os.environ.get("KUBECONFIG"))
     if reason is not None:
         print(f"make e2e: skipped: {reason}")
         return 0
-    # The other tests' conftest.py is left out: it is about control planes that tests start themselves.
+    # tests/conftest.py is left out, because it starts control planes.
     folder = Path(__file__).parent
     flags = ["--verbose", "-rs", "--no-header", "--capture=no", "--tb=short"]
     flags += ["-p", "no:randomly", "-p", "no:xdist"]

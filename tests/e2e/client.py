@@ -1,6 +1,8 @@
-"""A client program for a pod, with only the standard library: calls Services and prints JSON.
+"""A client program that runs in a pod: it calls Services and prints JSON.
 
-client.py COMMAND ARGUMENT...
+It needs only Python's standard library.
+
+    client.py COMMAND ARGUMENT...
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ PATIENCE = 30.0
 
 
 def request(url: str, form: str = "", *headers: str) -> dict[str, Any]:
-    """GET a URL, or POST a form (`a=b&c=d`) to it, without following redirects; headers are NAME:VALUE."""
+    """GET a URL, or POST the form `form` (`a=b&c=d`), and follow no redirect; headers are NAME:VALUE."""
     parts = urllib.parse.urlsplit(url)
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
@@ -39,7 +41,7 @@ def request(url: str, form: str = "", *headers: str) -> dict[str, Any]:
 
 
 def memcached(host: str, *pairs: str) -> dict[str, str]:
-    """Store KEY=VALUE pairs, and return the values read over the same connection."""
+    """Store KEY=VALUE pairs; return the values read over the same connection."""
     with socket.create_connection((host, 11211), PATIENCE) as connection, connection.makefile("rb") as lines:
         stored: dict[str, str] = {}
         for key, value in (pair.split("=", 1) for pair in pairs):
@@ -54,7 +56,7 @@ def memcached(host: str, *pairs: str) -> dict[str, str]:
 
 
 def fill(host: str) -> int:
-    """Store megabytes until the server ends the connection, or for 200 of them; return how many it took."""
+    """Store up to 200 values of 1 MB, until the server closes the connection; return the number stored."""
     value = b"x" * 1_000_000
     with socket.create_connection((host, 11211), PATIENCE) as connection, connection.makefile("rb") as lines:
         for number in range(200):

@@ -1,4 +1,4 @@
-"""kubectl, make and programs in a pod, against the cluster that KUBECONFIG names."""
+"""kubectl, make and programs in a pod, for the cluster in KUBECONFIG."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 
 NAMESPACE = "operator-manager-e2e"
-"""The namespace of the samples, and of the client."""
+"""Namespace of the samples and the client pod."""
 FAULTS = "operator-manager-e2e-faults"
-"""The namespace in which things go wrong."""
+"""Namespace of the tests of faults."""
 SYSTEM = "operator-manager-system"
 MANAGER = "deployment/operator-manager-controller-manager"
 STORE = "deployment/operator-manager-petstore"
@@ -35,18 +35,18 @@ PETSTORE_IMG = os.environ.get("PETSTORE_IMG", "")
 
 _BEGAN = time.monotonic()
 _RUNTIMES = ("containerd://", "cri-o://", "docker://")
-# A make around this one hands its own flags on.
+# An outer make passes its own flags in these variables.
 _ENVIRON = {
     name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 }
 
 
 class CommandFailed(AssertionError):
-    """A command ended with another exit code than 0; the message has the command and its output."""
+    """Error: a command had an unexpected exit code; the message has the command and its output."""
 
 
 def say(text: str) -> None:
-    """Print a step, with the time since the beginning."""
+    """Print the text with the time since the start of the tests."""
     seconds = int(time.monotonic() - _BEGAN)
     for line in text.rstrip().splitlines():
         print(f"{seconds // 60:2}:{seconds % 60:02}  {line}", flush=True)
@@ -55,16 +55,16 @@ def say(text: str) -> None:
 def run(
     *command: str | Path, within: float = 120, stdin: str | None = None, codes: tuple[int, ...] = (0,)
 ) -> str:
-    """Run a command in the checkout and return what it writes to standard output.
+    """Run a command in the checkout and return its stdout.
 
     Args:
         command: the program and its arguments.
-        within: seconds until it is killed.
-        stdin: text for its standard input.
-        codes: exit codes that are no failure.
+        within: seconds after which it is killed.
+        stdin: text for its stdin.
+        codes: exit codes that count as success.
 
     Raises:
-        CommandFailed: with the last 3000 characters of its errors.
+        CommandFailed: with the last 3000 characters of its stderr.
     """
     line = " ".join(map(str, command))[:200]
     try:
@@ -89,18 +89,17 @@ def run(
 
 
 def kubectl(*arguments: str, namespace: str = NAMESPACE, **options: Any) -> str:
-    """Run kubectl in a namespace; the options are those of `run`."""
+    """Run kubectl in a namespace; `options` are those of `run`."""
     return run(KUBECTL, f"--namespace={namespace}", *arguments, **options)
 
 
 def get(*arguments: str, namespace: str = NAMESPACE) -> Any:
-    """Return an object, or the items of a list, that `kubectl get` prints as JSON."""
+    """Return the object, or the items of the list, that `kubectl get --output=json` prints."""
     found = json.loads(kubectl("get", *arguments, "--output=json", namespace=namespace))
     return found["items"] if found["kind"].endswith("List") else found
 
 
 def apply(*objects: Mapping[str, Any], namespace: str = NAMESPACE) -> None:
-    """Apply objects with kubectl."""
     kubectl(
         "apply",
         "--filename=-",
@@ -110,7 +109,7 @@ def apply(*objects: Mapping[str, Any], namespace: str = NAMESPACE) -> None:
 
 
 def make(*arguments: str) -> str:
-    """Run a target of the Makefile with the images under test."""
+    """Run a make target with the images that these tests use."""
     say(f"$ make {' '.join(arguments)}")
     return run(
         "make",
@@ -124,13 +123,13 @@ def make(*arguments: str) -> str:
 
 
 def deploy(overlay: str = "default") -> None:
-    """Deploy with `make deploy`, and wait until all pods have the new version and are ready."""
+    """Run `make deploy`, and wait until all pods have the new version and are ready."""
     make("deploy", *([] if overlay == "default" else [f"OVERLAY={overlay}"]))
     wait_for_rollout()
 
 
 def wait_for_rollout() -> None:
-    """Wait until manager and store are rolled out and their old pods have ended."""
+    """Wait until the Deployments of manager and store are rolled out and their old pods have ended."""
     for each in (MANAGER, STORE):
         kubectl("rollout", "status", each, "--timeout=180s", namespace=SYSTEM, within=200)
     eventually(lambda: all("deletionTimestamp" not in pod["metadata"] for pod in manager_pods()), every=0.5)
@@ -142,7 +141,7 @@ def manager_pods() -> list[dict[str, Any]]:
 
 
 def condition(it: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return a condition of the object's current generation; raise `AssertionError` if it is missing."""
+    """Return the condition of type `kind` if it is for the current generation; else raise AssertionError."""
     status = it.get("status", {})
     found = {each["type"]: each for each in status.get("conditions", ())}
     assert kind in found, f"{it['kind']} {it['metadata']['name']} has no condition {kind}: {sorted(found)}"
@@ -157,7 +156,7 @@ def condition(it: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 def wait_for(
     kind: str, name: str, what: str = "Available", *, status: str = "True", within: float = 120
 ) -> Any:
-    """Wait until a custom resource's condition `what` has this status, and return the object."""
+    """Wait until the condition `what` of a custom resource has this status; return the object."""
 
     def reached() -> Any:
         it = get(kind, name)
@@ -171,7 +170,7 @@ def wait_for(
 
 
 def in_cluster(*arguments: str, within: float = 60) -> Any:
-    """Run a command of client.py in the client pod, and return what it prints as JSON."""
+    """Run a command of client.py in the client pod; return the JSON that it prints."""
     program = (Path(__file__).parent / "client.py").read_text()
     command = ("exec", "--stdin", CLIENT, "--", "python", "-", *arguments)
     return json.loads(kubectl(*command, stdin=program, within=within))
@@ -179,7 +178,7 @@ def in_cluster(*arguments: str, within: float = 60) -> Any:
 
 @contextlib.contextmanager
 def served_by(pattern: str, *command: str | Path) -> Iterator[str]:
-    """Run a program that serves until it is ended; yield what the pattern's group finds in its output."""
+    """Run a server program during the block; yield what the group in `pattern` matches in its output."""
     with tempfile.TemporaryDirectory() as folder:
         program = Daemon(str(command[0]), command, log=Path(folder) / "log", environ=_ENVIRON)
 
@@ -197,19 +196,19 @@ def served_by(pattern: str, *command: str | Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def forwarded(target: str, port: int, *, namespace: str = NAMESPACE) -> Iterator[int]:
-    """Forward a free port of this machine with kubectl; yields the port."""
+    """Forward a free local port to a pod or Service with kubectl; yield the port."""
     command = (KUBECTL, f"--namespace={namespace}", "port-forward", "--address=127.0.0.1", target, f":{port}")
     with served_by(r"127\.0\.0\.1:(\d+) ->", *command) as found:
         yield int(found)
 
 
 def program(name: str) -> Path:
-    """Return one of the project's programs, in the environment that runs this."""
+    """Return the path of a program of this project, in the environment that runs the tests."""
     return Path(sys.executable).with_name(name)
 
 
 def explain(kind: str, name: str, *flags: str | Path, namespace: str = NAMESPACE) -> str:
-    """Run `operator-manager explain` and return its output for a ready object or for another object."""
+    """Return the output of `operator-manager explain`, whether or not the object is ready."""
     return run(
         program("operator-manager"),
         "explain",
@@ -230,7 +229,7 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def why_not(kubeconfig: str | None) -> str | None:
-    """Return why there is no cluster to run on, in a line, or None if there is one."""
+    """Return one line that says why the tests cannot run on this cluster; None if they can."""
     if not kubeconfig:
         return "KUBECONFIG names no cluster"
     try:
@@ -251,5 +250,5 @@ def _runs_containers(node: Mapping[str, Any]) -> bool:
 
 
 def seconds_since(began: float) -> str:
-    """Return the time since a moment of `time.monotonic`, for a step's line."""
+    """Return the time since `began`, a value of `time.monotonic`, as text."""
     return f"{time.monotonic() - began:.1f} s"

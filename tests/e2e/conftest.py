@@ -1,4 +1,4 @@
-"""Fixtures that deploy the product on the cluster once, and remove it at the end."""
+"""Fixtures that deploy the product on the cluster once, and remove it after the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.e2e.cluster import (
 from tests.support.api_objects import manifest
 
 _CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-# Kinds that come and go in any cluster.
+# Kinds whose objects appear and disappear in any cluster.
 _PASSING = (
     *("events", "events.events.k8s.io", "componentstatuses"),
     "certificatesigningrequests.certificates.k8s.io",
@@ -47,7 +47,7 @@ def _inventory() -> set[str]:
 
 @pytest.fixture(scope="session")
 def inventory() -> set[str]:
-    """Return the objects in the cluster before the deployment."""
+    """Return the names of all objects in the cluster before the deployment."""
     if reason := why_not(os.environ.get("KUBECONFIG")):
         pytest.skip(reason)
     return _inventory()
@@ -55,13 +55,13 @@ def inventory() -> set[str]:
 
 @pytest.fixture(scope="session")
 def leftovers(inventory: set[str]) -> Callable[[], set[str]]:
-    """Return a function that returns the objects created since the inventory."""
+    """Return a function that returns the names of objects created since the inventory."""
     return lambda: _inventory() - inventory
 
 
 @pytest.fixture(scope="session")
 def deployed(inventory: set[str]) -> Iterator[None]:
-    """Deploy the product as README.md says, with a client pod; remove it at the end unless KEEP is set."""
+    """Deploy the product as README.md describes, and a client pod; remove both later unless KEEP is set."""
     ours = [each for each in inventory if "operator-manager" in each or ".example.com" in each]
     assert not ours, (
         f"the cluster is in use: it has {ours[0]}; make undeploy removes everything, objects included"
@@ -86,7 +86,7 @@ def deployed(inventory: set[str]) -> Iterator[None]:
 
 
 def remove() -> None:
-    """Remove the product, if it still exists, and the namespaces of these tests."""
+    """Remove the product, if it exists, and the namespaces of these tests."""
     if kubectl("get", "namespace", SYSTEM, "--ignore-not-found", "--output=name"):
         make("undeploy", "OVERLAY=console")
     kubectl("delete", "clusterrolebinding", CLIENT, f"{NAMESPACE}-viewer", "--ignore-not-found")
@@ -94,7 +94,7 @@ def remove() -> None:
 
 
 def client_pod() -> dict[str, Any]:
-    """Return an idle pod, in which tests can start programs."""
+    """Return the manifest of an idle pod in which tests start programs."""
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     container = {
         "name": "python",
@@ -115,7 +115,7 @@ def samples(deployed: None) -> None:
 
 @contextlib.contextmanager
 def chromium(*flags: str) -> Iterator[Page]:
-    """Open a page of a Chromium with its own profile."""
+    """Open a browser page in Chromium with an empty profile."""
     assert _CHROMIUM, "there is no chromium on this machine"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

@@ -1,4 +1,4 @@
-"""Faults of pods on a real node, as conditions, `explain` and the console report them."""
+"""Faults of pods on a real node, and their reports in conditions, `explain` and the console."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached
 
 TOLD_WITHIN = 30.0
-"""Seconds from a fault to the condition that names it."""
+"""Maximum seconds from a fault to a condition that names it."""
 SERVER_NAME = f"operator-manager-webhook-service.{SYSTEM}.svc"
 ACCOUNT = "viewer"
 BINDING = "operator-manager-e2e-viewer"
@@ -53,7 +53,7 @@ SMALL = manifest(
 
 @pytest.fixture(scope="module", autouse=True)
 def console(deployed: None) -> Iterator[None]:
-    """Deploy the console in the manager's pod, and create an account that may see every console page."""
+    """Run the console in the manager's pod, and create an account that may see every page."""
     deploy("console")
     apply(
         SMALL, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}, namespace=FAULTS
@@ -66,7 +66,7 @@ def console(deployed: None) -> Iterator[None]:
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[tuple[str, ...]]:
-    """Return the flags with which `explain` asks the manager in the cluster."""
+    """Yield the flags with which `explain` connects to the manager in the cluster."""
     configuration = get("validatingwebhookconfiguration", "operator-manager-validating-webhook-configuration")
     authority, token = tmp_path / "ca.crt", tmp_path / "token"
     authority.write_bytes(base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"]))
@@ -84,7 +84,7 @@ def asked(tmp_path: Path) -> Iterator[tuple[str, ...]]:
 
 @contextlib.contextmanager
 def applied(*objects: dict[str, Any]) -> Iterator[float]:
-    """Apply objects, and delete them at the end; yields the moment before."""
+    """Apply objects, and delete them at the end; yield the time before the apply."""
     began = time.monotonic()
     apply(*objects, namespace=FAULTS)
     try:
@@ -96,7 +96,7 @@ def applied(*objects: dict[str, Any]) -> Iterator[float]:
 
 
 def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
-    """Wait until the condition `Degraded` contains one of the words, and print the waiting time."""
+    """Wait until `Degraded` is true and its text has one of the words; print the time since `began`."""
 
     def read_degraded() -> str:
         it = get(kind, name, namespace=FAULTS)
@@ -112,7 +112,7 @@ def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
 
 
 def wait_until_well(name: str) -> None:
-    """Wait until a Memcached is available and no longer degraded."""
+    """Wait until a Memcached is available and not degraded."""
 
     def well() -> None:
         it = get("memcached", name, namespace=FAULTS)
@@ -123,14 +123,14 @@ def wait_until_well(name: str) -> None:
 
 
 def everyone_says(kind: str, name: str, *words: str, asked: tuple[str, ...]) -> None:
-    """Assert that `explain`, the manager and the console page report the same cause for an unready object."""
+    """Assert that `explain` names the cause of an unready object, with and without the manager's data."""
     say(kubectl("get", kind, name, "--output=wide", namespace=FAULTS))
     told = json.loads(explain(kind, name, "--output=json", *asked, namespace=FAULTS))
     assert not told["ready"]
     blocking = json.dumps(told["blocking"])
     assert any(word in blocking for word in words), blocking
     (controller,) = told["controllers"]
-    assert controller["runs"], "the manager in the cluster tells of no runs"
+    assert controller["runs"], "the manager in the cluster reports no reconciles"
     text = explain(kind, name, "--manager=none", namespace=FAULTS)
     assert any(word in text for word in words), text
     say(text.split("\n\n")[0])
@@ -153,7 +153,7 @@ def test_memcached_status_reports_a_wrong_image_until_it_is_corrected(asked: tup
 
 
 def _console_shows(resource: str, name: str, *words: str) -> None:
-    """Open the object's page as `operator-manager console` does for a user."""
+    """Assert that the object's console page, opened by `operator-manager console`, shows one of the words."""
     command = (
         program("operator-manager"),
         "console",
@@ -183,7 +183,7 @@ def test_memcached_status_reports_out_of_memory(asked: tuple[str, ...]):
         wait_until_well("memory")
 
         def waits_for_a_restart() -> float:
-            # The first restart comes at once; the second one is waited for.
+            # The kubelet delays the second restart.
             (pod,) = pods_of("memory")
             (status,) = pod["status"]["containerStatuses"]
             killed = time.monotonic()
@@ -198,9 +198,9 @@ def test_memcached_status_reports_out_of_memory(asked: tuple[str, ...]):
 
 
 def _run_out_of_memory(pod: dict[str, Any]) -> None:
-    """Fill the server, the shared memory beside it, and more: the kernel kills the largest process."""
+    """Fill memcached and the shared memory of its pod, until the kernel kills the largest process."""
     name = pod["metadata"]["name"]
-    with contextlib.suppress(CommandFailed):  # some of them end with the container
+    with contextlib.suppress(CommandFailed):  # the container may end during the command
         in_cluster("fill", pod["status"]["podIP"])
         for flags in (("of=/dev/shm/full", "bs=1M", "count=60"), ("of=/dev/null", "bs=40M", "count=20")):
             kubectl("exec", name, "--", "dd", "if=/dev/zero", *flags, namespace=FAULTS, within=30)
@@ -221,7 +221,7 @@ def test_memcached_status_reports_insufficient_node_memory_until_the_pod_fits(as
 
 
 def _filler(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod that leaves room for one and a half Memcached pods on a node."""
+    """Return a pod that leaves memory for only one and a half Memcached pods on a node."""
     name = node["metadata"]["name"]
     taken = Fraction()
     for pod in get("pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}"):
@@ -261,7 +261,7 @@ def test_memcached_status_ignores_evicted_pods():
         def ended() -> None:
             phases = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in pods_of("evicted")}
             assert by_person not in phases
-            # The kubelet calls a pod Succeeded whose program ends well when it is told to end.
+            # A pod gets the phase Succeeded when its program exits with 0 after SIGTERM.
             assert phases[by_kubelet] in ("Failed", "Succeeded"), phases
 
         eventually(ended, every=1)

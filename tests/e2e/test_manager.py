@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("samples")
 
 
 def review(server: str, pet: Mapping[str, Any]) -> None:
-    """Dry-run the creation of a Pet, which calls webhooks, and a conversion for the old version."""
+    """Dry-run the creation of a Pet, for which the API server calls the webhooks."""
     url = f"{server}/apis/{pet['apiVersion']}/namespaces/{NAMESPACE}/pets?dryRun=All"
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, json.dumps(pet).encode(), headers)
@@ -52,7 +52,7 @@ def review(server: str, pet: Mapping[str, Any]) -> None:
         raise AssertionError(error.read().decode()[:500]) from error
 
 
-def test_rolling_update_fails_no_admission_review():
+def test_admission_reviews_succeed_during_a_rolling_update():
     before = {pod["metadata"]["uid"] for pod in manager_pods()}
     with served_by(r"Starting to serve on (\S+)", KUBECTL, "proxy", "--port=0") as server:
         pets = [each("review", name=" Rex ") for each in (alpha, beta)]
@@ -109,7 +109,7 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
 
 
 def _killed(pod: Mapping[str, Any]) -> float:
-    """Send SIGKILL to a manager, from a pod on its node that sees all processes; return the moment."""
+    """Kill a manager from another pod on its node; return the time of the kill."""
     container = {
         "name": "killer",
         "image": IMG,
@@ -125,7 +125,7 @@ def _killed(pod: Mapping[str, Any]) -> float:
 
 
 def _restarted(pod: Mapping[str, Any]) -> None:
-    """Wait until the kubelet has started the manager's container again, and it is ready."""
+    """Wait until the kubelet has restarted the manager's container and the container is ready."""
 
     def ready() -> None:
         now = {each["metadata"]["uid"]: each for each in manager_pods()}
@@ -137,7 +137,7 @@ def _restarted(pod: Mapping[str, Any]) -> None:
 
 
 def _follows(replicas: int) -> None:
-    """Scale the Memcached, and wait until the manager has reconciled the change."""
+    """Scale the Memcached, and wait until the manager has changed the Deployment."""
     kubectl("scale", "memcached/memcached-sample", f"--replicas={replicas}")
 
     def followed() -> None:
@@ -166,13 +166,13 @@ def test_standby_takes_over_when_the_leader_is_killed():
 
 
 def _holder() -> str:
-    """Return the identity that holds the manager's lease: its pod's name, and more."""
+    """Return the holder of the manager's Lease, which begins with the name of its pod."""
     held: str = get("lease", "operator-manager", namespace=SYSTEM)["spec"].get("holderIdentity") or ""
     return held
 
 
 def _shards() -> dict[str, list[str]]:
-    """Return the shard Leases that each pod holds."""
+    """Return the names of the shard Leases that each pod holds, by pod."""
     held: dict[str, list[str]] = {}
     for lease in get("leases", namespace=SYSTEM):
         name, holder = lease["metadata"]["name"], lease["spec"].get("holderIdentity") or ""
@@ -204,7 +204,7 @@ def test_replicas_share_all_shards_again_after_one_is_killed():
 
 
 def _every_shard_works() -> None:
-    """Create Foos in many shards, and wait until every Foo is reconciled."""
+    """Create Foos in many shards, and wait until all of them are reconciled."""
     foos = [manifest("tutorial.my.domain/v1", "Foo", f"many-{number}", name="nobody") for number in range(40)]
     stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": foos})
     kubectl("create", "--filename=-", stdin=stdin)

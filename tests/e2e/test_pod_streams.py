@@ -1,4 +1,4 @@
-"""exec, attach, port-forward and logs of the library's client, in running containers."""
+"""exec, attach, port-forward and logs by our client, with running containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.usefixtures("deployed"), pytest.mark.filterwarnings("d
 
 POD = ObjectKey(NAMESPACE, CLIENT)
 ECHO = ObjectKey(NAMESPACE, "echo")
-"""A pod that prints what it reads, and answers on a port."""
+"""Pod that prints its stdin, and answers on a port."""
 
 SERVER = """
 import socketserver, sys, threading
@@ -68,7 +68,7 @@ async def test_exec_sends_stdin_reads_output_and_returns_the_exit_code(streams: 
     say(f"exec: {len(stdin)} bytes in and out, exit code 3")
 
 
-async def test_exec_raises_the_error_message_of_the_node(streams: PodStreams):
+async def test_exec_raises_an_error_with_its_reason_when_the_command_cannot_run(streams: PodStreams):
     with pytest.raises(ServerError, match="no-such-program"):
         await streams.exec(POD, ["no-such-program"])
     with pytest.raises(BadRequest, match="container no is not valid"):

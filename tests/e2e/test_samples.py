@@ -1,4 +1,4 @@
-"""The samples on `make deploy`: their pods serve, and so do webhooks and metrics."""
+"""The samples after `make deploy`: their pods, the webhooks and the metrics work."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SITE = "wordpress-sample"
 USER, PASSWORD = "ann", "correct horse battery staple"
 TITLE = "Hello from a real node"
 PULLED_WITHIN = 300.0
-"""Seconds for the images of the samples, where the node has to pull them."""
+"""Maximum seconds for the node to pull the images of the samples."""
 
 
 def test_samples_become_ready():
@@ -74,7 +74,7 @@ def test_memcached_returns_a_stored_value_through_a_service_and_at_each_pod():
 
 
 def _memcached_pods() -> dict[str, str]:
-    """Return the addresses of running pods by pod name."""
+    """Return the address of each running Memcached pod by pod name."""
     pods = get("pods", "--selector=memcached_cr=memcached-sample")
     return {
         pod["metadata"]["name"]: pod["status"].get("podIP", "")
@@ -83,7 +83,7 @@ def _memcached_pods() -> dict[str, str]:
     }
 
 
-def test_wordpress_is_installed_through_its_service_and_keeps_its_posts():
+def test_wordpress_keeps_a_post_when_its_database_pod_is_deleted():
     url = wait_for("wordpress", SITE)["status"]["url"]
     assert url == f"http://{SITE}.{NAMESPACE}.svc"
     _install_page_answers(url)
@@ -138,7 +138,7 @@ def _installation() -> str:
 
 def _body(url: str) -> str:
     answer = in_cluster("request", url)
-    if answer["status"] == 301:  # a post has an address with its title
+    if answer["status"] == 301:  # the URL of a post contains its title
         answer = in_cluster("request", answer["location"])
     assert answer["status"] == 200, (
         f"{url} answers {answer['status']} {answer['location']}: {answer['body'][-500:]}"
@@ -153,7 +153,7 @@ def _selector(deployment: str) -> str:
 
 
 def _show_in_chromium(url: str) -> None:
-    """Open a page at the site's own address, which kubectl forwards to."""
+    """Open the site in a browser at its own URL, which is forwarded by kubectl."""
     host = url.split("/")[2]
     with (
         forwarded(f"service/{SITE}", 80) as port,
@@ -183,7 +183,7 @@ def test_pet_operator_creates_and_deletes_store_records():
 
 
 def _records() -> set[tuple[str, str, str]]:
-    """Return the store's records, asked for by gRPC through a port that kubectl forwards."""
+    """Return the store's records, read by gRPC through a port that kubectl forwards."""
     with forwarded("service/operator-manager-petstore", 6742, namespace=SYSTEM) as port:
         found = run(program("petstore"), "search", f"--address=127.0.0.1:{port}", "--output=json")
     pets = json.loads(found)
@@ -202,7 +202,7 @@ def test_webhooks_set_defaults_refuse_invalid_pets_and_convert_between_api_versi
     wait_for("pet", "polly", "Ready")
 
 
-def test_metrics_endpoint_serves_only_accounts_with_the_right():
+def test_metrics_endpoint_answers_403_to_an_account_without_the_metrics_reader_role():
     url = f"https://operator-manager-controller-manager-metrics-service.{SYSTEM}.svc:8443/metrics"
     assert in_cluster("request", url)["status"] == 401
     kubectl("create", "serviceaccount", CLIENT)

@@ -1,4 +1,4 @@
-"""`make fuzz SECONDS=60`: runs every target in turn with new examples until the time is over."""
+"""`make fuzz SECONDS=60`: runs all targets in turn with new examples until the time has passed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import traceback
 from tests.fuzz.targets import TARGETS, run
 
 ROUND = 100
-"""Examples that one seed stands for."""
+"""Number of examples for each seed."""
 
 
 def main() -> int:
-    """Run the targets; return 1 if one of them fails."""
+    """Run the fuzz targets until the time has passed; return 1 if one of them fails."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to try; default 60")
     parser.add_argument("--seed", type=int, help="try these examples alone, which an earlier run has named")

@@ -1,4 +1,4 @@
-"""Inputs of the fuzz targets: valid input with errors in it, and input of extreme size or depth."""
+"""Inputs of the fuzz targets: valid inputs with random errors, and very large or deeply nested inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOKENS = (
     *(b"!!int ", b"!!timestamp ", b"2001-99-99", b"0001-01-01T00:00:00+23:59"),
 )
 _DEEP = {f"@{depth}": b"[" * depth + b"1" + b"]" * depth for depth in (200, 260, 900, 1100, 5000)}
-"""In JSON, these texts stand for lists in lists that no encoder would write."""
+"""`dumped` replaces these texts by nested lists that are too deep for the encoder."""
 
 _ODD = (
     *(None, True, False, 0, -1, 2**63, 2**64 - 1, 1e308),
@@ -30,9 +30,9 @@ _ODD = (
 )
 
 
-@functools.cache  # hypothesis looks at each strategy when it is first drawn from, which takes longer
+@functools.cache  # Hypothesis validates each new strategy, which is slow
 def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
-    """Return a strategy for repetitions of one token."""
+    """Return a strategy for one token that is repeated up to `most` times."""
     return st.builds(
         lambda token, times, end: token * min(times, most) + end,
         st.sampled_from(_TOKENS),
@@ -43,13 +43,13 @@ def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
 
 @functools.cache
 def pieces(most: int) -> st.SearchStrategy[bytes]:
-    """Return a strategy for replacements of a few bytes."""
+    """Return a strategy for bytes that replace a part of an input."""
     return st.one_of(st.binary(max_size=8), st.sampled_from(_TOKENS), bombs(most))
 
 
 @st.composite
 def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> bytes:
-    """Draw one of the originals, with up to three places overwritten."""
+    """Draw one of the originals, with up to three parts replaced by random bytes."""
     data = draw(st.sampled_from(originals))
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(data)))
@@ -60,7 +60,7 @@ def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> 
 
 @functools.cache
 def texts() -> st.SearchStrategy[str]:
-    """Return a strategy for any text, including words with a meaning to parsers."""
+    """Return a strategy for any text, including words that parsers treat specially."""
     return st.one_of(
         st.text(max_size=20),
         st.sampled_from([each for each in _ODD if isinstance(each, str)]),
@@ -89,7 +89,7 @@ _NAMES = st.sampled_from(["metadata", "spec", "kind", "name", ""]) | st.text(max
 
 @st.composite
 def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
-    """Draw one of the originals, with up to three values exchanged, added or removed."""
+    """Draw one of the originals, with up to three values replaced, added or removed."""
     document = copy.deepcopy(draw(st.sampled_from(originals)))
     for _ in range(draw(st.integers(0, 3))):
         places = list(_places(document))
@@ -107,13 +107,13 @@ def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
 
 
 def odd_json(originals: Sequence[Any]) -> st.SearchStrategy[bytes]:
-    """Return a strategy for odd documents as JSON, some with overwritten bytes."""
+    """Return a strategy for the JSON of `odd` documents, some with overwritten bytes."""
     written = [orjson.dumps(each) for each in originals]
     return st.one_of(odd(originals).map(dumped), mutated(written))
 
 
 def dumped(document: Any) -> bytes:
-    """Encode a document as JSON."""
+    """Encode a document as JSON, with some texts replaced by deep lists; "null" if it cannot be encoded."""
     try:
         written = orjson.dumps(document)
     except TypeError:  # half a surrogate pair

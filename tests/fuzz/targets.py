@@ -1,4 +1,4 @@
-"""Fuzz targets: all functions that parse foreign input; they may raise only their declared errors."""
+"""Fuzz targets: every function that parses external input, which may raise only its declared errors."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ from tests.support.settings import FIELDS, load_declared, load_settings
 __all__ = ["TARGETS", "run"]
 
 SECONDS = 5.0
-"""Of processor time, for one example; all of them together are a megabyte at most."""
+"""Maximum CPU seconds for one example."""
 
 MEGABYTES = 200
-"""By which one example may raise the most memory that the process ever had."""
+"""Maximum growth of the process's peak memory by one example."""
 
-# As JSON once, because aliases in YAML are one object.
+# Encoded once, because aliases in YAML share one object.
 originals = SimpleNamespace(
     **orjson.loads(orjson.dumps(yaml.safe_load(Path(__file__).with_name("originals.yaml").read_text())))
 )
@@ -80,7 +80,7 @@ TARGETS: dict[str, tuple[dict[str, st.SearchStrategy[Any]], Check]] = {}
 
 
 def target(**strategies: st.SearchStrategy[Any]) -> Callable[[Check], Check]:
-    """Register a target: a strategy for its arguments, and a check that raises for a wrong result."""
+    """Register a fuzz target: a check, and a strategy for each of its arguments."""
 
     def add(check: Check) -> Check:
         TARGETS[check.__name__.replace("_", "-")] = (strategies, check)
@@ -90,7 +90,7 @@ def target(**strategies: st.SearchStrategy[Any]) -> Callable[[Check], Check]:
 
 
 def run(name: str, *, examples: int, number: int) -> None:
-    """Try this number of examples, which the seed `number` determines; raise the error that one causes."""
+    """Check `examples` random inputs of a target, with the seed `number`; raise the error of a failure."""
     strategies, check = TARGETS[name]
 
     def bounded(**arguments: Any) -> None:
@@ -285,13 +285,13 @@ def tokens(token: str) -> None:
 
 
 def yaml_of(document: Any) -> bytes:
-    """Encode a document as YAML in a person's style."""
+    """Encode a document as YAML as people write it."""
     with suppress(yaml.YAMLError):
         return yaml.safe_dump(document, allow_unicode=True).encode("utf-8", "replace")
     return b""
 
 
-# Few bytes that stand for many: aliases of aliases, and mappings that merge one another.
+# Few bytes that expand to many: aliases of aliases, and mappings that merge each other.
 ALIASES = [
     f"k0: &k0 {first}\n" + "".join(f"k{n + 1}: &k{n + 1} {then.format(n)}\n" for n in range(60))
     for first, then in (("{a: b}", "{{<<: [*k{0}, *k{0}]}}"), ("[a, b]", "[*k{0}, *k{0}]"))
@@ -299,7 +299,7 @@ ALIASES = [
 
 
 def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
-    """Return a strategy for broken YAML files; they are small, because the parser is slow."""
+    """Return a strategy for invalid YAML files, which are small because the parser is slow."""
     written = [yaml_of(each) for each in documents]
     return st.one_of(
         inputs.odd(documents).map(yaml_of),
@@ -310,7 +310,7 @@ def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
 
 
 def in_file(content: bytes, read: Callable[[str], object]) -> None:
-    """Write the text to a file and parse the file."""
+    """Write the content to a temporary file and call `read` with its path."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "file")
         path.write_bytes(content)
@@ -375,7 +375,7 @@ SPECS: dict[str, Any] = {
 
 
 def review_of(admission: Admission[Any], operation: str) -> dict[str, Any]:
-    """Return an admission review that the API server might send."""
+    """Return an AdmissionReview in the form in which the API server sends it."""
     gvk, spec = admission.kind.gvk, SPECS[admission.kind.gvk.kind]
     kind = {"group": gvk.group, "version": gvk.version, "kind": gvk.kind}
     new = {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": originals.metadata, "spec": spec}
@@ -405,7 +405,7 @@ def admission_reviews(endpoint: AdmissionEndpoint, body: bytes) -> None:
 
 
 def conversion_review(version: str, spec: dict[str, Any], *, to: str) -> dict[str, Any]:
-    """Return a review of two objects that the API server might send."""
+    """Return a ConversionReview of two objects in the form in which the API server sends it."""
     group = "petstore.example.com"
     pet = {"apiVersion": f"{group}/{version}", "kind": "Pet", "metadata": originals.metadata, "spec": spec}
     pets = [{**pet, "status": {"id": "i"}} for _ in range(2)]
@@ -428,7 +428,7 @@ def conversion_reviews(body: bytes) -> None:
     with suppress(BadReview):
         assert orjson.loads(asyncio.run(endpoint.answer(body)))["response"]["uid"]
     panics = "controller_runtime_conversion_webhook_panics_total"
-    assert not metrics.registry.get_sample_value(panics), "a function failed in a way that it did not foresee"
+    assert not metrics.registry.get_sample_value(panics), "a function raised an undeclared error"
 
 
 # Objects for `explain` and the console's pages.
@@ -458,7 +458,7 @@ FAILS = orjson.dumps(
         "fails", "q", status={"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
     )
 )
-"""A pod that is as pods are, beside all that is odd."""
+"""A valid pod among the odd objects."""
 
 PAGES = read_assets().environment
 
@@ -511,7 +511,7 @@ def explanations(
     told = explain(found, [], has_conditions=True)
     if found.root.uid == "f":
         names = [each.name for each in found.root.children if each.kind == "Pod"]
-        assert "fails" in names, "what is odd has hidden what is not"
+        assert "fails" in names, "odd objects hide the valid pod"
     lines = to_text(told).splitlines()
     assert all(each.isprintable() for each in lines)
     assert len(lines) < 500
@@ -530,7 +530,7 @@ def place_of(gvk: GroupVersionKind) -> str:
 
 @target(answer=inputs.odd_json([originals.manager]))
 def manager_answers(answer: bytes) -> None:
-    """Parse the answers that `explain` may get if another program listens on the manager's port."""
+    """Parse a response that `explain` gets when another program listens on the manager's port."""
     with suppress(ValueError):
         report = decode_report(answer)
         found = Collected({}, Node("Foo", "ns", "foo", "f", None), [], [])

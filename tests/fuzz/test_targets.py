@@ -1,4 +1,4 @@
-"""A few examples for every target; `make fuzz` tries more."""
+"""A few examples for every fuzz target; `make fuzz` tries more."""
 
 from __future__ import annotations
 

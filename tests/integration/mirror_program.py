@@ -1,4 +1,4 @@
-"""A program that copies each Foo into a ConfigMap; `MIRROR` sets the program's name.
+"""A program that copies each Foo into a ConfigMap; the variable `MIRROR` is the program's name.
 
 MIRROR=NAME python -m tests.integration.mirror_program run ...
 """
@@ -28,7 +28,7 @@ class MirrorOperator(Operator[Foo]):
     admission = webhook.AdmissionOptions(failure_policy="Ignore")
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
-        """Write the field of this program in the object that both programs share."""
+        """Apply the ConfigMap that all programs share, with one field of this program."""
         metadata = ObjectMeta(name=foo.metadata.name, namespace=foo.metadata.namespace)
         data = {self.manager.program.name: foo.spec.name}
         await self.client.apply(ConfigMap(metadata=metadata, data=data))
@@ -36,7 +36,7 @@ class MirrorOperator(Operator[Foo]):
 
     @webhook.default
     async def note(self, foo: JsonObject, request: AdmissionRequest) -> None:
-        """Return the object unchanged."""
+        """Change nothing."""
 
     @webhook.validate_create
     async def accept(self, foo: Foo, request: AdmissionRequest) -> None:

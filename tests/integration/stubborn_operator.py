@@ -1,4 +1,4 @@
-"""A program whose reconciles do not end; each Foo's spec selects the cause.
+"""A program with reconciles that never end; the spec of a Foo selects why.
 
 python -m tests.integration.stubborn_operator run ...
 """
@@ -20,7 +20,7 @@ from manager_kinds.core_v1 import ConfigMap
 __all__ = ["STUCK"]
 
 STUCK = "stuck now"
-"""What the log says once a reconcile does not end any more."""
+"""Log message when a reconcile begins to block."""
 
 _LONG = 60.0
 
@@ -41,11 +41,11 @@ async def _exit() -> None:
 
 
 class StubbornOperator(Operator[Foo]):
-    """Operator whose work ignores cancellation."""
+    """Operator whose reconciles ignore cancellation."""
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
         if foo.spec.name == "blocks-the-loop":
-            await asyncio.sleep(0.2)  # let the lease be renewed first
+            await asyncio.sleep(0.2)  # the lease is renewed before the block
         _log.info(STUCK, how=foo.spec.name)
         match foo.spec.name:
             case "swallows-its-cancellation":

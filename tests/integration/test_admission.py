@@ -1,4 +1,4 @@
-"""Webhook decisions of the operators, as kubectl shows them."""
+"""Webhook decisions of the operators, as kubectl users see them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNREACHABLE = ("", "ann", "Ann <ann@example.com>", "a..n@example.com", f"{'a' * 
 def asked(
     module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """Start an API server and a manager that serves webhooks but runs no operator that has webhooks."""
+    """Start an API server and a manager that serves all webhooks, but runs no operator with webhooks."""
     plane = module_control_plane(parts=BARE, crds=True)
     with webhook_manager(plane, tmp_path_factory.mktemp("manager"), "--controllers=mysrv"):
         yield plane
@@ -34,7 +34,7 @@ def asked(
 
 @pytest.fixture
 def person(asked: ControlPlane) -> Person:
-    """Return a user with their own namespace."""
+    """Return a user with a namespace."""
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(asked, name)
     return Person(asked, name)

@@ -1,4 +1,4 @@
-"""Writes and reads while the manager is down, and recovery when the manager is back."""
+"""Writes and reads while the manager does not run, and after its restart."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def manager(plane: ControlPlane, tmp_path: Path) -> Iterator[ManagerProcess]:
-    """Run a manager for operators without webhooks; it still serves the webhooks of every operator."""
+    """Run a manager that serves the webhooks of all operators, but runs only operators without webhooks."""
     with webhook_manager(plane, tmp_path / "manager", "--controllers=mysrv") as manager:
         yield manager
 
 
 @pytest.fixture
 def person(plane: ControlPlane, manager: ManagerProcess) -> Person:
-    """Return a user that created an object of each kind before the outage."""
+    """Return a user who created an object of each kind before the outage."""
     person = Person(plane, "default")
     for each in (beta("thor"), memcached("m", size=1), memcached("down", size=0)):
         person.can("create", given=each)
@@ -54,7 +54,7 @@ def test_api_server_refuses_writes_and_serves_reads_while_the_webhook_is_down(
     # A webhook that only warns does not block writes.
     person.can("create", given=memcached("n", size=5000))
     person.can("create", given=wordpress("other"))
-    # Only reads of a Pet in the other version need the webhook; writes of a status do not.
+    # Only reads of a Pet in the other version need the webhook.
     assert person.reads(BETA, "thor")["spec"] == beta("thor")["spec"]
     assert person.sees(MEMCACHEDS) == ["down", "m", "n"]
     person.can("patch", BETA, "thor", "--subresource=status", "--type=merge", "-p", '{"status": {"id": "1"}}')

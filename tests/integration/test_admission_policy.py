@@ -1,4 +1,4 @@
-"""Admission policies for the manager's token: they refuse every known escalation that RBAC grants."""
+"""Admission policies for the manager's account: they refuse known privilege escalations that RBAC allows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LABELS = {"app.kubernetes.io/managed-by": "operator-manager"}
 
 
 class Write(NamedTuple):
-    """A request that the administrator may make."""
+    """A write request that the administrator may make."""
 
     method: str
     path: str
@@ -49,7 +49,7 @@ class Write(NamedTuple):
     content_type: str = JSON
 
     def by(self, access: ApiAccess):
-        """Send the request as a dry run."""
+        """Send the request as a dry run with the given access."""
         access.request(
             self.method, self.path, query={"dryRun": "All"}, body=self.body, content_type=self.content_type
         )
@@ -57,7 +57,7 @@ class Write(NamedTuple):
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Install everything that grants or limits the manager's rights."""
+    """Install the roles and policies that grant or limit the manager's rights."""
     plane = module_control_plane(parts=(*BARE, "controllers")).require(Feature.ADMISSION_POLICIES)
     plane.api.apply(each for each in manifests() if each["kind"] in KINDS)
     plane.api.apply(right_to_delete())
@@ -70,7 +70,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 
 def right_to_delete() -> list[Any]:
-    """Return the installed role and binding that grant the right, renamed for this test's account."""
+    """Return the role and binding of the overlay `owner-references`, for this test's account."""
     role, binding = sorted(copy.deepcopy(manifests("owner-references")), key=lambda each: str(each["kind"]))
     for subject in binding["subjects"]:
         subject.update(name="operator-manager-controller-manager", namespace=SYSTEM)
@@ -78,7 +78,7 @@ def right_to_delete() -> list[Any]:
 
 
 def others_of_several() -> list[Any]:
-    """Return the accounts of two per-operator managers: foo, which owns the certificate, and wordpress."""
+    """Return roles and bindings of two per-operator managers: foo, with the certificate, and wordpress."""
     found = manifests("per-operator")
     accounts = [
         each
@@ -98,12 +98,12 @@ def others_of_several() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiAccess]:
-    """Return API access with the manager's stolen token."""
+    """Yield API access with a token of the manager's account, as a thief of the token has it."""
     credentials = plane.credentials_of(SYSTEM, "operator-manager-controller-manager")
     access = ApiAccess(credentials, scratch=tmp_path_factory.mktemp("thief"))
 
     def is_held() -> bool:
-        """Return whether the API server enforces the policies, which takes a moment."""
+        """Return whether the API server enforces the policies already."""
         try:
             ESCALATIONS["a privileged container"].by(access)
         except ApiFailure as failure:
@@ -116,7 +116,7 @@ def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def site() -> dict[str, Any]:
-    """Return a site's Deployment as the operator writes it."""
+    """Return the Deployment of a Wordpress as its operator writes it."""
     wanted = Wordpress.model_validate(
         {"metadata": {"name": "blog", "namespace": PLACE}, "spec": {"sqlrootpassword": "secret"}}
     )
@@ -127,7 +127,7 @@ def site() -> dict[str, Any]:
 
 
 def deployed(**pod: Any) -> Write:
-    """Return a Deployment whose pods have these extra fields; `container` has extra fields of a container."""
+    """Return the write of a Deployment with more pod fields; `container` has more container fields."""
     deployment = copy.deepcopy(site())
     template = deployment["spec"]["template"]["spec"]
     container = pod.pop("container", {})
@@ -155,14 +155,14 @@ def projected(*sources: Any) -> Write:
 
 
 def templated(**metadata: Any) -> Write:
-    """Return a Deployment whose pods have this extra metadata."""
+    """Return the write of a Deployment with additional metadata of its pods."""
     write = deployed()
     write.body["spec"]["template"]["metadata"].update(metadata)
     return write
 
 
 def certificate(name: str, **fields: Any) -> Write:
-    """Return a TLS Secret in the manager's namespace, like the webhooks' Secret."""
+    """Return the write of a TLS Secret in the manager's namespace, like the webhooks' Secret."""
     return made(
         "secrets",
         SYSTEM,
@@ -174,7 +174,7 @@ def certificate(name: str, **fields: Any) -> Write:
 
 
 def labelled(labels: dict[str, str], name: str = "blog") -> Write:
-    """Return a Deployment whose pods have these extra labels."""
+    """Return the write of a Deployment with additional labels of its pods."""
     write = deployed()
     write.body["metadata"]["name"] = name
     spec = write.body["spec"]
@@ -185,7 +185,7 @@ def labelled(labels: dict[str, str], name: str = "blog") -> Write:
 
 
 def selecting(selector: Any, **labels: str) -> Write:
-    """Return a Deployment with this selector, whose pods have these labels."""
+    """Return the write of a Deployment with this selector and these pod labels."""
     write = deployed()
     write.body["spec"]["selector"] = selector
     write.body["spec"]["template"]["metadata"]["labels"] = labels
@@ -193,7 +193,7 @@ def selecting(selector: Any, **labels: str) -> Write:
 
 
 def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fields: Any) -> Write:
-    """Return an object of the core group, with the operators' label."""
+    """Return the creation of an object of the core group with the operators' label."""
     body = {"metadata": {"name": "made", "labels": LABELS, **(metadata or {})}, **fields}
     return Write("POST", object_path("v1", namespace, plural), body)
 
@@ -453,14 +453,14 @@ def test_admission_policy_admits_the_writes_that_operators_make(thief: ApiAccess
     write.by(thief)
 
 
-def test_admission_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thief: ApiAccess):
+def test_admission_policy_admits_a_write_of_the_conversion_ca_bundle(plane: ControlPlane, thief: ApiAccess):
     authority = plane.credentials.authority
     assert authority is not None
     bundle = base64.b64encode(authority).decode()
     redefined("/spec/conversion/webhook/clientConfig/caBundle", bundle).by(thief)
 
 
-# Devices came with 1.34: a server of before drops the field, and there is nothing to refuse.
+# Servers before 1.34 drop the field for devices, so they cannot refuse it.
 @pytest.mark.parametrize(
     "write",
     [
@@ -503,7 +503,7 @@ def test_admission_policy_admits_a_changed_webhook_rule_with_a_stolen_token(thie
 
 
 @pytest.mark.oldest
-def test_admission_policy_expressions_type_check_without_warnings(plane: ControlPlane):
+def test_admission_policy_expressions_have_no_type_check_warnings(plane: ControlPlane):
     def status() -> Any:
         path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
         found = plane.api.get(f"{path}operator-manager-manager-limits")

@@ -1,4 +1,4 @@
-"""The benchmark suite at its smallest: two programs, a few objects, every part that fits into seconds."""
+"""The benchmark suite at its smallest size: two programs, a few objects, and only the quick parts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_benchmark_suite_measures_steady_state_changes_and_ten_controllers():
 @pytest.mark.whole
 @pytest.mark.timeout(900)
 @pytest.mark.last
-def test_shard_benchmark_moves_only_the_objects_of_moved_shards():
+def test_shard_benchmark_moves_no_more_objects_than_expected():
     figures = run_shards(FEWEST)
     for count, uses in figures.uses.items():
         assert len(uses) == int(count)

@@ -1,4 +1,4 @@
-"""Built-in kinds of `manager_kinds` compared with a real API server."""
+"""Built-in kinds of `manager_kinds`, compared with a real API server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOB = {"spec": {"containers": [{"name": "job", "image": "busybox"}], "restartPol
 
 
 def pods(template: dict[str, Any]) -> dict[str, Any]:
-    """Return the template after a round trip through its model."""
+    """Return the pod template after a round trip through its model."""
     return PodTemplateSpec.model_validate(template).to_wire()
 
 
@@ -48,7 +48,7 @@ def root_of(kind: type[Resource]) -> str:
     return f"/apis/{kind.gvk.api_version}" if kind.gvk.group else f"/api/{kind.gvk.api_version}"
 
 
-def test_builtin_kinds_match_names_and_scopes_in_api_server_discovery(
+def test_builtin_kinds_have_the_names_and_scopes_that_discovery_reports(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
 ):
     differing: dict[str, Any] = {}
@@ -113,12 +113,12 @@ def test_builtin_kind_round_trips_every_field_through_the_api_server(
 
 
 def empty(read: Resource) -> dict[str, Any]:
-    """Return the empty status that `read` has when the server stores no status."""
+    """Return the empty status that a model adds when the server stores no status."""
     return {"status": {}} if getattr(read, "status", None) == {} else {}
 
 
 def covers(stored: Any, wanted: Any) -> bool:
-    """Return whether `stored` contains every wanted value; the server adds defaults."""
+    """Return whether `stored` contains every value of `wanted`; the server may have added defaults."""
     if isinstance(wanted, dict):
         return all(name in stored and covers(stored[name], value) for name, value in wanted.items())
     if isinstance(wanted, list):

@@ -1,4 +1,4 @@
-"""The chart as helm installs it on a cluster, also after `make install` and `make deploy`."""
+"""The chart as helm installs it, on an empty cluster and after `make install` and `make deploy`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def untouched(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Start a control plane for tests that apply no object."""
+    """Start a control plane for tests that create no objects on it."""
     return module_control_plane().require(Feature.WORKLOADS)
 
 
@@ -110,7 +110,7 @@ def test_chart_adopts_objects_of_make_install_then_upgrades_and_uninstalls(
     )
     strictly = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-")
     accepted = plane.kubectl("apply", *strictly, stdin=rendered)
-    # kubectl's annotations stay if kubectl applied the definitions.
+    # kubectl's annotations remain if kubectl applied the CRDs.
     assert [line for line in accepted.stderr.splitlines() if "last-applied-configuration" not in line] == []
     done(helm(plane, "upgrade", RELEASE, chart, place[0], f"--values={values}"))
     eventually(lambda: is_there(plane, MANAGER, 2))

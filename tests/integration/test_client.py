@@ -1,4 +1,4 @@
-"""The client against a real API server: requests, errors, and the results of later reads."""
+"""The client with a real API server: requests, errors, and reads after writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.oldest
 
 
 class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
-    """Some text."""
+    """ConfigMap with text data."""
 
     data: dict[str, str] = Field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Bench:
         self.namespace = namespace
 
     def writes(self) -> int:
-        """Return how many requests other than GET were sent so far."""
+        """Return the number of requests until now, except GET requests."""
         family = next(iter(self.metrics.rest_requests.collect()))
         counted = [each for each in family.samples if each.name.endswith("_total")]
         return int(sum(each.value for each in counted if each.labels["method"] != "GET"))
@@ -104,7 +104,7 @@ async def bench(crds: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
         yield ready
 
 
-async def test_client_reads_return_the_result_of_the_last_write_of_the_client(bench: Bench):
+async def test_client_read_returns_the_last_write_of_the_same_client(bench: Bench):
     client = bench.client
     for number in range(50):
         created = await client.create(bench.config_map(f"c-{number}", value="1"))
@@ -200,7 +200,7 @@ async def test_client_patch_with_optimistic_lock_conflicts_when_resource_version
     assert bench.writes() == sent
 
 
-async def test_client_patch_of_replaced_object_raises_conflict(bench: Bench):
+async def test_client_write_to_a_recreated_object_raises_conflict(bench: Bench):
     client = bench.client
     stale = await client.create(bench.memcached("m"))
     await client.delete(stale)
@@ -219,14 +219,14 @@ async def test_client_patch_of_replaced_object_raises_conflict(bench: Bench):
 
 
 def condition(kind: str, message: str = "") -> Condition:
-    """Return a condition with characters that the server encodes differently."""
+    """Return a condition with characters that the API server escapes differently."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     text = f'{message} <&> "é\u2028\\'
     return Condition(type=kind, status="True", reason="Seen", message=text, last_transition_time=now)
 
 
 async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *conditions: Condition) -> None:
-    """Add conditions to the status as another controller would."""
+    """Add conditions to the status as another client."""
     path = f"/apis/cache.example.com/v1/namespaces/{bench.namespace}/memcacheds/{name}"
     status = crds.api.get(path).get("status", {})
     more = [each.to_wire() for each in conditions]
@@ -237,7 +237,7 @@ async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *condition
 async def test_status_patch_keeps_conditions_of_other_clients(bench: Bench, crds: ControlPlane):
     client = bench.client
     read = await client.create(bench.memcached("m"))
-    # Between this read and the write, and where there was no status at all.
+    # Another client writes between read and write, also when there was no status.
     await seen_by_others(bench, crds, "m", condition("Backup", "1"))
     read.status.conditions = [condition("Available", "1")]
     read.status.nodes = ["a"]
@@ -257,7 +257,7 @@ async def test_status_patch_keeps_conditions_of_other_clients(bench: Bench, crds
     ]
     assert live.status.nodes == []
 
-    # Foreign fields stay too, and so do foreign changes of foreign conditions.
+    # Fields of other clients stay, and so do their changes of their conditions.
     replicas = live.model_copy(deep=True)
     replicas.status.replicas = 7
     replicas.status.conditions[0] = condition("Backup", "2")
@@ -267,7 +267,7 @@ async def test_status_patch_keeps_conditions_of_other_clients(bench: Bench, crds
     stored = await client.status.patch(live)
     assert stored.status.conditions == [condition("Backup", "2"), condition("Network", "1")]
     assert stored.status.replicas == 7
-    assert bench.writes() == before + 3  # refused, a patch that changes nothing to see why, and written
+    assert bench.writes() == before + 3  # refused patch, patch without changes, patch
 
     # Without other writers, each patch is one request.
     for number in range(3):
@@ -284,9 +284,7 @@ async def test_client_reads_and_patches_scale_subresource(bench: Bench):
     assert (await bench.client.uncached.get(Memcached, memcached.key)).spec.size == 4
 
 
-async def test_apply_outcome_is_created_then_unchanged_then_updated_and_dropped_fields_are_removed(
-    bench: Bench,
-):
+async def test_apply_returns_created_then_unchanged_then_updated(bench: Bench):
     client = bench.client
     owner = await client.create(bench.memcached("owner"))
     env = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
@@ -294,7 +292,7 @@ async def test_apply_outcome_is_created_then_unchanged_then_updated_and_dropped_
     created = await client.apply(wanted, owner=owner)
     assert created.outcome is Outcome.CREATED
     [container] = created.object.spec["template"]["spec"]["containers"]
-    # The server writes such values in another way, and that is no change.
+    # The server normalises these values, which is no change.
     assert container["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
 
     before = bench.writes()
@@ -346,7 +344,7 @@ async def test_apply_restores_changed_fields_and_keeps_fields_of_other_clients(
         assert container["env"] == [{"name": "ADDED", "value": "1"}]
 
 
-# The path of a list in a pod, the key of its items, their names, and the rest of each item.
+# Path of a list in a pod, the key of its items, the items' keys, and their other fields.
 ORDERED: list[tuple[str, str, list[Any], dict[str, Any]]] = [
     ("containers", "name", ["main", "b", "a"], {"image": "image:1"}),
     ("initContainers", "name", ["c", "b", "a"], {"image": "image:1"}),
@@ -399,9 +397,9 @@ async def test_apply_restores_the_order_of_a_list_that_another_client_has_change
 
     assert await apply(names, Outcome.CREATED) == names
     await arranged_by_another(lambda there: there.reverse())
-    assert await apply(names, Outcome.RESTORED) == names, "what was created is put back"
+    assert await apply(names, Outcome.RESTORED) == names, "a created object is restored"
     await arranged_by_another(lambda there: there.reverse())
-    assert await apply(names, Outcome.RESTORED) == names, "what was applied is put back"
+    assert await apply(names, Outcome.RESTORED) == names, "an applied object is restored"
     turned = names[::-1]
     assert await apply(turned, Outcome.UPDATED) == turned
     foreign = {int: 9, str: "10.0.0.9" if key == "ip" else "x"}[type(names[0])]
@@ -477,7 +475,7 @@ async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_
 
 
 async def test_apply_raises_already_exists_when_another_client_created_the_object_first(bench: Bench):
-    """Use two mounts of one volume: an apply creates an object that might have a key twice."""
+    """Apply a list that may have a key twice, so that the client sends a create request."""
 
     def wanted(name: str) -> Deployment:
         mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]
@@ -550,7 +548,7 @@ class Autoscaler(Resource, version="v2", **AUTOSCALER):
 async def test_apply_removes_fields_that_a_former_manager_set_in_another_api_version(
     bench: Bench, way: str, ours: bool
 ):
-    """The two versions have the use of CPU in different places."""
+    """Apply a HorizontalPodAutoscaler, whose CPU target is in different fields in v1 and v2."""
     client, old = bench.client, bench.client.named("old")
     new = client.named("new", former_managers=("test-old",))
     metadata = ObjectMeta(name="a", namespace=bench.namespace)
@@ -586,7 +584,7 @@ async def test_apply_removes_fields_that_a_former_manager_set_in_another_api_ver
 async def test_apply_sets_initial_fields_once_and_keeps_later_changes_of_other_clients(
     bench: Bench, way: str
 ):
-    """Let an autoscaler take over the replicas; the number must never become 1."""
+    """Let another client change the replicas; the number must never become the default of 1."""
     client, key = bench.client, bench.key("d")
 
     def wanted(image: str = "image:1") -> Deployment:

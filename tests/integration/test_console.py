@@ -1,4 +1,4 @@
-"""The console in a real browser, as a first-time user sees it."""
+"""The console in a real browser, as a new user sees it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.memcacheds import memcached, memcached_path
 CHROMIUM = shutil.which("chromium")
 PATIENCE = 60_000
 PHONE = 360
-"""Pixels of its width."""
+"""Width of a phone in pixels."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Visit:
-    """A person with a browser, in front of a manager."""
+    """A user with a browser at the console of a manager."""
 
     def __init__(self, page: Page, manager: ManagerProcess, folder: Path) -> None:
         self.page = page
@@ -52,11 +52,11 @@ class Visit:
         self.page.goto(f"http://{self.manager.console_address}{path}")
 
     def sees(self, text: str) -> None:
-        """Wait until the page shows the text; do not reload the page."""
+        """Wait until the page shows the text without a reload."""
         self.page.get_by_text(re.compile(text)).first.wait_for()
 
     def is_accessible(self, name: str) -> None:
-        """Check accessibility in light and dark mode, and on a phone; save screenshots."""
+        """Check accessibility in light mode, in dark mode and on a phone; save screenshots."""
         for scheme in ("dark", "light"):
             self.page.emulate_media(color_scheme=scheme)
             self.page.screenshot(path=self._folder / f"{name}-{scheme}.png", full_page=True)

@@ -1,4 +1,4 @@
-"""Rights of console users: the console compared with the API server's own decisions."""
+"""Rights of console users, compared with the decisions of the API server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class Console:
         self.told = f"/api{self.page}"
 
     def ask(self, path: str, token: str = "", method: str = "GET", **headers: str) -> Answer:
-        """Send a request; return the answer."""
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=trusting(None))
         own = {"Origin": f"https://127.0.0.1:{self.port}"} if method == "POST" else {}
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
@@ -49,7 +48,7 @@ class Console:
             connection.close()
 
     def account(self, name: str, *, sees: bool = False, verbs: str = "") -> str:
-        """Create a service account with these rights; return its token."""
+        """Create a service account with these rights, and return its token."""
         plane, namespace = self.plane, self.namespace
         plane.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
         user = f"system:serviceaccount:{namespace}:{name}"
@@ -71,7 +70,7 @@ class Console:
 
 @pytest.fixture
 def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[Callable[..., Console]]:
-    """Return a function that starts the console; its arguments are additional RBAC files."""
+    """Yield a function that starts a manager with a console; its arguments are additional RBAC files."""
     with PortBlock(1) as ports:
 
         def started(*also: str, controllers: str = "foo") -> Console:
@@ -94,7 +93,7 @@ def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterat
 
 @pytest.fixture
 def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -> Console:
-    """Start a console on a cluster with one Foo that is not ready."""
+    """Start a manager with a console, and create a Foo that is not ready."""
     crds.api.create(foo_path(namespace), foo(NAME, "jack"))
     console = start()
     eventually(lambda: crds.api.get(foo_path(namespace, NAME))["status"]["conditions"])
@@ -138,7 +137,7 @@ def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Conso
                 assert NAME not in str(answer.headers)
             if status == 401:
                 assert answer.headers["WWW-Authenticate"] == "Bearer"
-    # A guest may see that there is a search, and finds nothing.
+    # A guest may open the search page, which then shows no object.
     everywhere = console.ask("/search", tokens["reader"]).text
     assert f"Enter a namespace in which you may: {FOOS}." in everywhere
     assert NAME not in everywhere
@@ -164,7 +163,7 @@ def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Conso
 
 
 @pytest.mark.contract
-def test_console_shows_owned_objects_down_to_pods_with_overlay_rights(
+def test_console_shows_pods_of_an_object_with_the_rights_of_the_kustomize_overlay(
     start: Callable[..., Console], crds: ControlPlane, namespace: str
 ):
     crds.require(Feature.READY_PODS)

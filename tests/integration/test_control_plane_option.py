@@ -1,4 +1,4 @@
-"""Tests that an operator's author writes, run on devcluster and on a real API server (`--control-plane`)."""
+"""Tests of an operator's author with `--control-plane`, on devcluster and on a real API server."""
 
 from __future__ import annotations
 

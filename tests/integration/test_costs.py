@@ -1,4 +1,4 @@
-"""Requests of the manager to the API server: two writes per object, and none when nothing changes."""
+"""Number of the manager's requests: two writes per object, and none when nothing changes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ QUIET = 3.0
 
 @pytest.fixture
 def bare(own_control_plane: StartControlPlane) -> ControlPlane:
-    """Start an API server without other controllers, so that every write is the manager's."""
+    """Start an API server without controllers, so that every write is a write of the manager."""
     return own_control_plane(parts=BARE, crds=True)
 
 
 @pytest.mark.timeout(600)
-def test_manager_writes_twice_per_memcached_then_nothing_and_no_metric_names_an_object(
+def test_manager_writes_exactly_twice_per_memcached(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(OBJECTS)]
@@ -65,7 +65,7 @@ def test_manager_writes_twice_per_memcached_then_nothing_and_no_metric_names_an_
 
 
 @pytest.mark.timeout(600)
-def test_restarted_manager_writes_nothing_and_caches_little_when_all_objects_are_reconciled(
+def test_restarted_manager_writes_nothing_when_all_objects_are_reconciled(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(FINISHED)]
@@ -82,7 +82,7 @@ def test_restarted_manager_writes_nothing_and_caches_little_when_all_objects_are
     eventually(lambda: manager.metrics().value(reconciled, controller="memcached") == FINISHED, within=240)
     eventually(lambda: no_more(proxy), within=240)
     asked = [each for each in proxy.exchanges() if re.search("/(deployments|memcacheds|pods)", each.path)]
-    assert all(each.watch for each in asked), "not one of them is got by itself"
+    assert all(each.watch for each in asked), "no single object is read"
     paths = ("/apis/cache.example.com/v1/memcacheds", "/apis/apps/v1/deployments", "/api/v1/pods")
     assert sorted(each.path for each in asked) == sorted(paths)
     # The manager sends access reviews, which write nothing.
@@ -96,7 +96,7 @@ def test_restarted_manager_writes_nothing_and_caches_little_when_all_objects_are
 
 
 def padded(name: str) -> dict[str, Any]:
-    """Return a foreign Deployment with a very large spec."""
+    """Return a very large Deployment that no operator owns."""
     labels = {"app": name}
     container = {"name": "a", "image": "a", "env": [{"name": "A", "value": "x" * 50_000}]}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
@@ -139,6 +139,6 @@ def is_lease(exchange: Exchange) -> bool:
 
 
 def no_more(proxy: FaultProxy) -> bool:
-    """Return whether the manager sent only Lease requests in the last second."""
+    """Return whether the manager has sent only Lease requests during the last second."""
     since = time.monotonic() - 1
     return not [each for each in proxy.exchanges() if each.at > since and not is_lease(each)]

@@ -1,4 +1,4 @@
-"""Generated CRDs and the overlays of config/, sent to a real API server."""
+"""Generated CRDs and the overlays of config/ on a real API server."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def memcacheds(plane: ControlPlane, namespace: str) -> str:
-    """Return the path of the namespace's Memcacheds."""
+    """Return the API path of Memcacheds in the test's namespace."""
     return f"/apis/cache.example.com/v1/namespaces/{namespace}/memcacheds"
 
 
 @pytest.fixture
 def widgets(plane: ControlPlane, namespace: str) -> str:
-    """Return the path of the namespace's Widgets."""
+    """Return the API path of Widgets in the test's namespace."""
     return f"/apis/test.example.com/v1/namespaces/{namespace}/widgets"
 
 
@@ -130,7 +130,7 @@ def test_widget_schema_refuses_an_invalid_spec(
 
 
 def tick(**pod: Any) -> dict[str, Any]:
-    """Return a Tick manifest with the template of a Job."""
+    """Return a Tick manifest whose Job template has these pod fields."""
     spec = {"containers": [{"name": "main", "image": "busybox"}], **pod}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": spec}}}
     return manifest("demo.example.com/v1", "Tick", "sample", jobTemplate=template)
@@ -212,9 +212,7 @@ def test_server_refuses_an_invalid_pod_template_field(
 
 @pytest.mark.oldest
 @pytest.mark.long
-def test_server_accepts_every_overlay_of_config_strictly_and_without_warnings(
-    crds: ControlPlane, namespace: str
-):
+def test_api_server_accepts_every_kustomize_overlay_without_warnings(crds: ControlPlane, namespace: str):
     # Pods that could do more than the manager's namespace allows cause warnings.
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     crds.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
@@ -280,7 +278,7 @@ BOUNDARY = "boundary value must be of type integer"
 def test_server_refuses_a_crd_schema_exactly_when_the_generator_refuses_it(
     plane: ControlPlane, schema: dict[str, Any], why: str
 ):
-    """Check what no recorded answer of a real server checks (tests/recordings/cases/custom)."""
+    """Try schemas that the recordings in tests/recordings/cases/custom do not contain."""
     names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
     whole = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"value": schema}}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole}}

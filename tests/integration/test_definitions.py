@@ -1,4 +1,4 @@
-"""A manager whose CRD on the server differs from its kind, at the start and while it runs."""
+"""A manager and a CRD that differs from the manager's model, at the start and later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make install deploy`, the manager as its Deployment runs it, and `make undeploy uninstall`."""
+"""`make install deploy`, the manager with the settings of its Deployment, and `make undeploy uninstall`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def volume(plane: ControlPlane) -> None:
-    """Create a volume for the store's claim if the cluster has no provisioner; volumes are not reused."""
+    """Create a volume for the claim of the store, if the cluster has no provisioner."""
     if not plane.api.get("/apis/storage.k8s.io/v1/storageclasses")["items"]:
         spec = {
             "capacity": {"storage": "1Gi"},
@@ -58,7 +58,7 @@ def volume(plane: ControlPlane) -> None:
 
 
 def make(plane: ControlPlane, *arguments: str) -> str:
-    """Run make on the control plane; a failure shows the output of make."""
+    """Run make for the control plane; fail with its output."""
     done = makefile.make(
         "--silent",
         *arguments,
@@ -72,7 +72,7 @@ def make(plane: ControlPlane, *arguments: str) -> str:
 
 
 def prometheus(plane: ControlPlane) -> str:
-    """Return the token of an account that may read the metrics, made as docs/deploy.md says."""
+    """Return the token of a new account that may read the metrics, as docs/deploy.md describes."""
     plane.kubectl(f"--namespace={SYSTEM}", "create", "serviceaccount", "prometheus")
     plane.kubectl(
         "create",
@@ -90,7 +90,7 @@ def scrape(address: str, token: str) -> tuple[int, str]:
 
 
 def is_trusted_everywhere(plane: ControlPlane) -> None:
-    """Assert that the API server trusts the webhooks' authority in every client configuration."""
+    """Assert that every webhook client configuration has the CA of the served certificate."""
     configs = client_configs(plane)
     assert len(configs) > 2
     assert all(each["service"]["name"] == WEBHOOKS and each.get("caBundle") for each in configs)
@@ -112,7 +112,7 @@ def answers_webhooks(plane: ControlPlane, namespace: str) -> None:
 
 
 def samples_have_a_status(plane: ControlPlane, namespace: str) -> None:
-    """Assert that every sample object of our kinds has a status; the core group's Secret has none."""
+    """Assert that every sample object has a status, except objects of the core group."""
     for sample in manifests("samples"):
         if sample["apiVersion"] == "v1":
             continue
@@ -128,7 +128,7 @@ def is_rolled_out(plane: ControlPlane, name: str) -> None:
 
 
 def leftovers(plane: ControlPlane) -> list[str]:
-    """Return our cluster-scoped objects that still exist."""
+    """Return the cluster-scoped objects of the product that still exist."""
     ours = {each["metadata"]["name"] for each in manifests() if "namespace" not in each["metadata"]}
     there = [
         each["metadata"]["name"]
@@ -139,7 +139,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
 
 
 class Deployed(NamedTuple):
-    """A manager that runs as its Deployment says, and API access with its account."""
+    """A manager with the settings of its Deployment, and API access with its account."""
 
     manager: ManagerProcess
     account: ApiAccess
@@ -154,10 +154,10 @@ class Deployed(NamedTuple):
 def run_as_deployed(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ) -> Iterator[Callable[[str], Deployed]]:
-    """Return a function that runs the manager in place of its pods until the samples are reconciled.
+    """Yield a function that runs the manager as a local process until the samples are reconciled.
 
     The manager has the Deployment's flags, environment and account, but addresses of this machine. A flag
-    makes it store the webhooks' certificate in a Secret, as it does by itself only in a pod.
+    makes it store the webhooks' certificate in a Secret, as it does by default in a pod.
     """
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(PetStoreProcess(tmp_path / "petstore", "--memory"))

@@ -1,4 +1,4 @@
-"""Terminal sessions of the documentation: the commands print the documented output."""
+"""Shell sessions of the documentation: the commands print the documented output."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ OURS = "memcacheds,foos,pets,wordpresses,mysrvs"
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """Start a beginner's control plane, without any object of ours. Each test removes its objects."""
+    """Start a control plane without objects of the product; each test removes its objects."""
     plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
     with storage_classes(plane):
         yield plane
 
 
 def follow(page: Path, terminal: Terminal) -> None:
-    """Write the programs of a page into the terminal's folder, and run its commands, from top to end."""
+    """Write the programs of a page into the terminal's folder, and run the page's commands in order."""
     for block in Page(page).blocks():
         if block.language == "python" and (program := re.match(r"# (\w+\.py)\n", block.text)):
             terminal.write(program[1], block.text)
@@ -47,7 +47,7 @@ def follow(page: Path, terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     "page", [page if page == "README.md" else pytest.param(page, marks=pytest.mark.whole) for page in WALKED]
 )
-def test_page_commands_print_what_the_page_shows(
+def test_documented_commands_print_the_documented_output(
     page: str, plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     with Terminal(tmp_path / "terminal", plane) as terminal:
@@ -64,15 +64,15 @@ def test_page_commands_print_what_the_page_shows(
 
 
 @pytest.mark.parametrize("page", WALKED_ALONE)
-def test_page_commands_print_what_the_page_shows_without_a_cluster(page: str, tmp_path: Path):
+def test_documented_commands_print_the_documented_output_without_a_cluster(page: str, tmp_path: Path):
     with Terminal(tmp_path / "terminal") as terminal:
         follow(Path(page), terminal)
 
 
 def remove_greetings(plane: ControlPlane, definitions: str) -> None:
-    """Delete the kind and its dependents: the garbage collector may miss dependents of a deleted kind.
+    """Delete the CRD and its dependents, because garbage collection may miss dependents of a deleted CRD.
 
-    Otherwise the next test, whose Greeting has the same name, would find them as foreign objects.
+    The next test has a Greeting of the same name, and would fail because of such dependents.
     """
     plane.kubectl("delete", "-f", "-", stdin=definitions)
     plane.kubectl(
@@ -82,7 +82,9 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_operator_from_documentation_runs(plane: ControlPlane, run_manager: RunManager, tmp_path: Path):
+def test_documented_operator_gives_the_output_that_its_page_shows(
+    plane: ControlPlane, run_manager: RunManager, tmp_path: Path
+):
     example = ExampleOperator(tmp_path / "example")
     assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.main", "generate")
     assert "--greeting-separator VALUE" in example.run("controllers.main", "run", "--help")
@@ -102,7 +104,7 @@ def test_operator_from_documentation_runs(plane: ControlPlane, run_manager: RunM
 
 @pytest.mark.whole
 @pytest.mark.timeout(600)
-def test_webhooks_from_documentation_answer_reviews(plane: ControlPlane, tmp_path: Path):
+def test_documented_webhooks_answer_reviews(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
     # First as long as there is one version, and then with what was made meanwhile.

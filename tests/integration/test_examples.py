@@ -1,4 +1,4 @@
-"""The operators of examples/ run as their pages say, on each control plane, with their generated roles."""
+"""The operators of examples/ on each control plane, with the generated roles, as their pages describe."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ EXAMPLES: Mapping[str, Sequence[tuple[Sequence[str], str, str]]] = {
         ),
     ),
 }
-"""Changes of the sample, or of what is named, and what is read of the sample afterwards."""
+"""Patches of the sample or of the named object, and the field of the sample to read afterwards."""
 GONE = {"cronjob": "jobs", "dask": "daskclusters", "database": "jobs"}
-"""The children that are gone in the end, as the operator deletes them."""
+"""The resource of the children that the operator must have deleted at the end."""
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

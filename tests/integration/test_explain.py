@@ -1,4 +1,4 @@
-"""`operator-manager explain`: names the blocking cause in its first three lines."""
+"""`operator-manager explain`, which names the cause of a problem in its first three lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_STORE = "127.0.0.1:9"
 
 
 class Stage:
-    """A namespace with failing objects, and a manager that watches the namespace."""
+    """A namespace with failing objects, and a manager that watches it."""
 
     def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess, folder: Path) -> None:
         self.plane = plane
@@ -31,7 +31,7 @@ class Stage:
         self.folder = folder
 
     def explain(self, what: str, *flags: str) -> tuple[int, str]:
-        """Run explain; return its exit code and output."""
+        """Run explain for the object `what`; return the exit code and the output."""
         done = run_once(
             "explain",
             what,
@@ -45,7 +45,7 @@ class Stage:
         return done.returncode, done.stdout
 
     def blames(self, what: str, *words: str, flags: tuple[str, ...] = ()) -> str:
-        """Wait until the first three lines contain these words; return the whole output."""
+        """Wait until the first three lines of explain contain these words; return its output."""
         printed = ""
 
         def is_blamed() -> None:

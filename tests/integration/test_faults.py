@@ -1,6 +1,6 @@
-"""A process and its API server, over real connections: one test for each class of fault.
+"""A manager process and its API server, over real connections: one test for each class of fault.
 
-The simulation tests many faults, one at a time and together (`tests/unit/manager_tools/simulation`).
+`tests/unit/manager_tools/simulation` tests many faults, alone and in combination.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tests.support.memcacheds import assert_converged, memcached, memcached_path
 MEMCACHED_KIND = "memcacheds.cache.example.com"
 DEPLOYMENT_KIND = "deployments.apps"
 
-# A busy machine takes its time, and a back-off may have grown meanwhile.
+# Enough for a busy machine and a long back-off.
 SETTLED_WITHIN = 120.0
 
 CONNECTIONS_KEPT = 16
-"""How many more connections than at its start a manager may hold at the end: watches, and idle ones."""
+"""Maximum number of additional connections of a manager at the end."""
 
 MOST_TASKS = 40
-"""A controller of eight workers and the manager's other tasks are about thirty."""
+"""Eight workers and the manager's other tasks are about 30 tasks."""
 
 
 class Scene(NamedTuple):
-    """A manager behind a proxy, and the Memcacheds of a namespace, which a test changes past the proxy."""
+    """A manager behind a fault proxy, and a namespace whose objects the test changes without the proxy."""
 
     plane: ControlPlane
     namespace: str
@@ -69,7 +69,7 @@ class Scene(NamedTuple):
         eventually(settled, within=SETTLED_WITHIN)
 
     def _collect_garbage(self) -> None:
-        """Delete the Deployments of deleted Memcacheds, because no controller does it here."""
+        """Delete the Deployments of deleted Memcacheds, because the control plane has no controllers."""
         owners = self.plane.api.get(memcached_path(self.namespace))["items"]
         living = {each["metadata"]["uid"] for each in owners}
         for each in self.plane.api.get(deployment_path(self.namespace))["items"]:
@@ -77,13 +77,13 @@ class Scene(NamedTuple):
                 self.plane.api.delete(deployment_path(self.namespace, each["metadata"]["name"]))
 
     def count(self, what: str) -> int:
-        """Return the number of the manager's open files, `fd`, or of its threads, `task`."""
+        """Return the number of open files (`fd`) or threads (`task`) of the manager."""
         return sum(1 for _ in Path(f"/proc/{self.manager.process.pid}/{what}").iterdir())
 
 
 @contextlib.contextmanager
 def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
-    """Create a scene; at the end, check that the manager holds no excess resources and stops cleanly."""
+    """Run a scene; then assert that the manager has no leaked resources and stops without errors."""
     name = f"scene-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     flags = (f"--namespaces={name}", "--controllers=memcached")
@@ -116,9 +116,9 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
 
 @contextlib.contextmanager
 def outage(scene: Scene) -> Iterator[None]:
-    """Make every kind of change that a manager can miss while its connections are refused, and then others.
+    """Refuse the manager's connections, and make every kind of change that it can miss.
 
-    The `with` block is the rest of the outage.
+    The `with` block is the rest of the outage. After it, assert that the manager catches up.
     """
     scene.create(gone=1, remade=1, scaled=1, emptied=1)
     scene.settle(gone=1, remade=1, scaled=1, emptied=1)
@@ -160,20 +160,20 @@ def test_manager_catches_up_after_etcd_history_was_compacted(
             numbers = itertools.count()
 
             def history_is_gone() -> bool:
-                # Compaction removes only versions, and every version needs a write.
+                # Compaction removes only old versions, so write a new version first.
                 news = {"metadata": {"name": f"news-{next(numbers)}"}}
                 plane.api.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", news)
                 return has_expired(plane, memcached_path(scene.namespace), seen)
 
             eventually(history_is_gone, every=0.5)
         for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
-            # Where the newest objects have changed, the check lists before a watch can expire.
+            # If the newest objects have changed, the manager lists before its watch can expire.
             ends = scene.manager.metrics().select("operator_manager_watch_restarts_total", kind=kind)
             assert sum(each.value for each in ends if each.labels["reason"] in {"expired", "doubted"}), kind
 
 
 def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
-    """Return whether a watch can no longer begin at that version."""
+    """Return whether a watch can no longer start at that resource version."""
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
     try:
         text = plane.api.request("GET", path, query=query)
@@ -192,7 +192,7 @@ def test_manager_recovers_when_a_crd_is_removed_and_installed_again(plane: Contr
         plane.api.delete(path)
         eventually(lambda: plane.api.find(path) is None)
         eventually(lambda: plane.api.find("/apis/cache.example.com/v1") is None)
-        # The server may leave an open watch of the kind alone for a while.
+        # The server may keep an open watch of the kind for some time.
         scene.proxy.end_watches(Match(path="/memcacheds"))
         not_served = f"{MEMCACHED_KIND}: not served (is the CRD installed?)"
         eventually(lambda: not_served in scene.manager.probe("/readyz/informers")[1])

@@ -1,4 +1,4 @@
-"""Our objects of foreign kinds, validated by the definitions of their projects."""
+"""Generated objects of third-party kinds, validated by the CRDs of those projects."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ DEFINITIONS = {
     ],
     "github.com/operator-framework/api@v0.30.0": ["crds/operators.coreos.com_clusterserviceversions.yaml"],
 }
-"""The files of definitions, by the Go modules that contain them."""
+"""Files with CRDs, by the Go module that contains them."""
 
 
 @pytest.fixture
 def plane(own_control_plane: StartControlPlane, tmp_path: Path) -> ControlPlane:
-    """Install the definitions; skip the test if Go cannot get a module."""
+    """Install the third-party CRDs; skip the test if Go cannot download them."""
     if shutil.which("go") is None:
         pytest.skip("no go on the PATH")
     command = ["go", "mod", "download", "-json", *DEFINITIONS]
@@ -55,7 +55,7 @@ def plane(own_control_plane: StartControlPlane, tmp_path: Path) -> ControlPlane:
 
 
 @pytest.mark.timeout(600)
-def test_foreign_definitions_accept_our_objects_with_strict_validation(plane: ControlPlane, tmp_path: Path):
+def test_third_party_crds_accept_generated_objects_in_strict_validation(plane: ControlPlane, tmp_path: Path):
     assert main(["bundle", str(tmp_path)]) == 0
     found = [*manifests("prometheus"), *manifests("cert-manager")]
     foreign = [each for each in found if each["apiVersion"].partition("/")[0] in GROUPS]

@@ -1,4 +1,4 @@
-"""Images of the Dockerfile, started as in a pod: as an unprivileged user, on a read-only file system."""
+"""Images of the Dockerfile, run as in a pod: by an unprivileged user, on a read-only file system."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ pytestmark = [pytest.mark.whole, pytest.mark.timeout(600)]
 SYSTEM = ("usr", "etc")
 LINKED = ("bin", "lib", "lib64", "sbin")
 EMPTY = ("dev", "proc", "tmp", "opt", "usr", "etc")
-# The base image's own; what engines set for a user without a name; where an interpreter that was built for
-# another place finds its library.
+# Variables of the base image, of engines for a user without a name, and for a moved interpreter's library.
 BASE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LD_LIBRARY_PATH": "/usr/local/lib"}
-# Where steps find packages; an engine gives a build such things too, and keeps them out of the image.
+# Folder with packages for the steps, which is not in the image.
 WHEELS = "/tmp/wheels"
 PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": WHEELS}
 CHANGING = ("RUN", "COPY", "WORKDIR")
@@ -60,10 +59,10 @@ def why_not() -> str | None:
 class ImageTree:
     """The stages of one Dockerfile, built on demand without a container engine.
 
-    Each is a folder. Its steps run in it by chroot, in a mount namespace of their own: the machine's system
-    folders lie read-only beneath, and this interpreter's installation stands for the `/usr/local` of the base
-    image, with what is changed in it kept in the stage. Packages come as wheels from this environment, which
-    has the versions that constraints.txt pins, not from the network; constraints.txt has their hashes here.
+    Each stage is a folder. Its steps run there by chroot in their own mount namespace. The machine's system
+    folders are mounted read-only, and this interpreter's installation replaces the base image's `/usr/local`;
+    changes of it stay in the stage. Packages come from wheels of this environment instead of the network.
+    So constraints.txt gets the hashes of those wheels.
     """
 
     def __init__(self, dockerfile: Dockerfile, folder: Path, context: Path = ROOT) -> None:
@@ -76,7 +75,7 @@ class ImageTree:
         self._built: dict[str, tuple[Path, dict[str, str]]] = {}
 
     def build(self, name: str) -> Path:
-        """Build a stage and its bases once; return its folder."""
+        """Build a stage and its bases, unless they are built already; return the stage's folder."""
         if name in self._built:
             return self._built[name][0]
         stage = self._dockerfile.stages[name]
@@ -100,10 +99,10 @@ class ImageTree:
     def program(
         self, name: str, *, visible: Sequence[Path] = (), entry: Sequence[str] | None = None
     ) -> list[str]:
-        """Return the command that starts the image's entry point, or `entry`; arguments may follow.
+        """Return a command that runs the image's entry point, or `entry`; arguments may follow.
 
-        It runs as uid 65532 on a tree that is read-only except for /tmp. The program can read the folders
-        `visible` under their paths on this machine.
+        The program runs as uid 65532, and only /tmp is writable. It can read the folders in `visible` under
+        their paths on this machine.
         """
         root = self.build(name)
         (start,) = self._dockerfile.stages[name].of("ENTRYPOINT")
@@ -209,7 +208,7 @@ def _in_chroot(root: Path, environ: dict[str, str], command: list[str], *, user:
 
 
 def laid_out() -> Iterator[Path]:
-    """Return a temporary folder for the image's file system; skip without the necessary rights."""
+    """Yield a temporary folder for the image's files; skip the test without the necessary rights."""
     problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")
@@ -239,7 +238,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
 def managed(
     tree: ImageTree, folder: Path, *entry: str
 ) -> Iterator[tuple[DevclusterControlPlane, ManagerProcess]]:
-    """Run the manager's image, or its command `entry`, until it is ready; then stop it with a signal."""
+    """Run the manager's image, or the command `entry` in it, until it is ready; stop it after the block."""
     visible = folder / "visible"
     visible.mkdir(mode=0o755)
     with DevclusterControlPlane(folder / "control-plane") as plane:
@@ -267,7 +266,7 @@ def test_manager_image_becomes_ready_as_unprivileged_user_on_a_read_only_root_an
             assert "Uid:\t65532\t65532\t65532\t65532\n" in status
 
 
-def test_image_of_a_new_project_becomes_ready_with_its_bundled_library(image_folder: Path, tmp_path: Path):
+def test_manager_in_the_image_of_a_new_project_becomes_ready(image_folder: Path, tmp_path: Path):
     project = tmp_path / "shop"
     begin = ("init", str(project), "--domain=acme.test")
     assert command_line(begin, (), name="operator-manager", version="1") == 0

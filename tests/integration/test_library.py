@@ -1,4 +1,4 @@
-"""The library as users install it: its wheel, and a project outside of this repository on top of it."""
+"""The library as users install it: its wheel, and another project that uses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.ports import PortBlock
 from tests.support.tools import output_of
 from tests.support.wheels import LIBRARY, build_library, dependencies
 
-# Files of the page, in folders with the same names as ours.
+# Files of the page, in folders that our project has too.
 NEW = ("apis/hello", "controllers/hello", "tests")
 MAIN = """
 import sys
@@ -51,7 +51,7 @@ async def test_devcluster_fixture_starts_a_cluster(devcluster, devcluster_namesp
 
 
 def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
-    """Return the output of a command; the environment variables of this process are not passed to it."""
+    """Return the output of a command, which gets only the environment variables in `environ`."""
     return output_of(*command, cwd=cwd, environ=environ or {})
 
 
@@ -62,7 +62,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a folder with an operator, and an environment with only the wheel's dependencies."""
+    """Create a folder with an operator, and an environment with only the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("outside")
     example = ExampleOperator(tmp_path_factory.mktemp("page"))
     for name in NEW:

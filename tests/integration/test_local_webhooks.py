@@ -1,4 +1,4 @@
-"""A manager on its developer's machine: its webhooks are registered only while it runs."""
+"""A manager on a developer's machine, which registers its webhooks only while it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = ("--controllers=mysrv", "--leader-elect=false")
 
 
 class Registration:
-    """The webhooks on the API server, and the conversion of Pets that was installed."""
+    """The webhook configurations on the API server, and the conversion that was installed for Pets."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -64,7 +64,7 @@ def test_manager_registers_local_webhooks_and_removes_them_when_it_stops(
         manager.interrupt()
         assert manager.wait() == 0
         assert registration.is_removed()
-        assert manager.logs(kind="pets.v1beta1.petstore.example.com")  # the version that stays usable
+        assert manager.logs(kind="pets.v1beta1.petstore.example.com")  # the API version that remains usable
 
 
 def test_manager_start_removes_webhooks_that_a_killed_manager_registered(

@@ -1,4 +1,4 @@
-"""`operator-manager migrate-storage` on objects that etcd stores in an old version."""
+"""`operator-manager migrate-storage` with objects that etcd stores in an old version."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def gadgets_path(namespace: str, version: str = NEW) -> str:
 
 
 def create(plane: ControlPlane, namespace: str, count: int, *, version: str = OLD) -> None:
-    """Create gadgets `g0000` and so on, of sizes 0 and so on."""
+    """Create `count` gadgets, named `g0000` and so on, with sizes from 0."""
     plane.api.create_many(
         gadgets_path(namespace, version), [gadget(number, version) for number in range(count)]
     )
@@ -89,19 +89,19 @@ def gadget(number: int, version: str = OLD) -> dict[str, Any]:
 
 
 def stored_versions_of(plane: ControlPlane) -> list[str]:
-    """Return the definition's `status.storedVersions`."""
+    """Return `status.storedVersions` of the CRD."""
     found: list[str] = plane.api.get(f"{DEFINITIONS}/{GADGETS}")["status"]["storedVersions"]
     return found
 
 
 def stored_versions(plane: ControlPlane) -> Counter[str]:
-    """Return how many of the gadgets are stored in each version."""
+    """Return the number of gadgets stored in each version."""
     objects = in_etcd(plane.etcd) if isinstance(plane, EnvtestControlPlane) else in_file(plane)
     return Counter(json.loads(each)["apiVersion"].rpartition("/")[2] for each in objects)
 
 
 def in_etcd(address: str) -> list[bytes]:
-    """Return the stored gadgets from etcd, through its JSON gateway."""
+    """Return the stored gadgets, read from etcd by its JSON gateway."""
     first, end = (base64.b64encode(f"/registry/{GROUP}/{PLURAL}{last}".encode()).decode() for last in "/0")
     body = json.dumps({"key": first, "range_end": end}).encode()
     with urllib.request.urlopen(f"http://{address}/v3/kv/range", data=body, timeout=30.0) as answer:
@@ -109,7 +109,7 @@ def in_etcd(address: str) -> list[bytes]:
 
 
 def in_file(plane: ControlPlane) -> list[bytes]:
-    """Return the gadgets in devcluster's file; a running devcluster locks it."""
+    """Return the gadgets in devcluster's data file; devcluster must not run, because it locks the file."""
     plane.kill("apiserver")
     try:
         with closing(sqlite3.connect(plane.folder / "data")) as database:
@@ -130,7 +130,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def home(plane: ControlPlane) -> Iterator[str]:
-    """Create a namespace for one test's gadgets; the deletion of their CRD removes the gadgets."""
+    """Yield a namespace for one test; then delete the CRD and so its gadgets."""
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(plane, name)
     yield name
@@ -147,7 +147,7 @@ def webhook(tmp_path: Path) -> Iterator[WebhookServer]:
 
 @pytest.fixture
 def migrate(plane: ControlPlane, tmp_path: Path) -> Migrate:
-    """Return a function that runs the program to its end."""
+    """Return a function that runs `migrate-storage`."""
 
     def run(*flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
         used = f"--kubeconfig={kubeconfig or plane.kubeconfig}"
@@ -220,7 +220,7 @@ def test_migration_keeps_managed_fields_when_conversion_to_old_version_fails(
 
         assert gadgets(plane, home) == before
     finally:
-        # Deletion of a definition lists its objects, and would wait for the webhook.
+        # Deleting a CRD lists its objects, which would wait for the webhook.
         install(plane, NEW)
     assert done.returncode == 1
     assert "no way back" in done.stderr
@@ -243,7 +243,7 @@ def test_migrate_storage_ends_on_a_signal_and_the_next_run_continues(
     assert "run it again to go on" in running.output()
     kept = json.loads(plane.api.get(f"{DEFINITIONS}/{GADGETS}")["metadata"]["annotations"][POSITION])["done"]
     assert 20 <= kept < 100
-    # An apply of the definition does not remove the position.
+    # Applying the CRD again does not remove the saved position.
     again = ("apply", "--server-side", "--force-conflicts", "--filename=-")
     plane.kubectl(*again, stdin=json.dumps(definition(NEW)))
 
@@ -257,7 +257,7 @@ def test_migrate_storage_ends_on_a_signal_and_the_next_run_continues(
 
 @crd(status=True)
 class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
-    """Model of the kind, which yields the RBAC rules."""
+    """Model of the gadgets, from which the RBAC rules are generated."""
 
 
 @pytest.mark.contract

@@ -1,4 +1,4 @@
-"""The name rule that `create api --owns KIND` generates: every accepted name is valid for the child."""
+"""The name rule that `create api --owns KIND` generates; it accepts only names that the child can have."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def owned(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def model(owned: str, tmp_path: Path) -> Iterator[type[Resource]]:
-    """Return the model that `create api --owns` writes."""
+    """Yield the model class that `create api --owns` writes."""
     group = f"names{owned.lower()}"
     names = Names(program="shop", domain="acme.test", group=group, kind="Order", plural="orders")
     file = tmp_path / "order.py"
@@ -67,7 +67,7 @@ def model(owned: str, tmp_path: Path) -> Iterator[type[Resource]]:
 
 
 def child_of(owned: str, name: str, namespace: str) -> dict[str, Any]:
-    """Return the child that the operator of the template makes for an object of this name."""
+    """Return the child object that the generated operator creates for an object of this name."""
     operators: dict[str, Any] = {"__name__": "operator_with_a_child"}
     exec(operator_text([owned]), operators)
     operator = without_manager(operators["GreetingOperator"])
@@ -108,5 +108,5 @@ def test_generated_name_rule_accepts_only_names_that_are_valid_for_the_owned_kin
 
 
 def refused(plane: ControlPlane, path: str, body: dict[str, Any]) -> str:
-    """Dry-run a creation; return the API server's error message, empty if it accepts the object."""
+    """Dry-run a creation; return the server's error message, or "" if it accepts the object."""
     return plane.api.refusal(f"{path}?dryRun=All", body)

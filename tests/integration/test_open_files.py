@@ -1,4 +1,4 @@
-"""A process with a low limit of open files: it reports the limit, and still answers health probes."""
+"""A manager with a low limit of open files: it reports the limit, and answers health probes."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def test_manager_exits_with_one_line_when_open_files_limit_is_too_low(
 def start_limited(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ) -> Iterator[Callable[..., ManagerProcess]]:
-    """Return a function that starts a manager with few open files; check at the end that they sufficed.
+    """Yield a function that starts a manager with few open files; then assert that it had no error.
 
-    The soft limit is too low to start with, and the manager raises it. Objects of other tests would be work,
-    and all at once need more connections than the reserve.
+    The soft limit is too low, and the manager raises it to the hard limit. The manager watches one namespace,
+    because objects of other tests would need more connections.
     """
     started: list[ManagerProcess] = []
 
@@ -92,7 +92,7 @@ def test_manager_keeps_descriptors_for_probes_during_unfinished_handshakes(
 def test_manager_logs_once_that_all_descriptors_are_in_use_and_recovers(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
-    # Nothing to do, and no gRPC, which writes tracebacks of its own.
+    # An operator without objects, and without gRPC, which would write its own tracebacks.
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}", "--controllers=mysrv")
     manager = run_manager(crds.kubeconfig, *quiet)
     manager.wait_ready()
@@ -109,5 +109,5 @@ def test_manager_logs_once_that_all_descriptors_are_in_use_and_recovers(
 
 
 def limit_lines(manager: ManagerProcess) -> list[str]:
-    """Return the log lines that name the limit."""
+    """Return the log lines about the limit of open files."""
     return [line["msg"] for line in manager.logs(level="error") if "ulimit -n" in line.get("msg", "")]

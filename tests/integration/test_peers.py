@@ -1,4 +1,4 @@
-"""The operators that the benchmarks compare do the same work: same Deployment, same status, and no more."""
+"""The operators in the benchmarks do equal work: same Deployment, same status, and no other writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Story = list[tuple[str, dict[str, Any], dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvtestControlPlane]:
-    """Start a real API server without controllers: the tests write pods and the Deployments' status."""
+    """Start a real API server without controllers; the tests write pods and the Deployments' status."""
     problem = why_not()
     if problem:
         pytest.skip(problem)
@@ -52,20 +52,20 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvtestControlPl
 
 @pytest.fixture(scope="module")
 def ours(plane: EnvtestControlPlane) -> Story:
-    """Return the story of this project's manager."""
+    """Return the observations of this project's manager."""
     return story_of(OURS.make().program, plane)
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("peer", OTHERS, ids=lambda peer: peer.name)
-def test_benchmark_peer_makes_the_same_writes_as_the_manager(
+def test_operator_compared_in_benchmarks_makes_the_same_writes_as_the_manager(
     peer: Peer, plane: EnvtestControlPlane, ours: Story
 ):
     assert story_of(built(peer), plane) == ours
 
 
 def built(peer: Peer) -> Program:
-    """Rebuild the program if its sources have changed; skip the test if it was never built."""
+    """Build the program again if its sources have changed; skip the test if it was never built."""
     if not any(peer.name.startswith(folder.name) for folder in BUILDS.glob("*")):
         pytest.skip("not built yet: `make bench` builds the peers")
     try:
@@ -75,7 +75,7 @@ def built(peer: Peer) -> Program:
 
 
 def story_of(program: Program, plane: EnvtestControlPlane) -> Story:
-    """Return the observations after each event in a Memcached's life while `program` runs."""
+    """Run the program; return the Deployment and the Memcached after each event in the Memcached's life."""
     with PortBlock(1) as ports:
         url = f"http://127.0.0.1:{ports[0]}/readyz"
         setting = Setting(health_address=url.removeprefix("http://").removesuffix("/readyz"))
@@ -94,7 +94,7 @@ def story_of(program: Program, plane: EnvtestControlPlane) -> Story:
 
 
 def life(api: ApiAccess) -> Iterator[tuple[str, Callable[[dict[str, Any], dict[str, Any]], bool]]]:
-    """Change a Memcached, its pods or its Deployment; yield each event and the condition that ends it."""
+    """Change a Memcached, its pods or its Deployment; yield each event and the condition to wait for."""
     api.create(memcached_path(NAMESPACE), memcached(NAME))
     yield "created", lambda _, status: status["observedGeneration"] == 1
 
@@ -135,7 +135,7 @@ def is_corrected(spec: dict[str, Any]) -> bool:
 def observed(
     api: ApiAccess, condition: Callable[[dict[str, Any], dict[str, Any]], bool]
 ) -> list[dict[str, Any]]:
-    """Return the Deployment and the Memcached once `condition` holds and nothing changes any more."""
+    """Return the Deployment and the Memcached when `condition` is true and nothing changes any more."""
 
     def look() -> list[dict[str, Any]]:
         return [api.get(DEPLOYMENT), api.get(MEMCACHED)]
@@ -147,10 +147,10 @@ def observed(
         assert look() == before
         return before
 
-    # The last writes may still be on their way; after this, the program must not write.
+    # Wait for writes that are in flight; after that, the program must not write.
     before = eventually(settled)
     time.sleep(QUIET)
-    assert look() == before, "a write at rest"
+    assert look() == before, "a write although nothing changed"
     return [without_times(each) for each in before]
 
 
@@ -159,7 +159,7 @@ def container(image: str) -> dict[str, Any]:
 
 
 def without_times(obj: dict[str, Any]) -> dict[str, Any]:
-    """Return the object without UIDs, versions, times and managedFields, which differ from run to run."""
+    """Return the object without UIDs, versions, times and managedFields, which vary."""
     obj = copy.deepcopy(obj)
     kept = ("name", "namespace", "labels", "ownerReferences", "generation", "annotations", "finalizers")
     obj["metadata"] = {key: value for key, value in obj["metadata"].items() if key in kept}

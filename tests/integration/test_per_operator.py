@@ -1,4 +1,4 @@
-"""Deployments with one operator each, and a service account of its own."""
+"""A Deployment and a service account for each operator."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.support.webhook_service import lead_to_this_machine
 OVERLAY = "per-operator"
 SAMPLES = ROOT / "config" / "samples"
 NAMES = [operator.name for operator in OPERATORS]
-# Where they listen is for the pod.
+# Flags for addresses in a pod.
 ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe", "webhook", "console"))
 
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """Install everything except the programs in pods."""
+    """Install the overlay with one manager per operator, except Deployments and volume claims."""
     plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
     left_out = {"Deployment", "PersistentVolumeClaim"}
     plane.api.apply(each for each in manifests(OVERLAY) if each["kind"] not in left_out)
@@ -42,7 +42,7 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
 
 
 def account(plane: ControlPlane, name: str) -> Credentials:
-    """Return a token of the service account of an operator's pods."""
+    """Return credentials with a token of the service account of an operator's pods."""
     deployed = pod_of(the("Deployment", f"{MANAGER}-{name}", OVERLAY))["serviceAccountName"]
     return plane.credentials_of(SYSTEM, deployed)
 
@@ -84,7 +84,7 @@ def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
 
 
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:
-    """Return whether the server answers with another status than 403."""
+    """Return whether the server answers the request with a status other than 403."""
     try:
         access.request(method, path, query={"dryRun": "All"} if body else None, body=body)
     except ApiFailure as failure:

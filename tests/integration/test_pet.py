@@ -1,4 +1,4 @@
-"""The Pet operator, exercised with kubectl as a user would; the pet store is a separate process."""
+"""The Pet operator, used through kubectl; the pet store is a separate process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FINALIZER = "pet.petstore.example.com/finalizer"
 
 
 class PetWalk(Walk):
-    """A walk with a pet store process."""
+    """Walk through Pets, with a pet store process."""
 
     store: PetStoreProcess
 

@@ -1,4 +1,4 @@
-"""Pets in two API versions, as seen by kubectl, watches, server-side apply and the operator."""
+"""Pets in two API versions, for kubectl, watches, server-side apply and the operator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ANN = {"name": "Ann", "email": "ann@example.com"}
 
 
 class Site:
-    """A namespace of a control plane, and a pet store process."""
+    """A namespace of a control plane, and the pet store process of its operator."""
 
     def __init__(self, plane: ControlPlane, namespace: str, store: str) -> None:
         self.plane = plane
@@ -53,20 +53,20 @@ class Site:
 
 
 def body(api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
-    """Return a Pet as a user of that version writes it."""
+    """Return a Pet in the API version `api` with these spec fields."""
     kind = {"type": "dog", "birthday": NOON} if api == ALPHA else {"species": "dog", "birthday": "2021-04-01"}
     return manifest(api, "Pet", pet, **{"name": "Thor", **kind, **spec})
 
 
 def annotations(found: dict[str, Any]) -> dict[str, str]:
-    """Return the user's annotations, without the operator's own ones."""
+    """Return the annotations except those of the operator."""
     kept: dict[str, str] = found["metadata"].get("annotations", {})
     return {key: text for key, text in kept.items() if not key.startswith("pet.petstore.example.com/")}
 
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Start a control plane for this module, because its CRDs name the one manager that converts Pets."""
+    """Start a control plane for this module, because its CRDs name one manager that converts Pets."""
     return module_control_plane(parts=BARE, crds=True)
 
 
@@ -80,7 +80,7 @@ def store(plane: ControlPlane) -> Iterator[PetStoreProcess]:
 
 @pytest.fixture(scope="module")
 def manager(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProcess]:
-    """Start a manager that converts Pets for the API server of `plane`."""
+    """Run a manager that converts Pets for the API server of `plane`."""
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
         with ManagerProcess(
@@ -100,7 +100,7 @@ def manager(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProc
 
 
 def is_followed(plane: ControlPlane, api: str) -> None:
-    """Assert that a watch works; a changed CRD makes the server restart the handlers of its kind."""
+    """Assert that a watch works, because a changed CRD makes the server restart the handlers of its kind."""
     query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": "1"}
     plane.api.request("GET", f"/apis/{api}/pets", query=query)
 
@@ -118,7 +118,7 @@ def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -
 
 
 @pytest.mark.oldest
-def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
+def test_pet_written_in_v1alpha1_can_be_read_in_both_versions(site: Site):
     _, said = site.kubectl("create", "-f", "-", stdin=json.dumps(body(ALPHA, "old")))
     assert (
         "Warning: petstore.example.com/v1alpha1 Pet is deprecated; use petstore.example.com/v1beta1 Pet"
@@ -143,7 +143,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
-def test_conversion_lists_other_pets_when_one_pet_has_annotations_at_the_size_limit(site: Site):
+def test_pet_list_succeeds_when_one_pet_has_annotations_at_the_size_limit(site: Site):
     full = {"annotations": {"a": "x" * (256 * 1024 - 1)}}
     with pytest.raises(ApiFailure, match="annotations"):
         site.plane.api.create(

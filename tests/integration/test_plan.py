@@ -1,4 +1,4 @@
-"""`operator-manager plan`: prints this version's changes to existing objects, and changes nothing."""
+"""`operator-manager plan`: prints the changes that this version would make, and changes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PASSWORD = "Xk-secret-of-the-site-9"
 
 
 class Cluster:
-    """A namespace with objects that a manager has reconciled; the manager has stopped."""
+    """A namespace with objects that a manager has reconciled before it stopped."""
 
     def __init__(self, plane: ControlPlane, namespace: str, store: socket.socket, folder: Path) -> None:
         self.plane = plane
@@ -36,7 +36,7 @@ class Cluster:
         self.address = f"{host}:{port}"
 
     def plan(self, *flags: str) -> tuple[int, str]:
-        """Return the exit code and the output of plan; assert that no object in the namespace changed."""
+        """Run plan; return its exit code and output, and assert that it changed no object."""
         before = self.versions()
         done = run_once(
             "plan",
@@ -55,14 +55,14 @@ class Cluster:
         return done.returncode, done.stdout
 
     def file(self, *objects: dict[str, Any]) -> str:
-        """Write these objects to a file; return the flag that names it."""
+        """Write these objects to a file; return the flag with its path."""
         path = self.folder / f"{secrets.token_hex(4)}.json"
         named = [{**each, "metadata": {**each["metadata"], "namespace": self.namespace}} for each in objects]
         path.write_text(json.dumps({"kind": "List", "items": named}))
         return f"--filename={path}"
 
     def versions(self) -> str:
-        """Return the resource versions of all objects in the namespace, Events as well."""
+        """Return the resource versions of all objects in the namespace, including Events."""
         kinds = "events,secrets,services,persistentvolumeclaims,deployments,foos,memcacheds,pets,wordpresses"
         shown = (
             '-o=jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{"\\n"}{end}'
@@ -96,7 +96,7 @@ def cluster(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.contract
-def test_plan_reports_no_changes_for_settled_objects(cluster: Cluster):
+def test_plan_reports_no_changes_when_all_objects_are_reconciled(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached,foo")
     assert (code, printed) == (0, "0 of 2 objects would change something\n")
 
@@ -122,7 +122,7 @@ def test_plan_shows_the_new_image_in_the_child_and_in_the_status(cluster: Cluste
 
 
 @pytest.mark.contract
-def test_plan_shows_the_restored_label_of_a_drifted_child(cluster: Cluster):
+def test_plan_shows_that_a_label_changed_in_a_child_will_be_restored(cluster: Cluster):
     path = deployment_path(cluster.namespace, "web")
     label = "app.kubernetes.io/name"  # no controller reacts to this label
     cluster.plane.api.patch(path, {"metadata": {"labels": {label: "theirs"}}})

@@ -1,4 +1,4 @@
-"""Pods of the operators: restricted level, no service account token, and removed fields are restored."""
+"""Pods of the operators: restricted level, no service account token, restored security fields."""
 
 from __future__ import annotations
 

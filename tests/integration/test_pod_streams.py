@@ -19,7 +19,7 @@ pytestmark = pytest.mark.contract
 
 @pytest.fixture
 def pending(control_plane: ControlPlane, namespace: str) -> ObjectKey:
-    """Create a pod that no node accepts."""
+    """Create a pod that stays pending, because no node accepts it."""
     containers = [{"name": name, "image": "any"} for name in ("one", "two")]
     spec = {"containers": containers, "nodeSelector": {"example.com/none": "here"}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pending"}, "spec": spec}
@@ -28,7 +28,7 @@ def pending(control_plane: ControlPlane, namespace: str) -> ObjectKey:
 
 
 async def refusal(streams: PodStreams, way: str, pod: ObjectKey, container: str = "one") -> ApiError:
-    """Return the error of one of the calls into a pod."""
+    """Return the error of exec, attach or port-forward, selected by `way`."""
 
     async def enter() -> Any:
         match way:
@@ -75,7 +75,7 @@ async def test_exec_by_websocket_needs_get_and_create_rights(control_plane: Cont
     control_plane.kubectl(here, "create", "rolebinding", user, f"--role={user}", f"--user={user}")
 
     async def until(streams: PodStreams, kind: type[ApiError], said: str) -> None:
-        """Wait for the server to know the role."""
+        """Wait until exec raises this error, because the server sees a new role with a delay."""
         async with asyncio.timeout(30):
             while True:
                 error = await refusal(streams, "exec", pending)

@@ -1,4 +1,4 @@
-"""Roles in config/rbac/: the manager needs each right, and needs no other."""
+"""Roles in config/rbac/: the manager needs each of its rights, and no other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WATCHED = (
     *("/wordpresses", "/services", "/persistentvolumeclaims", "/secrets"),
 )
 FINALIZERS = ("cache.example.com", "memcacheds/finalizers", "update")
-# Permissions that no request names, but that some requests need.
+# Permissions that requests need although their paths do not show them.
 IMPLIED = {
     FINALIZERS,
     ("example.com", "wordpresses/finalizers", "update"),
@@ -51,7 +51,7 @@ UNUSED = {
 # Every user may send a SelfSubjectAccessReview.
 EVERYBODYS = {("authorization.k8s.io", "selfsubjectaccessreviews", "create")}
 NAMESPACE = "example"
-# Short, as the name of an account is to fit into a certificate.
+# Short, because the account name must fit into a certificate.
 SYSTEM = "om"
 # The policy knows the manager's account by its name.
 WORKER = f"system:serviceaccount:{SYSTEM}:{MANAGER_NAME}"
@@ -62,7 +62,7 @@ TOO_OLD_TO_STREAM = {"kind": "Status", "code": 422, "message": "sendInitialEvent
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """Start a control plane that demands a right for owner references that block the owner's deletion."""
+    """Start a control plane that checks rights for owner references that block a deletion."""
     plane = module_control_plane(apiserver_flags=[ENFORCED]).require(Feature.SERVER_FLAGS)
     install_crds(plane)
     for namespace in (NAMESPACE, SYSTEM):
@@ -73,7 +73,7 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
 
 
 def policies() -> list[dict[str, Any]]:
-    """Return the admission policies for the manager's account, adapted to this test's account."""
+    """Return the admission policies of the manager's account, adapted to this test's account."""
     wanted = json.dumps([each for each in manifests() if each["kind"] in POLICIES])
     found: list[dict[str, Any]] = json.loads(wanted.replace(f"'{DEPLOYED}'", f"'{SYSTEM}'"))
     return found
@@ -81,7 +81,7 @@ def policies() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def user(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[str], ApiAccess]]:
-    """Return a function that opens API access as a user."""
+    """Yield a function that returns API access as a user."""
     opened: list[ApiAccess] = []
 
     def access(name: str) -> ApiAccess:
@@ -118,7 +118,7 @@ def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
 
 
 def owner_in(plane: ControlPlane, name: str) -> dict[str, Any]:
-    """Return an owner reference to a Memcached; create it if it does not exist."""
+    """Return an owner reference to a Memcached, which is created if it does not exist."""
     found = plane.api.find(memcached_path(NAMESPACE, name))
     if found is None:
         found = plane.api.create(memcached_path(NAMESPACE), memcached(name, 0))
@@ -134,11 +134,11 @@ STUCK_STATUS = {
     "phase": "Pending",
     "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
 }
-"""Without sandbox and volumes for long."""
+"""Status of a pod that has had no sandbox and volumes for a long time."""
 
 
 def walk_through_wordpress(plane: ControlPlane) -> None:
-    """Create a site, add and remove an owner of its volumes, and let the operator repair its Service."""
+    """Create a site, add and remove another owner of its volumes, and let the operator repair its Service."""
     name = "wordpress-blog"
     claims = [f"{name}-mysql-pv-claim", f"{name}-wp-pv-claim"]
     retained = [
@@ -182,7 +182,7 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
 
     proxy = fault_proxy(plane.user_kubeconfig(WORKER))
     for kind in WATCHED:
-        # A server of that age is listed page by page, which takes another right.
+        # Let the manager list page by page as with an old server, which needs another right.
         body = json.dumps(TOO_OLD_TO_STREAM).encode()
         proxy.answer(422, body=body, match=Match(path=kind, watch=True))
     store = f"--petstore-address={pet_store.address}"
@@ -233,7 +233,7 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     eventually(lambda: has_status("myapp.idcos.com/v1alpha1", "mysrvs", "mysrv-sample"))
 
     eventually(lambda: has_status("petstore.example.com/v1beta1", "pets", "pet-sample1"))
-    # Begun by an earlier manager: a record is added once the server has said that the Pet is still there.
+    # As left by an earlier manager: the record is added after the Pet was read from the server.
     begun = {**pet("begun"), "metadata": {"name": "begun", "finalizers": [PetOperator.finalizer]}}
     plane.api.create(pet_path(NAMESPACE), begun)
     eventually(lambda: has_status("petstore.example.com/v1beta1", "pets", "begun"))
@@ -254,7 +254,7 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     kubectl("patch", "memcached", "memcached-sample", "--type=merge", "-p", '{"spec":{"size":0}}')
     eventually(lambda: ready(0))
     wanted = image()
-    # The same happens twice, which increases the count of one Event.
+    # The second event increases the count of the first.
     put_back("memcached:1.5", wanted)
     put_back("memcached:1.4", wanted)
     take_owner_off()

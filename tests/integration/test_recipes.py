@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md, run as one program."""
+"""The recipes of docs/recipes.md in one program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEEDED = "importing,storing,scaling,exposing,configured,spacious,sharing"
 
 
 class Recipes:
-    """The Apps of a namespace, and the objects that the recipes create for them."""
+    """The Apps in a namespace, and the objects that the recipes create for them."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
@@ -33,7 +33,7 @@ class Recipes:
         return self.plane.api.find(object_path(api, self.namespace, plural, name))
 
     def app(self, name: str = "") -> str:
-        """Return the path of an App, or of all."""
+        """Return the API path of an App, or of all Apps without a name."""
         return object_path(API, self.namespace, "apps", name)
 
     def create(self, recipe: str, name: str = "", **spec: Any) -> None:
@@ -80,7 +80,7 @@ def test_recipe_operators_work_as_the_recipes_page_says(
 
 
 def follow(recipes: Recipes) -> None:
-    """Act as a user of each recipe, and check the results."""
+    """Use each recipe as its users do, and check the results."""
     for recipe in ("volumes", "scale", "ingress", "config", "namespace"):
         recipes.create(recipe)
     recipes.create("job", text="one")

@@ -1,4 +1,4 @@
-"""Applies that the API server refuses: the stored object does not change."""
+"""Applies that the API server refuses, after which the stored object is unchanged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def named(bench: Bench, kind: str, *changes: Callable[[dict[str, Any]], None]) -> Resource:
-    """Return the child with changes."""
+    """Return the test's child object of this kind, with changes."""
     version, fields = OBJECTS[kind]
     content = copy.deepcopy(fields)
     content["metadata"] = {"name": "child", "namespace": bench.namespace, "annotations": {"n": "1"}}
@@ -61,7 +61,7 @@ def named(bench: Bench, kind: str, *changes: Callable[[dict[str, Any]], None]) -
 
 
 def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    """Set the value at a path, as `spec.ports.0.port`; None removes it."""
+    """Return a function that sets the value at a path such as `spec.ports.0.port`; None removes it."""
 
     def change(content: dict[str, Any]) -> None:
         there: Any = content
@@ -116,7 +116,7 @@ async def bench(crds: ControlPlane, namespace: str):
 
 
 async def state(client: Client, child: Resource) -> dict[str, Any]:
-    """Return the object without the fields that its controllers write."""
+    """Return the stored object without the fields that controllers write."""
     found = json.loads((await client.uncached.get(type(child), child.key)).origin or b"")
     found.pop("status", None)
     metadata = found["metadata"]
@@ -147,7 +147,7 @@ async def test_apply_changes_no_field_when_the_server_refuses_it(
 
 
 async def extend(bench: Bench, kind: str, child: Resource) -> None:
-    """Add items of another client to the lists of the child that may change."""
+    """Add items to lists of the child as another client."""
     other = await bench.client.uncached.get(type(child), child.key)
     spec = other.content.get("spec", {})
     if kind in {"Deployment", "StatefulSet"}:

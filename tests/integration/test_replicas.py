@@ -1,4 +1,4 @@
-"""Leader election between two replicas: one reconciles and the other is on standby, never both at once."""
+"""Leader election between two replicas: only the leader reconciles."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ from tests.support.load import Load
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
-# On a busy machine no answer may come for some seconds; the leader must not lose its Lease by that.
+# Long enough for a leader on a busy machine, which may get no response for some seconds.
 LEASE, DEADLINE, RETRY = 10.0, 7.5, 0.5
 # Extra delay of a process on a busy machine, in seconds.
 BUSY = 10.0
 LEASE_PATH = "/leases"
-# With nothing to do, a manager that has had its answer for so long has done what follows from it.
+# Seconds after its last response in which an idle manager has done its work.
 QUIET = 0.05
 
 
 class Replica:
-    """A manager behind its own proxy, which sees all of its requests."""
+    """A manager behind its own fault proxy, which records its requests."""
 
     def __init__(self, manager: ManagerProcess, proxy: FaultProxy) -> None:
         self.manager = manager
         self.proxy = proxy
 
     def leads(self) -> bool:
-        """Return whether the replica's metrics say that it leads."""
+        """Return whether the replica's metrics report leadership."""
         status = self.manager.metrics().select("leader_election_master_status")
         assert len(status) == 1
         return status[0].value == 1
 
     def object_writes(self) -> list[Exchange]:
-        """Return the replica's write requests, except those for the Lease."""
+        """Return the replica's write requests except those for Leases."""
         return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
 
     def works(self) -> bool:
-        """Return whether the replica has written any object."""
+        """Return whether the replica has written any object other than Leases."""
         return bool(self.object_writes())
 
     def took_over(self) -> float:
-        """Return the time of the request by which the replica acquired the lease."""
+        """Return the time of the request that acquired the lease."""
         claims = [
             each
             for each in self.proxy.exchanges()
             if each.method != "GET" and is_lease(each) and each.status in {200, 201}
         ]
-        assert claims, "it has not taken the lease"
+        assert claims, "the replica has not acquired the lease"
         return claims[0].at
 
     def freeze_between_writes(self) -> None:
-        """Freeze the replica while no write is under way; call this when it has no new work.
+        """Suspend the replica while it has no write in flight; call this when it has no new work.
 
-        No process can read the clock and make a system call in one step. A replica frozen between the two
-        sends one more write when it continues. `LeaderElector` cannot prevent that; this test excludes it.
+        No process can read the clock and make a system call in one step. A replica that is suspended between
+        the two sends one more write when it resumes. `LeaderElector` cannot prevent that.
         """
         eventually(self._is_quiet, every=QUIET / 10)
         self.manager.process.freeze()
 
     def _is_quiet(self) -> bool:
-        """Return whether all writes of the replica were answered a while ago."""
+        """Return whether the replica has no write in flight and sent none recently."""
         ends = [each.over for each in self.proxy.exchanges() if each.method != "GET"]
         return all(over is not None and over < time.monotonic() - QUIET for over in ends)
 
@@ -83,7 +83,7 @@ def new_namespace(plane: ControlPlane) -> str:
 
 
 def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: str) -> Replica:
-    """Start a replica for the objects of the namespace, which has its Leases too."""
+    """Start a replica that watches the namespace and has its Leases there."""
     manager = run_manager(
         proxy.kubeconfig,
         f"--namespaces={namespace}",
@@ -97,7 +97,7 @@ def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: st
 
 
 class Memcacheds:
-    """The Memcacheds of one namespace."""
+    """The Memcacheds that a test creates in one namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
@@ -105,18 +105,18 @@ class Memcacheds:
         self.names: list[str] = []
 
     def create(self, count: int) -> None:
-        """Make that many more."""
+        """Create `count` more Memcacheds."""
         names = [f"m-{len(self.names) + index:03d}" for index in range(count)]
         self.names += names
         self.plane.api.create_many(memcached_path(self.namespace), [memcached(name) for name in names])
 
     def converged(self, size: int = 3) -> None:
-        """Assert that every object matches its spec."""
+        """Assert that every object is reconciled with this size."""
         assert_converged(self.plane, self.namespace, self.names, size=size)
 
 
 class Pair(Memcacheds):
-    """A pair of replicas for the Memcacheds of a namespace."""
+    """A leader and a standby replica for the Memcacheds of a namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, start: Callable[[], Replica]) -> None:
         super().__init__(plane, namespace)
@@ -126,21 +126,23 @@ class Pair(Memcacheds):
         for replica in replicas:
             replica.manager.wait_ready()
         self.nothing_new = threading.Lock()
-        """Whoever holds it keeps `create` waiting."""
+        """Lock that makes `create` wait."""
 
     def create(self, count: int) -> None:
-        """Make that many more."""
         with self.nothing_new:
             super().create(count)
 
     def never_both_at_work(self, *, but_for: str = "nothing") -> None:
-        """Assert that the old leader's last write precedes the new leader's first one."""
+        """Assert that the old leader wrote nothing after the first write of the new leader.
+
+        Writes whose path contains `but_for` are ignored.
+        """
         before = [each for each in self.leader.object_writes() if but_for not in each.path]
         after = self.standby.object_writes()
         assert after, "the other replica has not written anything"
         first = min(each.at for each in after)
         late = [f"{each} {each.at - first:.3f} s after" for each in before if each.at >= first]
-        assert not late, f"written by the old leader after the other had begun: {late}"
+        assert not late, f"written by the old leader after the new leader's first write: {late}"
 
 
 @pytest.fixture(scope="module")
@@ -178,10 +180,10 @@ def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
     pair.create(5)
     eventually(pair.converged)
     assert pair.standby.leads()
-    # Were it not handed over, the lease would have to run out, which was renewed a retry period ago or so.
+    # Without a release, the standby would have to wait until the lease expires.
     within = LEASE + RETRY + BUSY if how == "killed" else LEASE - 2 * RETRY
     assert pair.standby.took_over() - ended <= within
-    # A replica that stops in order sends its last Events after it has released the Lease.
+    # A replica that stops cleanly sends its last Events after the release of the Lease.
     pair.never_both_at_work(but_for="/events")
     # The standby had a filled cache, so it sent no list and opened no new watch.
     assert pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$")) == reads
@@ -191,7 +193,7 @@ def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
 
 @pytest.mark.long
 def test_suspended_leader_writes_nothing_when_it_resumes_after_lease_expiry(pair: Pair):
-    # New Memcacheds all the time, so that an active replica always has something to write.
+    # Create Memcacheds all the time, so that an active replica always has writes.
     with Load(lambda: pair.create(1), callers=1, every=0.05) as load:
         eventually(lambda: len(pair.leader.object_writes()) > 10)
         with pair.nothing_new:
@@ -201,7 +203,7 @@ def test_suspended_leader_writes_nothing_when_it_resumes_after_lease_expiry(pair
         pair.leader.manager.process.thaw()
         assert pair.leader.manager.wait() == 1
         pair.never_both_at_work()
-        # The lease has expired: the first of the loop, the watchdog's thread and faulthandler says so.
+        # The lease has expired; the loop, the watchdog's thread or faulthandler reports it first.
         said = pair.leader.manager.process.output()
         assert re.search('no longer the leader: lease |"ended by force: |^Timeout ', said, re.MULTILINE)
         consistently(pair.standby.leads, during=2 * RETRY)

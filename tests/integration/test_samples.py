@@ -1,4 +1,4 @@
-"""The Foo, Memcached and MySrv operators, exercised with kubectl as a user would."""
+"""The Foo, Memcached and MySrv operators, used through kubectl."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OBJECTS = {
 
 
 class SampleWalk(Walk):
-    """Walk through the objects of one operator."""
+    """Walk through the sample objects of one operator."""
 
     controller: str
 
@@ -38,7 +38,7 @@ class SampleWalk(Walk):
         assert self.reconciles(self.controller) == times
 
     def columns(self) -> list[list[str]]:
-        """Return the words of each line of `kubectl get`, without the age."""
+        """Return the columns of each line of `kubectl get`, except the age."""
         return [line.split()[:-1] for line in self.kubectl("get", OBJECTS[self.controller][1]).splitlines()]
 
 
@@ -46,7 +46,7 @@ class SampleWalk(Walk):
 def walk(
     request: pytest.FixtureRequest, crds: ControlPlane, namespace: str, run_manager: RunManager
 ) -> Iterator[SampleWalk]:
-    """Run the operator that the test's parameter names."""
+    """Run the operator in the test's parameter, and yield a walk."""
     flags = (f"--namespaces={namespace}", f"--controllers={request.param}")
     with walking(SampleWalk, crds, namespace, run_manager(crds.kubeconfig, *flags)) as walk:
         walk.controller = request.param
@@ -57,7 +57,7 @@ def walk(
 @pytest.mark.parametrize("walk", ["foo"], indirect=True)
 def test_foo_operator_reconciles_each_sample_once_per_event_of_its_pod(walk: SampleWalk):
     def are_happy(**expected: bool) -> None:
-        """Assert that the status of these Foos is current and has the expected `happy`."""
+        """Assert that the status of each Foo is current and `happy` has the expected value."""
         for name, happy in expected.items():
             found = walk.find(name.replace("_", "-"))
             status = found["status"]
@@ -92,7 +92,7 @@ def test_foo_operator_reconciles_each_sample_once_per_event_of_its_pod(walk: Sam
         ["foo-02", "jack", "true", colours[1]],
     ]
 
-    # One event, two Foos: a reconcile for each. The pod's deletion a moment later causes no reconcile.
+    # One event causes a reconcile of each of two Foos. The pod's deletion later causes none.
     walk.kubectl("delete", "pod", "jack", "--wait=true")
     eventually(lambda: are_happy(foo_01=False, foo_02=False))
     eventually(lambda: walk.have_been_reconciled(6))
@@ -109,7 +109,7 @@ def test_foo_operator_reconciles_each_sample_once_per_event_of_its_pod(walk: Sam
     assert f"Pod jack is there, in namespace {walk.namespace}" in described
     assert "spec.name" not in described
     assert "-required-" in walk.kubectl("explain", "foo.spec")
-    # Each reconcile wrote once.
+    # Each reconcile has written once.
     written = walk.manager.metrics().value("rest_client_requests_total", method="PATCH", code="200")
     assert written == 6
 
@@ -121,7 +121,7 @@ def test_memcached_operator_runs_scales_and_deletes_its_sample(walk: SampleWalk)
     name = "memcached-sample"
 
     def has_ready_nodes(count: int) -> None:
-        """Assert that `nodes` names exactly the ready pods of the Memcached."""
+        """Assert that `status.nodes` has exactly the names of the ready pods."""
         status = walk.find(name)["status"]
         pods = walk.plane.api.get(pod_path(walk.namespace), labelSelector=f"memcached_cr={name}")["items"]
         running = sorted(

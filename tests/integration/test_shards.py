@@ -1,4 +1,4 @@
-"""Three replicas that share the objects: each object has one owner while replicas start and stop."""
+"""Three replicas with shards: each object has one owner while replicas start and stop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SELECTORS = "--feature-gates=ShardedListAndWatch=true"
 
 
 class Replicas(Memcacheds):
-    """Replicas of one manager over the Memcacheds of a namespace."""
+    """Replicas of one manager for the Memcacheds of a namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, begin: Callable[[], Replica]) -> None:
         super().__init__(plane, namespace)
@@ -47,7 +47,7 @@ class Replicas(Memcacheds):
         return started
 
     def shards(self, replica: Replica) -> ShardSet:
-        """Return the shards that the replica's metrics list."""
+        """Return the shards that the replica owns according to its metrics."""
         status = replica.manager.metrics().select("leader_election_master_status")
         held = {each.labels["name"] for each in status if each.value}
         return ShardSet.of(
@@ -55,7 +55,7 @@ class Replicas(Memcacheds):
         )
 
     def have_equally_many_shards(self) -> None:
-        """Assert that each shard has one owner, and each replica equally many shards."""
+        """Assert that each shard has one owner, and that the replicas' shard counts differ by at most one."""
         held = [sorted(self.shards(each).numbers) for each in self.running]
         assert sorted(chain.from_iterable(held)) == list(range(SHARDS)), held
         shares = [len(each) for each in held]
@@ -66,7 +66,7 @@ class Replicas(Memcacheds):
         assert wanted == shares
 
     def cache_only_their_shards(self) -> None:
-        """Assert that each replica's cache has exactly the objects in its shards, and their children."""
+        """Assert that each replica caches as many objects and children as its shards have."""
         for each in self.running:
             share = self.count_objects(each)
             for kind in ("memcacheds.cache.example.com", "deployments.apps"):
@@ -74,14 +74,14 @@ class Replicas(Memcacheds):
                 assert held == share, (kind, sorted(self.shards(each).numbers))
 
     def count_objects(self, replica: Replica) -> int:
-        """Return the number of objects in the replica's shards; it may be 0 if there are few objects."""
+        """Return the number of objects in the replica's shards; it may be 0."""
         made = self.plane.api.get(memcached_path(self.namespace))["items"]
         assert len(made) == len(self.names)
         theirs = self.shards(replica)
         return sum(each["metadata"]["uid"] in theirs for each in made)
 
     def writers(self, name: str) -> list[int]:
-        """Return the successive writers of an object."""
+        """Return the numbers of the replicas that wrote an object, in the order of the writes."""
         writes = [
             (each.at, number)
             for number, replica in enumerate(self.all)
@@ -99,7 +99,7 @@ def replicas(
     run_manager: RunManager,
     fault_proxy: Callable[[Path], FaultProxy],
 ) -> Replicas:
-    """Start replicas on an API server with the flags of the test's parameter."""
+    """Start replicas for an API server that has the flags in the test's parameter."""
     plane = bare_control_plane
     if flags := getattr(request, "param", ()):
         plane = own_control_plane(parts=BARE, apiserver_flags=flags)
@@ -116,7 +116,7 @@ def replicas(
 def test_replica_keeps_its_shards_when_each_lease_request_takes_a_second(
     bare_control_plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
-    """All leases are renewed at the same time, so a few connections are not enough."""
+    """Use so slow requests that a few connections would not renew all Leases in time."""
     install_crds(bare_control_plane)
     proxy = fault_proxy(bare_control_plane.kubeconfig)
     proxy.delay(1.0, match=Match(path=LEASE_PATH), times=None)

@@ -1,7 +1,7 @@
-"""The API server's audit log of replicas that share the objects while replicas start and stop.
+"""The API server's audit log of the writes of replicas with shards, while replicas start and stop.
 
-The server stores all objects under one sequence of resource versions. So the log tells, without a clock,
-which claim of a Lease precedes a write.
+All objects of the server have one sequence of resource versions. So the log shows, without a clock, which
+acquisition of a Lease precedes a write.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 
 GROUP = "replicas"
-"""The log has the writes of this group's members, and nothing else."""
+"""The audit log has only writes by members of this group."""
 RULE = {
     "level": "RequestResponse",
     "userGroups": [GROUP],
@@ -50,12 +50,12 @@ POLICY = {
 SHARDS, MANY = 16, 1_000
 SELECTORS = "--feature-gates=ShardedListAndWatch=true"
 LEASE, DEADLINE = 60, 45
-"""Seconds; a busy machine may not answer for longer than a usual Lease lasts."""
+"""Seconds; longer than usual, because a busy machine may answer late."""
 WITHIN = 600.0
 
 
 class Change(NamedTuple):
-    """A write that the server has stored: the version, the time, the user and the stored object."""
+    """A stored write: resource version, time, user and stored object."""
 
     version: int
     at: float
@@ -65,7 +65,7 @@ class Change(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Term:
-    """Period in which one replica holds a shard: from its claim to the release, or to the next claim.
+    """Period in which one replica holds a shard: from its acquisition to its release or the next acquisition.
 
     `claim` and `end` are resource versions; `began` and `expires` are times.
     """
@@ -82,7 +82,7 @@ class Term:
 
 
 def changes_in(log: Path) -> list[Change]:
-    """Return the stored writes by version; a write without a change repeats the version of an earlier one."""
+    """Return the stored writes by version, without writes that changed nothing."""
     found: dict[tuple[str, int], Change] = {}
     # The last line may be incomplete, because the replicas still renew their Leases.
     for line in log.read_text().rpartition("\n")[0].splitlines():
@@ -98,12 +98,12 @@ def changes_in(log: Path) -> list[Change]:
 
 
 def terms_in(claims: Iterable[Change]) -> list[Term]:
-    """Return the terms of a shard from the writes of its Lease."""
+    """Return the periods of a shard's holders from the writes of its Lease."""
     terms: list[Term] = []
     for each in claims:
         spec = each.obj["spec"]
         is_held = bool(spec.get("holderIdentity"))
-        # All replicas read the clock of this machine, so another may claim it this long after the renewal.
+        # All replicas have this machine's clock, so another replica may acquire the Lease this long after it.
         expires = datetime.fromisoformat(spec["renewTime"]).timestamp() + spec["leaseDurationSeconds"]
         if terms and terms[-1].end == math.inf:
             if is_held and terms[-1].holder == each.writer:
@@ -116,7 +116,7 @@ def terms_in(claims: Iterable[Change]) -> list[Term]:
 
 
 def owner_of(obj: dict[str, Any]) -> str:
-    """Return the UID of a Memcached or of the Memcached that owns a Deployment."""
+    """Return the UID of a Memcached, or of the Memcached that owns a Deployment."""
     owners = [each["uid"] for each in obj["metadata"].get("ownerReferences", ())]
     return str(owners[0] if owners else obj["metadata"]["uid"])
 
@@ -130,7 +130,7 @@ def owner_of(obj: dict[str, Any]) -> str:
         pytest.param([], id="whole watch", marks=pytest.mark.oldest),
     ],
 )
-def test_replicas_write_objects_only_in_their_terms_when_shards_move(
+def test_replicas_write_only_objects_of_shards_that_they_own_when_shards_move(
     control_plane_kind: ControlPlaneKind,
     own_control_plane: StartControlPlane,
     run_manager: RunManager,

@@ -1,4 +1,4 @@
-"""The start of a manager: without an API server, with wrong credentials, and on a port in use."""
+"""The start of a manager without an API server, with wrong credentials, or with a port in use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.memcacheds import memcached, memcached_path
 
 @pytest.fixture
 def gone(tmp_path: Path) -> Iterator[DevclusterControlPlane]:
-    """Start and kill a control plane with the CRDs; a test can restart it at the same address."""
+    """Yield a killed control plane with CRDs, which the test can restart at the same address."""
     with DevclusterControlPlane(tmp_path / "plane") as plane:
         install_crds(plane)
         plane.kill("apiserver")
@@ -55,7 +55,7 @@ def test_manager_waits_for_an_api_server_that_is_started_later(
 
 
 def last_word(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the message of the last line, which must be the only error."""
+    """Return the message of the last log line; assert that no other line is an error."""
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     lines = [json.loads(line) for line in done.stderr.splitlines()]

@@ -1,4 +1,4 @@
-"""Work that ignores cancellation: the process still ends in time, and its log names the work."""
+"""Reconciles that ignore cancellation: the process still ends in time, and its log names them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Run = Callable[..., ManagerProcess]
 PROGRAM = (sys.executable, "-m", "tests.integration.stubborn_operator")
 LEASE, DEADLINE = 16.0, 6.0
 GRACE = 1.0
-# The stack shows the blocked line of each case, and the name shows its operator.
+# The log shows the stack with the blocked line, and the name of the operator.
 WAYS = {
     "swallows-its-cancellation": ("task foo-worker-", "in reconcile", "await asyncio.sleep(_LONG)"),
     "thread": ("thread work_", "in _named", "return work()"),
@@ -40,7 +40,7 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Return a function that starts managers for the tests of this module."""
+    """Yield a function that starts managers for the tests of this module."""
     with contextlib.ExitStack() as stack:
         yield lambda kubeconfig, *flags: stack.enter_context(
             ManagerProcess(kubeconfig, *flags, folder=tmp_path_factory.mktemp("manager"), program=PROGRAM)
@@ -48,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 class Stuck:
-    """A leading manager whose reconcile does not end."""
+    """A leading manager with a reconcile that does not end."""
 
     def __init__(self, plane: ControlPlane, kubeconfig: Path, run: Run, how: str, *flags: str) -> None:
         self.how = how
@@ -80,7 +80,7 @@ class Stuck:
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
-        """Return the seconds between the cause and the forced end, as the last log line reports them."""
+        """Return the seconds from the reason until the forced end, as the last log line reports them."""
         assert self.manager.wait() == 1
         last = self.manager.logs()[-1]
         assert (last["level"], last["logger"]) == ("error", "watchdog")
@@ -104,21 +104,21 @@ def wait_stuck(manager: ManagerProcess) -> None:
 
 
 class StuckManagers(NamedTuple):
-    """Managers with work that ignores cancellation."""
+    """Managers with reconciles that ignore cancellation."""
 
     without_lease: list[Stuck]
     asked_to_stop: list[Stuck]
     blocked: ManagerProcess
     signalled_twice: ManagerProcess
     outlived_it: bool
-    """Whether the one that was told once still ran when the other had gone."""
+    """Whether the manager that got one signal still ran when the other manager had ended."""
 
 
 @pytest.fixture(scope="module")
 def stuck_managers(
     plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StuckManagers]:
-    """Start the managers at the same time, because each takes a while to end."""
+    """Start all managers at the same time, because each needs some seconds to end."""
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         # A manager with a blocked event loop loses its lease first.
@@ -162,7 +162,7 @@ def test_manager_with_a_blocked_event_loop_ends_when_it_gets_signals(stuck_manag
 
 
 def test_released_lease_forbids_the_writes_of_an_unawaited_task(plane: ControlPlane, run: Run):
-    # The API server counts all its writes with one number.
+    # All writes of the API server have one sequence of versions.
     stuck = Stuck(plane, plane.kubeconfig, run, "leaves-a-task-that-writes", "--shutdown-delay=2s")
     path = f"/api/v1/namespaces/{stuck.namespace}/configmaps"
 

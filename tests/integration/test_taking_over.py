@@ -1,4 +1,4 @@
-"""The steps of docs/taking-over.md, on objects that another operator has created."""
+"""The steps of docs/taking-over.md, with objects that another operator has created."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANAGERS = '"OpenAPI-Generator", "kopf"'
 
 
 class Old:
-    """The objects of an old operator in a namespace."""
+    """The objects of another operator in a namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, *, finalizer: str, manager: str) -> None:
         self.plane = plane
@@ -36,7 +36,7 @@ class Old:
         self.deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
 
     def web(self, name: str) -> dict[str, Any]:
-        """Create an object with progress and status, as kopf keeps them."""
+        """Create a Web with the annotations and status that kopf writes."""
         annotations = {
             "kopf.zalando.org/last-handled-configuration": '{"spec":{"image":"image:1"}}\n',
             "kopf.zalando.org/create_fn": '{"started":"2026-01-01T00:00:00","success":true}',
@@ -50,7 +50,7 @@ class Old:
         return made
 
     def child(self, web: dict[str, Any], *, owned: bool = True, labels: dict[str, str] | None = None) -> None:
-        """Create the Deployment of an object, with a field that the new operator does not want."""
+        """Create the Deployment of a Web, with a field that the new operator does not set."""
         name = web["metadata"]["name"]
         labels = labels or {"web": name}
         owner = {"apiVersion": "example.com/v1", "kind": "Web", "name": name, "uid": web["metadata"]["uid"]}
@@ -67,7 +67,7 @@ class Old:
         return found
 
     def is_taken_over(self, name: str) -> bool:
-        """Return whether the object's status reports an available child."""
+        """Return whether the new operator has set the Web's condition Ready to true."""
         conditions = self.get(self.webs, name).get("status", {}).get("conditions", ())
         return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
@@ -77,7 +77,7 @@ class Old:
     [(KOPF, MANAGERS, "OpenAPI-Generator"), (GO, '"manager",', "manager")],
     ids=["kopf", "controller-runtime"],
 )
-def test_new_operator_takes_over_objects_of_kopf_or_controller_runtime(
+def test_new_operator_takes_over_objects_of_a_kopf_or_controller_runtime_operator(
     control_plane: ControlPlane,
     namespace: str,
     tmp_path: Path,

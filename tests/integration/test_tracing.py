@@ -1,4 +1,4 @@
-"""OTLP traces of a real manager: one trace contains the spans of manager and API server."""
+"""OTLP traces of a real manager; one trace has spans of the manager and the API server."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_trace_connects_reconcile_api_server_and_webhook_spans(
     ).wait_ready()
 
     def is_asked_for_reviews() -> None:
-        """Assert that the API server calls the webhook, which takes a while after the registration."""
+        """Assert that the API server calls the webhook, which it does some time after the registration."""
         plane.api.create(f"{pet_path('traced')}?dryRun=All", pet("tried"))
         reviews = manager.metrics().select("controller_runtime_webhook_requests_total", code="200")
         assert any(each.value for each in reviews if each.labels["webhook"].startswith("/mutate"))

@@ -1,4 +1,4 @@
-"""Programs that share kinds in a cluster: each program writes as its own field manager."""
+"""Programs for the same kinds in one cluster; each has its own field manager."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_two_programs_use_their_own_names_for_leases_field_managers_and_events(
     configurations = {sort: {f"{name}-{sort}-webhook-configuration" for name in NAMES} for sort in SORTS}
 
     def managers_of(path: str) -> dict[str, set[str]]:
-        """Return the field managers of each object, by its name."""
+        """Return the field managers of each object by object name."""
         return {
             each["metadata"]["name"]: {entry["manager"] for entry in each["metadata"]["managedFields"]}
             for each in api.get(path)["items"]

@@ -1,4 +1,4 @@
-"""examples/workloads, from its start to its end by Ctrl-C."""
+"""examples/workloads, from its start until Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHIN = 90.0
 
 @pytest.fixture
 def own_namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """Return a name for the program's namespace, and delete the namespace after the test."""
+    """Yield a name for the program's namespace; delete the namespace after the test."""
     name = f"workloads-{secrets.token_hex(4)}"
     yield name
     with contextlib.suppress(Exception):

@@ -1,1 +1,1 @@
-"""Mutation tests: plant small faults into the code, one at a time, and run the tests on each."""
+"""Mutation tests: change the code in one place at a time, and run the tests for each change."""

@@ -1,6 +1,6 @@
-"""`make mutants`: plants small faults into the code, one at a time, and lists those that no test finds.
+"""`make mutants`: makes one small fault at a time in the code, and lists the faults that no test finds.
 
-The faults are in memory, in forked processes; all files stay unchanged. Programs that tests start run without
+The faults are only in the memory of forked processes; no file changes. Programs that tests start run without
 the fault.
 """
 
@@ -32,7 +32,7 @@ TIERS = (
 
 
 def main() -> int:
-    """Try the mutants; return 1 unless all were tried."""
+    """Test the mutants; return 0 only if all were tested."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="which are chosen at random; default 1")
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
-    """Try the mutants, and report each result."""
+    """Test the mutants, and print each result."""
     # Nothing is kept from one mutant for the next.
     os.environ["CI"] = "1"
     tiers = [options.tests] if options.tests else TIERS
@@ -94,7 +94,7 @@ def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
 
 
 def with_tests_of(commit: str, options: argparse.Namespace) -> int:
-    """Run this program in a copy of the working tree with the tests of a commit."""
+    """Run this program in a copy of the working tree that has the tests of a commit."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         check=True,

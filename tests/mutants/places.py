@@ -1,4 +1,4 @@
-"""Places where a small change makes code wrong, and the changes."""
+"""Places in the code that can be changed into a fault, and the changes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ TOKENS: dict[type[ast.AST], tuple[str, str]] = {
 }
 TYPES_ALONE = {"TypeVar", "ParamSpec", "NewType", "cast"}
 FORBIDS_OR_SAVES = {"frozen", "slots", "kw_only", "total", "gc"}
-"""Keywords of classes, without which all that is right goes on as before."""
+"""Keywords of classes that only forbid errors or save memory."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """Change of one file. `start` and `end` are in bytes; `function` is empty outside of functions."""
+    """Change of one file; `start` and `end` are byte offsets, and `function` is empty outside functions."""
 
     file: str
     function: str
@@ -55,12 +55,12 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """Return a key that stays the same while the function is unchanged, even if the function moves."""
+        """Return a key that does not change when the function only moves within the file."""
         before, after = (" ".join(text.split()) for text in (self.before, self.after))
         return f"{self.file} {self.function or '(module)'} {self.kind} {self.ordinal}: {before} -> {after}"
 
     def applied(self) -> bytes:
-        """Return the file's source with the change."""
+        """Return the source of the file with the change."""
         source = Path(self.file).read_bytes()
         return source[: self.start] + self.after.encode() + source[self.end :]
 
@@ -78,13 +78,13 @@ def _parsed(file: str) -> str:
 
 
 def mutants_of(paths: Iterable[Path]) -> list[Mutant]:
-    """Return every mutant of these files and folders."""
+    """Return all mutants of these files and folders."""
     files = {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])}
     return [mutant for file in sorted(files) for mutant in _Finder(file).found]
 
 
 def chosen(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
-    """Choose `count` mutants at random; changes elsewhere in the code leave most of the choice the same."""
+    """Choose `count` mutants by random; an edit elsewhere in the code changes the choice little."""
     taken: list[Mutant] = []
     for mutant in sorted(mutants, key=lambda each: hashlib.sha256(f"{seed} {each.key}".encode()).digest()):
         if len(taken) == count:
@@ -124,7 +124,7 @@ class _Finder(ast.NodeVisitor):
         self._counts[place] += 1
 
     def _operator(self, kind: str, left: ast.expr, operator: ast.AST, right: ast.expr) -> None:
-        """Add the operator between two expressions, which may have parentheses around them."""
+        """Add a mutant for the operator between two expressions, which may be in parentheses."""
         if type(operator) not in TOKENS:
             return
         pattern, after = TOKENS[type(operator)]
@@ -173,7 +173,7 @@ class _Finder(ast.NodeVisitor):
         target = node.targets[0]
         if isinstance(target, ast.Name) and target.id.startswith("__"):
             return
-        # A name that is missing is found by anything.
+        # Every test finds a missing name.
         if isinstance(target, ast.Attribute | ast.Subscript):
             self._removed(node)
         self.generic_visit(node)
@@ -267,7 +267,7 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Python 3.11 does not know where in the file their parts are."""
+        """Skip f-strings, because Python 3.11 does not know the positions of their parts."""
 
     def visit_Constant(self, node: ast.Constant) -> None:
         match node.value:
@@ -275,7 +275,7 @@ class _Finder(ast.NodeVisitor):
                 after = str(not node.value)
             case int() | float():
                 after = repr(node.value + 1)
-            case str() if " " not in node.value:  # the wording of messages for people is free
+            case str() if " " not in node.value:  # messages for people are not tested
                 after = '""' if node.value else '"mutant"'
             case _:
                 return

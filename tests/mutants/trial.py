@@ -1,4 +1,4 @@
-"""Runs the tests on mutants, each in its own process, forked after imports and collection."""
+"""Runs the tests on mutants; each mutant has its own process, forked after imports and collection."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ FLAGS = (
 )
 MEMORY = 4 << 30
 SLACK = 3.0
-"""Seconds of CPU that a test may take on top of ten times what it took on the code as it is."""
+"""CPU seconds that a test may take in addition to ten times its cost on the unchanged code."""
 WAIT = 60.0
-"""Seconds that it may take on top of thirty times as many: others may be at work on this machine."""
+"""Wall seconds in addition to thirty times the cost, because the machine may be busy."""
 COLLECTING = 120.0
 TOUCHED = "__touched__"
 
 
 class Cost(NamedTuple):
-    """Cost of a test on the original code: CPU and wall time in seconds, and the functions that ran."""
+    """Cost of a test on the unchanged code: CPU seconds, wall seconds, and the functions that ran."""
 
     cpu: float
     wall: float
@@ -55,14 +55,14 @@ class Cost(NamedTuple):
 
 @dataclass
 class Verdict:
-    """Result of a mutant: killed, timeout, survived or untried; `by` names the test."""
+    """Result of a mutant: killed, timeout, survived or untried; `by` is the test that found it."""
 
     outcome: str = "untried"
     by: str = ""
 
 
 Live = dict[tuple[str, str, int], list[FunctionType]]
-"""By file, name and line."""
+"""Functions by file, name and line."""
 Swap = list[tuple[FunctionType, CodeType]]
 
 
@@ -73,10 +73,10 @@ class Job(NamedTuple):
 
 @dataclass(eq=False)  # a plugin of pytest has to be hashable
 class Trials:
-    """Pytest plugin that tries every mutant instead of running the tests once.
+    """Pytest plugin that tests every mutant instead of running the tests once.
 
-    `tiers` are folders or files of tests: a mutant that survives one tier meets the next. Of each tier the
-    quickest tests run, at least one, within `at_most` seconds of CPU on the original code.
+    `tiers` are files or folders of tests, and each mutant that survives one tier is tested by the next. In
+    each tier the fastest tests run, at least one, for at most `at_most` CPU seconds on the unchanged code.
     """
 
     code: Sequence[Path]
@@ -137,7 +137,7 @@ class Trials:
         )
 
     def _watched(self, path: Path, touched: set[str]) -> Swap:
-        """Return code for every function in a file that adds the function to `touched`."""
+        """Return code for all functions in a file, in which each function adds its name to `touched`."""
         tree = ast.parse(path.read_bytes())
         for name, node in _outermost(tree):
             watch = ast.parse(f"{TOUCHED}.add({f'{path} {name}'!r})").body[0]
@@ -150,7 +150,10 @@ class Trials:
         return swap
 
     def _swap(self, path: Path, code: CodeType) -> Swap:
-        """Return the live functions and the new code that a file with the changed source would give them."""
+        """Return the live functions whose code differs in `code`, each with its new code.
+
+        `code` is the compiled changed source of the file.
+        """
         name = str(path.resolve())
         before = compile(path.read_bytes(), name, "exec", dont_inherit=True)
         return [
@@ -172,7 +175,7 @@ class Trials:
         as_before = bool(swap and names) and all(
             len(function.__code__.co_freevars) == len(code.co_freevars) for function, code in swap
         )
-        if not as_before:  # it ran when its module was imported, so that has to be imported anew
+        if not as_before:  # it ran at the import of its module, which must be imported again
             names = [name for name, cost in self._costs.items() if self._is_near(name, cost, path)]
         names.sort(key=lambda name: self._costs[name].cpu * (1 if _is_own(name, path) else 4))
         spent = list(itertools.accumulate(self._costs[name].cpu for name in names))
@@ -214,7 +217,7 @@ class Trials:
 
 
 class Anew:
-    """Pytest plugin that runs only the given tests, in the given order."""
+    """Pytest plugin that runs only these tests, in this order."""
 
     def __init__(self, costs: dict[str, Cost], folder: Path) -> None:
         self._costs = costs
@@ -229,7 +232,7 @@ class Anew:
 
 
 class _Reports:
-    """Collector of test results."""
+    """Recorder of test results."""
 
     def __init__(self, items: list[pytest.Item]) -> None:
         self._items = items
@@ -247,7 +250,7 @@ class _Reports:
             yield item
 
     def before(self, item: pytest.Item) -> None:
-        """Prepare the run of a test."""
+        """Do nothing; the caller may replace this method by one that prepares a test."""
 
 
 def _recorded(items: list[pytest.Item], swap: Swap, touched: set[str], folder: Path) -> None:
@@ -302,7 +305,7 @@ def _run(jobs: Iterable[Job], workers: int) -> None:
             pid, status = os.wait()
             if pid in running:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)  # whatever its tests have started
+                    os.killpg(pid, signal.SIGKILL)  # with all processes that its tests have started
                 job, folder = running.pop(pid)
                 job.ended(folder, os.waitstatus_to_exitcode(status))
                 shutil.rmtree(folder, ignore_errors=True)
@@ -326,7 +329,7 @@ def _become(job: Job, folder: Path, parent: int) -> NoReturn:
         os.dup2(log, 2)
         job.work(folder)
         os._exit(0)
-    except BaseException:  # noqa: BLE001 - whatever it is, this process is not the one that goes on
+    except BaseException:  # noqa: BLE001 - the forked process must not continue
         traceback.print_exc()
         os._exit(3)
 
@@ -359,7 +362,7 @@ def _outermost(
 
 
 def _live_functions(code: Iterable[Path]) -> Live:
-    """Return all live functions; gc.get_objects also returns those that gc.freeze hides from a collection."""
+    """Return all live functions of these files, including those hidden by gc.freeze."""
     files = {str(path.resolve()) for path in _files(code)}
     live: Live = {}
     for each in _all_objects():
@@ -378,7 +381,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """Try a mutant in a new process, because its code runs at the import of its module."""
+    """Test a mutant in a new process, because its code runs at the import; return the exit code."""
     file, source, costs = json.loads((folder / "trial").read_text())
     path, get_code = Path(file).resolve(), SourceFileLoader.get_code
 
@@ -395,7 +398,7 @@ def anew(folder: Path) -> int:
     plugin = Anew({name: Cost(*cost) for name, cost in costs.items()}, folder)
     files = dict.fromkeys(name.partition("::")[0] for name in costs)
     ended = pytest.main([*files, *FLAGS], plugins=[plugin])
-    # Another module that conftest.py needs could not be imported with it.
+    # A module that conftest.py needs could not be imported with the change.
     return 1 if ended == pytest.ExitCode.USAGE_ERROR else 2
 
 

@@ -1,7 +1,7 @@
-"""Recorded requests to a real server, and its answers: the reference for tests of devcluster.
+"""Requests to a real API server and its recorded answers, with which tests compare devcluster.
 
-People write `cases/PART.yaml`. Only `make record` writes `answers/PART.json`: one masked answer for each
-case, under its name. `answers/versions.json` has the versions of Kubernetes and of the kubectls.
+People write `cases/PART.yaml`. Only `make record` writes `answers/PART.json`, which has one masked answer for
+each case, by its name. `answers/versions.json` has the versions of Kubernetes and kubectl.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ ANSWERS = Path(__file__).parent / "answers"
 NOTE = "by `make record`, from a real control plane: change the cases, not this"
 WIDTH = 110
 STEP = re.compile(r"\d+: ")
-"""Of a conversation, which has several answers."""
+"""Label of a step in a conversation."""
 
 
 def files(folder: str) -> list[str]:
-    """Return the parts whose cases are in a folder: `kubectl/pods`."""
+    """Return the parts whose case files are in a folder, such as `kubectl/pods`."""
     return [f"{folder}/{path.stem}" for path in sorted((CASES / folder).glob("*.yaml"))]
 
 
@@ -33,13 +33,13 @@ def _as_json(part: str) -> str:
 
 
 def load_cases(part: str) -> list[Any]:
-    """Return the documents of a case file, as a copy for the caller."""
+    """Return copies of the YAML documents in a case file."""
     found: list[Any] = json.loads(_as_json(part))
     return found
 
 
 class Answers(dict[str, Any]):
-    """Answers by the names of the cases; a missing one raises an error of one line."""
+    """Answers by the names of their cases; a missing answer raises LookupError."""
 
     part = ""
 
@@ -50,7 +50,7 @@ class Answers(dict[str, Any]):
 
 
 def load_answers(part: str) -> Answers:
-    """Return the recorded answers of a part, or None if none exist yet."""
+    """Return the recorded answers of a part, which are empty before the first recording."""
     path = ANSWERS / f"{part}.json"
     answers = Answers(json.loads(path.read_text())["answers"] if path.exists() else {})
     answers.part = part
@@ -58,7 +58,7 @@ def load_answers(part: str) -> Answers:
 
 
 def write_answers(part: str, answers: dict[str, Any]) -> None:
-    """Write one answer a line; break long ones where they are lists."""
+    """Write one answer in each line; break long lines between the items of lists."""
     path = ANSWERS / f"{part}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     head = f'{{\n"recorded": {json.dumps(NOTE)},\n"answers": '
@@ -71,7 +71,7 @@ def versions() -> dict[str, Any]:
 
 
 def kubectl_versions() -> tuple[str, ...]:
-    """Return the versions of the recorded kubectls, the real control plane's first."""
+    """Return the recorded kubectl versions; the first is the version of the real control plane."""
     return tuple(versions()["kubectl"])
 
 

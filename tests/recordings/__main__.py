@@ -1,6 +1,6 @@
-"""`make record`: put every case to the real control plane of KUBEBUILDER_ASSETS, and keep its answers.
+"""`make record`: run all cases with the control plane in KUBEBUILDER_ASSETS, and write its answers.
 
-It also renews the files of devcluster that Kubernetes determines: types, initial objects and the version.
+It also renews devcluster's files that depend on Kubernetes: types, initial objects and the version.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tests.recordings import generated, load_answers, versions, write_answers
 from tests.recordings.parts import PARTS, Part
 from tests.support.envtest import BARE, PROGRAMS, VARIABLE, EnvtestControlPlane, why_not
 
-# kubectl mostly waits, or starts; a conversation sees what others do meanwhile.
+# kubectl mostly waits, but conversations running at the same time would affect each other.
 AT_ONCE = {"kubectl": 3}
 SHOWN = 20
 PATIENCE = 60.0
 
 
 class Refused(Exception):
-    """Error that prevents a recording."""
+    """Error: the answers cannot be recorded."""
 
 
 def main() -> int:
-    """Record the answers; return the exit code."""
+    """Record the answers of the selected parts; return the exit code."""
     parser = argparse.ArgumentParser(prog="make record", description=__doc__)
     parser.add_argument(
         "--only",
@@ -88,7 +88,7 @@ def _generated(folder: Path, version: str) -> dict[Path, str]:
 
 
 def write_generated(texts: Mapping[Path, str]) -> None:
-    """Write the files whose content changes; say how many lines of each."""
+    """Write the files whose content changes; print how many lines changed."""
     for path, text in texts.items():
         before, after = path.read_text().splitlines() if path.exists() else [], text.splitlines()
         new, gone = len({*after} - {*before}), len({*before} - {*after})
@@ -97,9 +97,9 @@ def write_generated(texts: Mapping[Path, str]) -> None:
 
 
 def keep(now: dict[str, Any], outcomes: Iterable[tuple[Part, dict[str, Any] | AssertionError]]) -> int:
-    """Write the answers that these versions gave, once all have been asked for; returns the exit code.
+    """Write the answers after all parts are recorded; return the exit code.
 
-    Answers of other versions than the recorded ones are written all, or none: two versions never mix.
+    If Kubernetes has a new version, and a part fails, nothing is written, so that versions never mix.
     """
     answers: dict[str, dict[str, Any]] = {}
     asked = changed = failed = 0
@@ -126,7 +126,7 @@ def keep(now: dict[str, Any], outcomes: Iterable[tuple[Part, dict[str, Any] | As
 
 
 def _kubernetes() -> str:
-    """Return the version of the assets' API server, such as `v1.36.3`."""
+    """Return the version of the API server in the assets, such as `v1.36.3`."""
     command = [Path(os.environ[VARIABLE]) / PROGRAMS["apiserver"], "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     return done.stdout.split()[-1]
@@ -139,7 +139,7 @@ def _version_text(which: dict[str, Any]) -> str:
 
 
 def _outcomes(wanted: list[Part], folder: Path) -> Iterator[tuple[Part, dict[str, Any] | AssertionError]]:
-    """Return the answers of each part, or the error; each group of parts uses one control plane."""
+    """Yield the answers or the error of each part; each group of parts has its own control plane."""
 
     def outcome(part: Part) -> dict[str, Any] | AssertionError:
         try:
@@ -161,7 +161,7 @@ def _outcomes(wanted: list[Part], folder: Path) -> Iterator[tuple[Part, dict[str
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the changed fields of each case's answer."""
+    """Return a description of the changed fields of each changed answer."""
     found = {}
     for name in [*before, *(name for name in after if name not in before)]:
         if before.get(name) != after.get(name):

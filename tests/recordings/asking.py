@@ -1,4 +1,4 @@
-"""Single requests to an API server, and answers without values that vary with time."""
+"""Single requests to an API server, and answers without values that change with time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 NAMESPACE = "recorded"
 NOW = "2026-01-31T12:00:00Z"
-"""When everything happens, in what is recorded."""
+"""Time of every event in a recording."""
 MOMENT = datetime.datetime.fromisoformat(NOW).timestamp()
 NEAR = 600.0
 PATIENCE = 90.0
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=(\.\d+)?Z)")
-# What is made up: a pattern, and what comes instead, with a number.
+# Pattern of generated values, and their replacement with a number.
 MADE_UP = [
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "00000000-0000-4000-8000-{:012}"),
     (re.compile(r"\b10\.96\.\d+\.\d+\b(?!/)"), "10.96.99.{}"),
@@ -35,18 +35,18 @@ MADE_UP = [
 
 
 class Answer(NamedTuple):
-    """Answer to one request."""
+    """Answer to a request."""
 
     status: int
     value: Any
-    """Its JSON, or its bytes if it is none."""
+    """Parsed JSON of the body, or its bytes if it is not JSON."""
     warnings: list[str]
     at: float
     """The server's time, in whole seconds."""
 
 
 class Server:
-    """Administrator access to an API server, and a namespace with a service account for pods."""
+    """Administrator access to an API server, with a namespace that has a service account for pods."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.plane = plane
@@ -68,7 +68,7 @@ class Server:
         self._connection.close()
 
     def define(self, definition: Mapping[str, Any]) -> None:
-        """Create a custom kind; delete it when the server is closed."""
+        """Create a CRD; delete it when the server is closed."""
         self._defined.append(definition["metadata"]["name"])
         self.must("POST", CRDS, definition)
 
@@ -82,7 +82,7 @@ class Server:
         accept: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a request; `body` is JSON or literal text."""
+        """Send a request; `body` is an object for JSON, or literal text."""
         target = f"{path}?{urlencode(query)}" if query else path
         payload = body if isinstance(body, str | None) else json.dumps(body)
         headers = {**self._headers, "Content-Type": media, "Accept": accept, "User-Agent": "recorder"}
@@ -95,20 +95,20 @@ class Server:
         return Answer(answer.status, json.loads(content) if is_json else content, warnings, at)
 
     def must(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
-        """Send a request that must succeed; return the JSON."""
+        """Send a request that must succeed; return the JSON of the response."""
         answer = self.ask(method, path, body, **options)
         assert answer.status < http.HTTPStatus.BAD_REQUEST, f"{method} {path}: {answer.value}"
         return answer.value
 
     def until(self, path: str, wanted: Callable[[Answer], bool]) -> None:
-        """Repeat a request until its answer fulfils the condition."""
+        """GET the path until `wanted` returns true for the answer."""
         deadline = time.monotonic() + PATIENCE
         while not wanted(self.ask("GET", path)):
-            assert time.monotonic() < deadline, f"{path} is never as it was to be"
+            assert time.monotonic() < deadline, f"{path} never fulfils the condition"
             time.sleep(0.02)
 
     def collection(self, obj: Mapping[str, Any]) -> str:
-        """Return the path of the object's collection."""
+        """Return the API path of the object's collection."""
         version, kind = obj["apiVersion"], obj["kind"]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         (found,) = (
@@ -124,7 +124,7 @@ class Server:
 
 
 def shifted(value: Any, seconds: float) -> Any:
-    """Return the value with every timestamp shifted."""
+    """Return the value with every timestamp moved by some seconds."""
 
     def move(found: re.Match[str]) -> str:
         moment = datetime.datetime.fromisoformat(f"{found[0]}Z") + datetime.timedelta(seconds=seconds)
@@ -134,7 +134,7 @@ def shifted(value: Any, seconds: float) -> Any:
 
 
 def fixed(value: Any, at: float, *, asked: Any = None) -> Any:
-    """Replace times near `at` by NOW, and generated values by constants, except values that were `asked`."""
+    """Replace times near `at` by NOW, and generated values by constants; values in `asked` stay."""
     kept = json.dumps(asked)
 
     def snap(found: re.Match[str]) -> str:

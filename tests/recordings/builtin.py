@@ -1,4 +1,4 @@
-"""Objects of the built-in kinds: their stored form after a write, and their table rows."""
+"""Objects of built-in kinds: the stored object after a write, and its table row."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def object_cases() -> dict[str, Json]:
-    """Return cases: a dry run of `create`, or a created object and a dry-run PUT of its `change`."""
+    """Return the cases: a dry-run creation, or a created object and a dry-run PUT of its `change`."""
     (cases,) = load_cases(OBJECTS)
     return {each["name"]: each for each in cases}
 
 
 def row_cases() -> dict[str, Json]:
-    """Return cases that create `object` and set its `status`, if any."""
+    """Return the cases, each with an `object` to create and an optional `status`."""
     (cases,) = load_cases(ROWS)
     count: collections.Counter[str] = collections.Counter()
     found = {}
@@ -43,7 +43,7 @@ def row_cases() -> dict[str, Json]:
 
 
 def objects() -> list[Json]:
-    """Return the cases, each with what was `sent`, the `answer`, and the `old` object if it existed."""
+    """Return the cases with the object `sent`, the `answer`, and the `old` object if it is an update."""
     found, answers = [], load_answers(OBJECTS)
     for name, case in object_cases().items():
         sent, answer = _typed(case["resource"], case["create"]), answers[name]
@@ -100,7 +100,7 @@ def _row(server: Server, name: str, case: Json) -> tuple[Json, Json]:
     wanted = _shown_object(name, case)
     base = server.collection(wanted)
     one = f"{base}/{wanted['metadata']['name']}"
-    while True:  # until all of it happens in one second, so that everything has the same age
+    while True:  # until all writes happen in one second, so that all objects have the same age
         delta = server.ask("GET", "/version").at - MOMENT
         made = server.must("POST", base, shifted(wanted, delta))
         if "status" in case:
@@ -133,20 +133,20 @@ def _delete(server: Server, one: str) -> None:
     server.ask("DELETE", f"{one}?gracePeriodSeconds=0&propagationPolicy=Background")
     if "/api/v1/namespaces/" in one and one.count("/") == 4:
         server.must("PUT", f"{one}/finalize", {**server.must("GET", one), "spec": {}})
-    assert server.ask("GET", one).status == http.HTTPStatus.NOT_FOUND, f"{one} is still there"
+    assert server.ask("GET", one).status == http.HTTPStatus.NOT_FOUND, f"{one} still exists"
 
 
 def _recorded(sent: Json, answer: Json) -> Json:
     if answer["kind"] == "Status":
         if len(answer.get("details", {}).get("causes", ())) <= FEW:
             return {"refused": change(REFUSAL, answer)}
-        sort_causes(answer)  # and the message says it all again
+        sort_causes(answer)  # the message repeats the causes
         return {"causes": answer["details"]["causes"]}
     return {"made": change(sent, _stripped(answer))}
 
 
 def _stripped(obj: Json) -> Json:
-    """Return the object without the metadata that `_with_identity` adds to every object."""
+    """Return the object without the metadata that `_with_identity` adds."""
     return {**obj, "metadata": {key: each for key, each in obj["metadata"].items() if key not in IDENTITY}}
 
 
@@ -161,7 +161,7 @@ def _with_change(old: Json, patch: Json) -> Json:
 
 
 def _typed(name: str, obj: Json) -> Json:
-    """Return the object with apiVersion and kind, and with the namespace in place of `@`."""
+    """Return the object with apiVersion and kind, and with the namespace instead of `@`."""
     resource = RESOURCES[name]
     return {"apiVersion": resource.api_version, "kind": resource.kind, **_in_namespace(obj)}
 

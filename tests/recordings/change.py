@@ -1,4 +1,4 @@
-"""Differences between two JSON values: between a request and its answer, or an object before and after."""
+"""Differences between two JSON values, such as a request and its answer."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 GONE = "<gone>"
-"""In the place of what is there no more."""
+"""Value of a removed item."""
 INSTEAD = "<instead>"
-"""Holds an object that came in the place of something else."""
+"""Key of an object that replaces a value completely."""
 
 
 def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
-    """`after`, without what is the same in `before`; of a list, by its number, when that is shorter.
+    """Return the parts of `after` that differ from `before`; lists as maps by index, if that is shorter.
 
-    `ordered`: the order of keys counts, so that an object whose keys would come out in another is kept whole.
+    With `ordered`, an object whose keys would get another order is returned completely.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         found = {key: GONE for key in before if key not in after}
@@ -36,7 +36,7 @@ def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
 
 
 def changed(before: Any, difference: Any) -> Any:
-    """Apply a difference that `change` has returned."""
+    """Return `before` with a difference that `change` has returned."""
     if not isinstance(difference, dict) or not isinstance(before, dict | list):
         return difference
     if INSTEAD in difference:
@@ -49,5 +49,5 @@ def changed(before: Any, difference: Any) -> Any:
 
 
 def _same(left: Any, right: Any, ordered: bool) -> bool:
-    """Compare as JSON, where 1 is neither true nor 1.0."""
+    """Compare two JSON values, for which 1, 1.0 and true are different."""
     return json.dumps(left, sort_keys=not ordered) == json.dumps(right, sort_keys=not ordered)

@@ -1,7 +1,7 @@
-"""Answers of an API server to definitions and objects: to the synthetic corpus, or a folder (`make corpus`).
+"""Answers of an API server to CRDs and objects, of the synthetic corpus or of a folder (`make corpus`).
 
-Each definition is created, each object is created as a trial and then applied. Kept are answers, warnings,
-stored bodies, columns and rows, and the schemas that `kubectl explain` shows.
+Each CRD is created. Each object is created as a dry run, and then applied. The result has answers, warnings,
+stored objects, table columns and rows, and the schemas that `kubectl explain` shows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DRY = {"dryRun": "All", **STRICT}
 APPLY = {"fieldManager": "corpus", "force": "true", **STRICT}
 APPLY_TYPE = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-# Objects that change what the server makes of the others.
+# Objects that change the server's answers about other objects.
 TRIED_ONLY = frozenset(
     {
         "APIService", "LimitRange", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
@@ -36,18 +36,18 @@ TRIED_ONLY = frozenset(
 )  # fmt: skip
 UNTYPED = re.compile(r"failed to create typed patch object \([^)]*\): (errors:\n)?")
 UNDECLARED = "field not declared in schema"
-# Groups in which the server wants an annotation with an approval, and sets a condition about it.
+# API groups in which a CRD needs an annotation with an approval.
 PROTECTED = (".k8s.io", ".kubernetes.io")
 PATIENCE = 60.0
 
 
 def construct_cases() -> dict[str, Json]:
-    """Return the definitions and objects of the synthetic corpus by name."""
+    """Return the CRDs and objects of the synthetic corpus by name."""
     return {f"{each['kind']} {each['metadata']['name']}": each for each in load_cases(CONSTRUCTS)}
 
 
 def record_constructs(server: Server) -> Json:
-    """Examine the synthetic corpus; return each answer's difference from the manifest or the step before."""
+    """Run the synthetic corpus; return each answer as its difference from the manifest or the last step."""
     cases = construct_cases()
     found = examine(server, cases)
     for each in cases.values():
@@ -73,7 +73,7 @@ def _shortened(manifest: Json, found: Json) -> Json:
 
 
 def examine(server: Server, manifests: Mapping[str, Json]) -> Json:
-    """Return what an API server makes of the manifests, by their names."""
+    """Return the server's answers to the manifests by manifest name."""
     found: Json = {}
     made: dict[str, str] = {}
     for name, each in manifests.items():
@@ -94,7 +94,7 @@ def examine(server: Server, manifests: Mapping[str, Json]) -> Json:
 
 
 def is_definition(manifest: Json) -> bool:
-    """Return whether the manifest is a definition."""
+    """Return whether the manifest is a CRD."""
     return manifest["kind"] == DEFINITION and manifest["apiVersion"] == "apiextensions.k8s.io/v1"
 
 
@@ -105,7 +105,7 @@ def _create_definition(server: Server, definition: Json) -> Json:
         return {"created": tried}
     spec = {key: each for key, each in definition["spec"].items() if key != "conversion"}
     kept = server.ask("POST", CRDS, {**definition, "spec": spec})
-    return {"created": tried, "kept": kept.status}  # a large one may not fit into the server's store
+    return {"created": tried, "kept": kept.status}  # a large CRD may not fit into the store
 
 
 def _established(server: Server, definition: Json) -> Any:
@@ -141,7 +141,7 @@ def _is_settled(answer: Answer) -> bool:
 
 
 def _explained(server: Server, definition: Json) -> Json:
-    """Return each version's schema, as the server publishes it."""
+    """Return the schema of each version, as the server publishes it."""
     group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
     found = {}
     for version in (each["name"] for each in definition["spec"]["versions"] if each.get("served")):
@@ -163,7 +163,7 @@ def _published(server: Server, group: str, version: str, kind: str) -> Any:
 
 
 def _without_own_texts(schema: Any) -> Any:
-    """Leave out the texts of fields that every kind has: devcluster's are its own."""
+    """Remove the descriptions of fields that every kind has, because devcluster has its own texts."""
     if isinstance(schema, list):
         return [_without_own_texts(each) for each in schema]
     if not isinstance(schema, dict):
@@ -176,7 +176,7 @@ def _without_own_texts(schema: Any) -> Any:
 
 
 class _Resources:
-    """Paths of kinds from the server's discovery."""
+    """API paths of kinds, from the server's discovery."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -184,7 +184,7 @@ class _Resources:
         self._namespaces = {NAMESPACE}
 
     def collection(self, manifest: Json) -> str | None:
-        """Return the path of the object's collection, in an existing namespace; None without such a kind."""
+        """Return the path of the object's collection, or None if the server does not have its kind."""
         version = str(manifest["apiVersion"])
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if version not in self._found:
@@ -227,7 +227,7 @@ def _examine_object(server: Server, resources: _Resources, manifest: Json) -> Js
 
 
 def _shown(answer: Answer) -> Json:
-    """Return an answer without values that differ between any two servers."""
+    """Return an answer without values that differ between servers, such as UIDs and times."""
     body = Mask({}, unversioned=True).value(answer.value)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if isinstance(metadata, dict):
@@ -242,7 +242,7 @@ def _shown(answer: Answer) -> Json:
             for field in sorted({each.get("field", "") for each in causes})
         }
     if isinstance(status, str) and (untyped := UNTYPED.match(body["message"])):
-        # The server walks over a map, and ends at the first field that is not declared.
+        # The server reports only the first undeclared field, in random order.
         lines = sorted(body["message"][untyped.end() :].split("\n"))
         body["message"] = untyped[0] + ("..." if UNDECLARED in body["message"] else "\n".join(lines))
     found: Json = {"code": answer.status, "body": body}

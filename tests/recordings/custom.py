@@ -1,4 +1,4 @@
-"""Validation of CRDs, custom objects and CEL rules by the real server."""
+"""Validation of CRDs, custom objects and CEL rules by a real server."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Json = dict[str, Any]
 
 COSTS, DEFINITIONS, OBJECTS, RULES = "custom/costs", "custom/definitions", "custom/objects", "custom/rules"
 TOGETHER = 8
-"""So many rules of one definition cost no more than one may."""
+"""Number of rules in one CRD that stay below the CRD's cost limit."""
 ESTABLISHED = 30.0
 DRY = {"dryRun": "All"}
 FACTOR = re.compile(
     r"Forbidden: estimated (?:rule|messageExpression) cost exceeds budget by factor of (\S+|more than \S+) \("
 )
 EXACT, NEAR = 1.5, 1.3
-"""Below the first factor, the server says it with six digits."""
+"""The server prints factors below EXACT with six digits; NEAR is the factor to aim at."""
 CHEAP = "cheap"
 
 
 def definition_cases() -> dict[str, Json]:
-    """Return the complete CRDs by case name."""
+    """Return complete CRDs by case name."""
     (cases,) = load_cases(DEFINITIONS)
     first = cases.pop("ok")
     found = {"ok": first}
@@ -41,13 +41,13 @@ def definition_cases() -> dict[str, Json]:
 
 
 def schemas() -> dict[str, Json]:
-    """Return the objects' schemas by name."""
+    """Return the schemas of the objects by name."""
     (cases,) = load_cases(OBJECTS)
     return {name: each["schema"] for name, each in cases.items()}
 
 
 def object_cases() -> dict[str, Json]:
-    """Return cases by name: names of the `schema` and of the schema `before`, and `old` and `new` spec."""
+    """Return cases by name, with `schema`, `old` and `new` spec; `before` is the schema for the old spec."""
     (cases,) = load_cases(OBJECTS)
     return {
         f"{schema} {number}": {
@@ -63,14 +63,14 @@ def object_cases() -> dict[str, Json]:
 
 
 def rules() -> Json:
-    """Return the file of rule cases: `properties` of an object, its `self`, and rules."""
+    """Return the rule cases: `properties` of an object, its value `self`, and rules."""
     (cases,) = load_cases(RULES)
     found: Json = cases
     return found
 
 
 def rule_cases() -> list[str]:
-    """Return the rules, which are their own names."""
+    """Return the rules, which are also the names of their cases."""
     found: list[str] = rules()["rules"].splitlines()
     return found
 
@@ -105,7 +105,7 @@ def record_objects(server: Server) -> Json:
 
 
 def cost_cases() -> dict[str, tuple[Json, Json]]:
-    """Return schema and rule of each case, by name."""
+    """Return the schema and the rule of each case by name."""
     (cases,) = load_cases(COSTS)
     found = {}
     for name, case in cases.items():
@@ -122,12 +122,12 @@ def record_costs(server: Server) -> Json:
 
 
 def _cost(server: Server, schema: Json, rule: Json, before: str) -> str:
-    """Return how many of the rule are too expensive, and by which factor.
+    """Return a number of copies of the rule that is too expensive, and by which factor.
 
-    The server says a small factor with six digits, so the number is chosen to make it small: the one that was
-    recorded `before`, if it still is.
+    The server prints only small factors with six digits, so the number is chosen for a small factor. The
+    number in the last answer `before` is used again if its factor is still small.
     """
-    if "messageExpression" in rule:  # costs the same, however many there are
+    if "messageExpression" in rule:  # the number of copies does not change its cost
         return _exceeded(server, schema, rule, 1) or CHEAP
     count = int(before.partition(":")[0]) if ":" in before else 1
     said = _exceeded(server, schema, rule, count)
@@ -147,9 +147,9 @@ def _factor(said: str) -> float:
 
 
 def _exceeded(server: Server, schema: Json, rule: Json, count: int) -> str:
-    """Return the factor by which this number of copies of a rule exceeds the limit; empty when accepted."""
+    """Return the factor by which `count` copies of a rule exceed the cost limit; "" if accepted."""
     values = {**schema, "x-kubernetes-validations": [rule]}
-    # Of a map, as a rule may then ask for what was before.
+    # In a map, because only then may a rule use `oldSelf`.
     many = {"type": "object", "maxProperties": count, "additionalProperties": values}
     definition = _definition("costs", _with_properties({"spec": many}))
     causes = _judged(server.ask("POST", CRDS, definition, query=DRY)).get("causes", ())
@@ -185,7 +185,7 @@ def record_rules(server: Server) -> Json:
 
 
 class _Kind:
-    """A custom kind whose schema changes."""
+    """A custom kind whose schema the test changes."""
 
     def __init__(self, server: Server, plural: str) -> None:
         self._server = server
@@ -201,7 +201,7 @@ class _Kind:
         return {"apiVersion": f"{self._plural}.example.com/v1", "kind": self._plural.title(), **obj}
 
     def become(self, schema: Json) -> None:
-        """Set the schema; return when the server validates objects with the schema."""
+        """Set the schema, and wait until the server validates objects with it."""
         if schema == self._schema:
             return
         mark = f"mark{next(self._count)}"
@@ -219,7 +219,7 @@ class _Kind:
         probe = self.typed({"metadata": {"name": "probe"}, mark: "another"})
         deadline = time.monotonic() + ESTABLISHED
         while not _names(self._server.ask("POST", self.path(), probe, query=DRY), mark):
-            assert time.monotonic() < deadline, f"{self._plural} has not got its schema"
+            assert time.monotonic() < deadline, f"{self._plural} does not have its schema yet"
             time.sleep(0.02)
 
 
@@ -247,7 +247,7 @@ def _with_properties(properties: Json) -> Json:
 
 
 def _judged(answer: Answer) -> Json:
-    """Sort the causes, because the real server iterates over maps in random order."""
+    """Return the answer with sorted causes, because the real server returns them in random order."""
     found: Json = {"warnings": answer.warnings} if answer.warnings else {}
     if answer.value["kind"] == "Status":
         causes = answer.value["details"]["causes"]
@@ -256,7 +256,7 @@ def _judged(answer: Answer) -> Json:
 
 
 def _of_rule(message: str, rule: str) -> str:
-    """Return an error message without the text of the rule."""
+    """Return an error message without the rule that it quotes."""
     for start in ("compilation failed", "cel expression must"):
         if start in message:
             return message[message.index(start) :]

@@ -1,20 +1,20 @@
-"""The files of devcluster that one version of Kubernetes determines; `make record` renews them.
+"""The files of devcluster that depend on the version of Kubernetes; `make record` renews them.
 
 devcluster/types/builtin.json       types, enums, defaults and protobuf numbers of built-in kinds
 devcluster/builtin/bootstrap.json   objects that a new API server creates: roles, bindings, priority classes
 devcluster/version.py               the version
 
-The sources are the OpenAPI v3 documents of a running API server (types, formats, enums, list types,
-patch keys, defaults) and the Go modules of the same version, which `go mod download` brings: the tags of
-their structs have the JSON names, the omission of empty fields and the protobuf field numbers;
-generated.proto tells which named lists are messages. Only such facts are taken, no descriptions.
+OpenAPI v3 documents of an API server have the types, formats, enums, list types, patch keys and defaults.
+Go modules of the same version, which `go mod download` gets, have the rest: the tags of Go structs have
+the JSON names, the omission of empty fields and the protobuf field numbers. generated.proto shows which
+named lists are messages. Only these facts are used, not the descriptions.
 
-builtin.json has one type a line, so that a diff shows what a new version changed (wheels compress it anyway).
-`schema` is the type's OpenAPI component without descriptions, `go` how Go sees it:
+builtin.json has one type in each line, so that a diff shows what a new version changed. `schema` is the
+type's OpenAPI component without descriptions, and `go` is its Go type:
 
     a list       a struct: [JSON name, Go type, what is omitted, protobuf number] for each field, in order; an
-                 embedded struct has no JSON name, and number 0 when protobuf does not have it
-    a string     another type by its Go name; `items:` before it where protobuf wraps the list in a message
+                 embedded struct has no JSON name, and the number 0 when it is not in protobuf
+    a string     another type by its Go name, with the prefix `items:` if protobuf has the list in a message
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 from tests.support.control_plane import ControlPlane
 
 NAME = "devcluster"
-"""What --only calls these files."""
+"""Name of these files for --only."""
 ROOT = Path(__file__).resolve().parents[2] / "devcluster"
 TABLE, INITIAL, VERSION = ROOT / "types/builtin.json", ROOT / "builtin/bootstrap.json", ROOT / "version.py"
 VERSION_TEXT = """\
@@ -42,7 +42,7 @@ from __future__ import annotations
 KUBERNETES = "{version}"
 """
 AGGREGATION = 30.0
-"""Seconds until the controllers have filled the roles that aggregate others."""
+"""Maximum seconds until controllers have filled the aggregated roles."""
 
 MODULES = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -83,10 +83,10 @@ BASIC = {"string", "bool", "int32", "int64", "int", "float64", "byte", "uint8", 
 
 
 def renewed(plane: ControlPlane, version: str) -> dict[Path, str]:
-    """Return the new content of each file; `plane` has controllers, `version` is like `v1.36.3`.
+    """Return the new content of each file; `plane` must run controllers, and `version` is like `v1.36.3`.
 
     Raises:
-        AssertionError: the sources of that version cannot be had, or do not fit the server.
+        AssertionError: the Go sources cannot be downloaded, or are not those of the server.
     """
     documents = [plane.api.get("/openapi/v3")]
     paths = [each["serverRelativeURL"] for each in documents[0]["paths"].values()]
@@ -102,7 +102,7 @@ def renewed(plane: ControlPlane, version: str) -> dict[Path, str]:
 
 
 def go_modules(version: str) -> dict[str, Path]:
-    """Return the folders of the Go modules by import path, downloaded unless they are there already."""
+    """Return the folders of the Go modules by import path; download missing modules."""
     assert shutil.which("go"), "go is not on the PATH; it downloads the sources of built-in types"
     wanted = [f"k8s.io/{module}@{version.replace('v1.', 'v0.', 1)}" for module in MODULES]
     done = subprocess.run(
@@ -131,7 +131,7 @@ OF_ONE_SERVER = ("creationTimestamp", "managedFields", "resourceVersion", "uid")
 
 
 def initial_objects(get: Callable[[str], Any], before: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what a new server has, without identities; texts for people stay those of `before`."""
+    """Return the objects of a new server without identities; keep the descriptions in `before`."""
     deadline = time.monotonic() + AGGREGATION
     while not all(get(f"{RBAC}/clusterroles/{name}").get("rules") for name in ("admin", "edit", "view")):
         assert time.monotonic() < deadline, "the controllers do not fill the aggregated roles"
@@ -150,7 +150,7 @@ def initial_objects(get: Callable[[str], Any], before: Iterable[dict[str, Any]])
 
 
 def _without_descriptions(value: Any) -> Any:
-    """Return a schema without descriptions, but keep properties named `description`."""
+    """Return a schema without descriptions; properties that are named `description` stay."""
     if isinstance(value, dict):
         return {
             key: _without_descriptions(item)
@@ -163,27 +163,27 @@ def _without_descriptions(value: Any) -> Any:
 
 
 def _published(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the components of all documents, whose definitions of a component must agree."""
+    """Return the components of all OpenAPI documents; components of the same name must be equal."""
     found: dict[str, Any] = {}
     for document in documents:
         for name, schema in document.get("components", {}).get("schemas", {}).items():
             plain = _without_descriptions(schema)
             if name in {META + "DeleteOptions", META + "WatchEvent"}:
                 del plain["x-kubernetes-group-version-kind"]
-            assert found.setdefault(name, plain) == plain, f"{name} differs among the documents of the server"
+            assert found.setdefault(name, plain) == plain, f"{name} differs between OpenAPI documents"
     return {name: schema for name, schema in found.items() if WANTED.match(name)}
 
 
 class Sources:
-    """The Go types of the modules, parsed on demand."""
+    """The Go types of some modules, parsed when they are needed."""
 
     def __init__(self, roots: Mapping[str, Path]) -> None:
-        """Set up; `roots` has the folder of each module."""
+        """Create the table; `roots` has the folder of each module by import path."""
         self._roots = roots
         self._packages: dict[str, dict[str, Any]] = {}
 
     def go(self, name: str) -> Any:
-        """Return the entry of the type with this OpenAPI name."""
+        """Return the `go` entry of the type with this OpenAPI name, or None."""
         prefix, _, short = name.rpartition(".")
         package = "k8s.io/" + prefix.removeprefix("io.k8s.").replace(".", "/")
         if package not in self._packages:
@@ -255,13 +255,13 @@ def _ungrouped(match: re.Match[str]) -> str:
 
 
 def _referenced(go: Any) -> list[str]:
-    """Return the named types in an entry."""
+    """Return the names of the types that a `go` entry uses."""
     texts = [field[1] for field in go] if isinstance(go, list) else [go]
     return [name for text in texts for name in re.findall(r"io\.k8s\.[\w.-]+", text)]
 
 
 def builtin_types(documents: Iterable[Mapping[str, Any]], sources: Sources) -> dict[str, dict[str, Any]]:
-    """Return the table of types, by OpenAPI name, from a server's OpenAPI documents and the Go sources."""
+    """Return the table of types by OpenAPI name, from OpenAPI documents and Go sources."""
     schemas = _published(documents)
     table: dict[str, dict[str, Any]] = {}
     todo = [*EXTRA_ROOTS, *schemas]

@@ -1,4 +1,4 @@
-"""The recorded answers by topic: the names of the cases, and the function that records each topic."""
+"""The parts of the recordings: their cases, and the functions that record them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.support.control_plane import ControlPlane
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A file of cases, and one of answers."""
+    """A file of cases and its file of answers."""
 
     name: str
     cases: Mapping[str, list[str] | None]
-    """By name, with the labels of its steps when it has several answers."""
+    """The cases by name; a case with several answers has the labels of its steps."""
     record: Callable[[ControlPlane, Path], dict[str, Any]]
-    """The answers of a control plane; the folder is the part's own."""
+    """Function that returns the answers of a control plane; it may use its own folder."""
     bare: bool = False
-    """Whether nothing but the API server is to write."""
+    """Whether the API server runs without controllers."""
     flags: tuple[str, ...] = ()
-    """Of the API server, beside the usual ones."""
+    """Additional flags of the API server."""
     needs: tuple[str, ...] = ()
     """Features of tests.support.control_plane that not every control plane has."""
 
@@ -38,7 +38,7 @@ class Part:
 
     @property
     def group(self) -> str:
-        """Return the group of parts that one control plane records."""
+        """Return the name of the group of parts that share a control plane in a recording."""
         return self.name.partition("/")[0]
 
 

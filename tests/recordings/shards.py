@@ -1,4 +1,4 @@
-"""Lists of a part of all objects, by the hash of their UIDs, from a server with ShardedListAndWatch on."""
+"""Lists of objects by the hash of their UIDs, from a server with the feature ShardedListAndWatch."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ Json = dict[str, Any]
 SELECTORS = "shards/selectors"
 FLAGS = ("--feature-gates=ShardedListAndWatch=true",)
 OBJECTS = 200
-"""So many that no sixteenth of the hashes is empty."""
+"""Number of objects, so many that every shard has objects."""
 JSON = "application/json"
 UIDS = "uids"
-"""The case that says which UIDs were in which sixteenth: others in each server."""
+"""Case with the UIDs in each shard, which differ in each server."""
 SIZE = 1 << 60
 
 
 def selector_cases() -> dict[str, Json]:
-    """Return the cases by name: a list's `query`, its `accept`, and the `resource` if not ConfigMaps."""
+    """Return cases by name: the `query` and `accept` of a list, and its `resource` if not ConfigMaps."""
     cases: list[Json] = load_cases(SELECTORS)[0]["cases"]
     found = {each.get("name", each["query"]["shardSelector"]): each for each in cases}
     return {UIDS: {}, **found}
 
 
 def definition() -> Json:
-    """Return the definition of the custom kind that the cases list too."""
+    """Return the CRD of the custom kind that some cases list."""
     found: Json = load_cases(SELECTORS)[0]["definition"]
     return found
 
 
 def recorded_uids() -> list[tuple[str, int]]:
-    """Return each recorded UID with the number of its shard, of 16 shards."""
+    """Return each recorded UID with the number of its shard, from 0 to 15."""
     return [(uid, int(digit, 16)) for digit, uids in load_answers(SELECTORS)[UIDS].items() for uid in uids]
 
 
@@ -74,12 +74,12 @@ def new_object(resource: str, number: int) -> Json:
 
 
 def sixteenth(number: int) -> str:
-    """Return the selector of one of 16 equal shards."""
+    """Return the selector of one of 16 equal shards, by its number."""
     return f"shardRange(object.metadata.uid, '0x{number * SIZE:016x}', '0x{(number + 1) * SIZE:016x}')"
 
 
 def shown(value: Json, status: int, digits: Mapping[str, str]) -> Json:
-    """Return the answer's selector, and the sixteenths of its objects."""
+    """Return an answer without its objects, but with the shards that contain the objects."""
     if value["kind"] == "Status":
         told = {name: value[name] for name in ("message", "reason", "details") if name in value}
         return {"status": status, **told}

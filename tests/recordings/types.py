@@ -1,4 +1,4 @@
-"""Request bodies: validation errors of JSON bodies, and objects in protobuf bodies."""
+"""Request bodies: validation errors of JSON, and objects in protobuf."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Json = dict[str, Any]
 
 BODIES, PROTOBUF = "types/bodies", "types/protobuf"
 LONG_ENOUGH = 1000
-"""Versions of so much and more have four digits, as the fixed one."""
+"""Versions from this number on have four digits, like the constant that replaces them."""
 VERSION = "1000"
 RECENT = 60
-"""So many seconds ago an object may have been made."""
+"""Maximum age of a created object in seconds."""
 
 
 def body_cases() -> dict[str, tuple[str, str]]:
-    """Return the body and the mode of field validation, by kind and number."""
+    """Return the body and its field validation mode, by kind and number."""
     (cases,) = load_cases(BODIES)
     count: collections.Counter[str] = collections.Counter()
     found = {}
@@ -36,13 +36,13 @@ def body_cases() -> dict[str, tuple[str, str]]:
 
 
 def served() -> dict[str, Json]:
-    """Return the objects that the server must return."""
+    """Return the objects of the cases, which the server must return."""
     found: dict[str, Json] = load_cases(PROTOBUF)[0]["objects"]
     return found
 
 
 def protobuf() -> list[tuple[str, bytes, Json]]:
-    """Return name, protobuf body and decoded object of each case."""
+    """Return the name, the protobuf body and the decoded object of each case."""
     found = load_answers(PROTOBUF)
     return [(name, base64.b64decode(each["protobuf"]), each["object"]) for name, each in found.items()]
 
@@ -62,13 +62,13 @@ def record_protobuf(server: Server) -> Json:
 
 
 def _given(server: Server, obj: Json) -> Json:
-    """Return the server's object in both encodings; constants of equal length replace the varying values."""
+    """Return the server's object in both encodings, with constants for the values that vary."""
     base = server.collection(obj)
     one = f"{base}/{obj['metadata']['name']}"
-    # A list would wait each time until the server has seen what was written last.
+    # A list would wait until the server has seen the last write.
     while int(_any_object(server)["metadata"]["resourceVersion"]) < LONG_ENOUGH:
         pass
-    while True:  # until all is written in one second, as entries are in the order of their times
+    while True:  # until all writes happen in one second, because the server sorts entries by time
         server.must("POST", base, obj)
         if "status" in obj:
             server.must("PATCH", f"{one}/status", {"status": obj["status"]}, media=MERGE)

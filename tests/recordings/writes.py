@@ -1,4 +1,4 @@
-"""Successive writes to one object: the stored object and its managedFields after each write."""
+"""Successive writes of one object: the stored object and its managedFields after each write."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ MEDIA = {
     "strategic": "application/strategic-merge-patch+json",
 }
 BEGIN = datetime.datetime(2026, 1, 1, 1, tzinfo=datetime.UTC)
-"""When the first write is recorded to have happened; each other is a second later."""
+"""Recorded time of the first write; each further write is one second later."""
 DROPPED = {"uid", "creationTimestamp", "resourceVersion", "generation", "managedFields"}
 
 
 def thing_schema() -> Json:
-    """Return the schema of Thing, a kind with a field of each sort."""
+    """Return the schema of Thing, a kind with one field of each type."""
     schema: Json = load_cases("writes/thing")[0]["schema"]
     return schema
 
 
 def step_cases(part: str) -> dict[str, Json]:
-    """Return cases by name: `manager` sends `body`; `before` changes the object of the previous case."""
+    """Return cases by name: `manager` sends `body`; `before` changes the object that the last case left."""
     (cases,) = load_cases(part)
     return {each["name"]: {**cases.get("common", {}), **each} for each in cases["steps"]}
 
@@ -50,7 +50,7 @@ def record_steps(part: str, server: Server) -> Json:
 
 
 def record_step(server: Server, case: Json, before: Any, number: int) -> tuple[Json, Any]:
-    """Send one write; return the answer and the object after it."""
+    """Send one write; return the recorded answer and the object after the write."""
     path = server.collection({"kind": _kind(case, before), "apiVersion": case.get("apiVersion", "v1")})
     one = f"{path}/{(before or case['body'])['metadata']['name']}"
     _bring_about(server, path, one, before)
@@ -65,7 +65,7 @@ def record_step(server: Server, case: Json, before: Any, number: int) -> tuple[J
 
 
 def _refusal(status: Json) -> Json:
-    """Return the errors in sorted order, because the real server iterates over maps in random order."""
+    """Return the errors sorted, because the real server returns them in random order."""
     head, errors, lines = status["message"].partition("errors:\n")
     message = f"{head}{errors}" + "\n".join(sorted(lines.split("\n"))) if errors else head
     told = {key: status[key] for key in ("reason", "code") if status.get(key)}
@@ -86,7 +86,7 @@ def _before(case: Json, left: Any) -> Any:
 
 
 def _change(before: Any, after: Any) -> Json:
-    """Return the changes of the object and of its managed fields apart; the order of the latter counts."""
+    """Return the changes of the object and of its managedFields; the order of managedFields matters."""
     (old, old_entries), (new, new_entries) = _apart(before), _apart(after)
     found = {"made": made} if (made := change(old, new)) else {}
     if old_entries != new_entries or repr(old_entries) != repr(new_entries):
@@ -113,7 +113,7 @@ def _apart(obj: Any) -> tuple[Any, Any]:
 
 
 def _recorded(answer: Json, number: int) -> Json:
-    """Remove the values that the server alone decides; replace a write's time by its number."""
+    """Remove values that the server chooses; replace the time of a write by the write's number."""
     obj = copy.deepcopy(answer)
     entries = obj["metadata"].get("managedFields")
     obj["metadata"] = {key: each for key, each in obj["metadata"].items() if key not in DROPPED}
@@ -127,7 +127,7 @@ def _recorded(answer: Json, number: int) -> Json:
 
 
 def _bring_about(server: Server, path: str, one: str, wanted: Any) -> None:
-    """Create the object with the wanted content, managedFields and times."""
+    """Create or delete the object, so that its content, managedFields and times are as in `wanted`."""
     if wanted is None:
         server.ask("PATCH", one, {"metadata": {"finalizers": None}}, media=MERGE)
         server.ask("DELETE", one)
@@ -145,10 +145,10 @@ def _bring_about(server: Server, path: str, one: str, wanted: Any) -> None:
     put(one)
     if "status" in obj and server.ask("GET", f"{one}/status").status == http.HTTPStatus.OK:
         put(f"{one}/status")
-    put(one, managedFields=[{}])  # entries that differ in their times alone would be left as they are
+    put(one, managedFields=[{}])  # the server would ignore entries that differ only in their times
     put(one, managedFields=entries or [{}])
     got, managers = _apart(_recorded(server.must("GET", one), 0))
-    assert (got, managers) == (obj, entries), f"{one} cannot be had as {wanted}: {got}, {managers}"
+    assert (got, managers) == (obj, entries), f"{one} cannot be created as {wanted}: {got}, {managers}"
 
 
 def _install_thing(server: Server) -> None:

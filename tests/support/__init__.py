@@ -1,4 +1,4 @@
-"""Infrastructure of the tests: control planes, the manager as a real process, a fault-injecting proxy."""
+"""Helpers of the tests: control planes, the manager as a process, a proxy that injects faults, and more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments for tests that call webhook functions directly."""
+"""Arguments for direct calls of webhook functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def request(
     old: JsonObject | None = None,
     requested: GroupVersionKind | None = None,
 ) -> AdmissionRequest:
-    """Return an admission request for `kind`; `old` is the stored object, `requested` the user's object."""
+    """Return an admission request for `kind`.
+
+    `old` is the stored object. `requested` is the kind that the user sent, if it is another API version.
+    """
     gvk = kind.gvk
     return AdmissionRequest(
         uid="0f5a", operation=operation, kind=gvk, resource="", old_object=old, requested_kind=requested
@@ -28,5 +31,5 @@ def request(
 
 
 def webhooks_of(*operators: AnyOperator) -> list[Admission[Any] | Conversion]:
-    """Return the webhooks of operators that do not run."""
+    """Return the webhooks that operators register, without running the operators."""
     return [each for operator in operators for each in registrations(without_manager(operator))]

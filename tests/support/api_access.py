@@ -18,12 +18,12 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 CREATORS = 4
-# RemoteDisconnected is a ConnectionError; OpenSSL makes an EOF of some resets.
+# RemoteDisconnected is a ConnectionError; OpenSSL reports some resets as EOF.
 BROKEN = (ConnectionError, ssl.SSLEOFError)
 
 
 class ApiFailure(Exception):
-    """Error status from the server."""
+    """Error: the server answered with an error status."""
 
     def __init__(self, status: int, body: str) -> None:
         super().__init__(f"{status}: {body[:500]}")
@@ -52,11 +52,11 @@ class ApiAccess:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> str:
-        """Send one request and return the body of the answer.
+        """Send one request and return the body of the response.
 
         Raises:
-            ApiFailure: the server refused.
-            OSError: there was no answer.
+            ApiFailure: the status is 400 or higher.
+            OSError: there was no response.
         """
         headers = {"Accept": accept}
         if self._credentials.token is not None:
@@ -89,7 +89,7 @@ class ApiAccess:
         return json.loads(self.request("POST", path, body=body))
 
     def refusal(self, path: str, body: Mapping[str, Any], *, method: str = "POST") -> str:
-        """Return the server's validation error for `body`; empty when the server accepts it."""
+        """Send `body`; return the message of a 422 response, or "" when the server accepts it."""
         try:
             self.request(method, path, body=body)
         except ApiFailure as failure:
@@ -99,7 +99,7 @@ class ApiAccess:
         return ""
 
     def create_many(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> None:
-        """POST all bodies, several at a time."""
+        """POST all bodies with several threads."""
         with ThreadPoolExecutor(CREATORS, thread_name_prefix="create-many") as pool:
             list(pool.map(lambda body: self.request("POST", path, body=body), bodies))
 
@@ -108,10 +108,10 @@ class ApiAccess:
         return json.loads(self.request("PATCH", path, body=body, content_type=content_type))
 
     def apply(self, manifests: Iterable[Mapping[str, Any]]) -> None:
-        """Apply objects of any kinds on the server's side, as `kubectl apply --server-side` does.
+        """Apply objects of any kinds, as `kubectl apply --server-side` does.
 
         Raises:
-            AssertionError: the server has something to complain of.
+            AssertionError: the server refuses an object or sends a warning.
         """
         query = {"fieldManager": "tests", "force": "true", "fieldValidation": "Strict"}
         for manifest in manifests:
@@ -120,7 +120,7 @@ class ApiAccess:
             assert not self._local.warnings, f"{path}: {self._local.warnings}"
 
     def delete(self, path: str, **query: str) -> None:
-        """DELETE an object; an object that does not exist is no error."""
+        """DELETE an object; do nothing when it does not exist."""
         try:
             self.request("DELETE", path, query=query)
         except ApiFailure as failure:
@@ -129,7 +129,7 @@ class ApiAccess:
 
     @property
     def warnings(self) -> list[str]:
-        """Return the Warning headers of this thread's last answer."""
+        """Return the Warning headers of the last response that this thread received."""
         return list(self._local.warnings)
 
     def close(self) -> None:
@@ -162,12 +162,12 @@ class ApiAccess:
         reused = connection.sock is not None
         try:
             connection.request(method, target, payload, headers)
-            # The last answer of a connection owns the socket, also when its body does not come.
+            # The last response of a connection owns the socket, even without its body.
             with connection.getresponse() as answer:
                 return answer, answer.read().decode()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            # A server that was restarted meanwhile has dropped the idle connection: that is no answer to us.
+            # The server may have closed the idle connection at a restart, before it received this request.
             if reused and isinstance(error, BROKEN):
                 return self._exchange(method, target, payload, headers)
             raise

@@ -1,4 +1,4 @@
-"""Kubernetes objects as JSON, and objects that many tests need as a precondition."""
+"""Kubernetes objects as JSON, and objects that many tests create first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def manifest(api: str, kind: str, name: str, /, **spec: Any) -> dict[str, Any]:
 
 
 def object_path(api: str, namespace: str, plural: str, name: str = "") -> str:
-    """Return the path of one object, or of all in the namespace; `api` is an apiVersion: `v1`, `apps/v1`."""
+    """Return the API path of one object, or of all objects in the namespace if `name` is empty.
+
+    `api` is an apiVersion, such as `v1` or `apps/v1`.
+    """
     root = "apis" if "/" in api else "api"
     path = f"/{root}/{api}/namespaces/{namespace}/{plural}"
     return f"{path}/{name}" if name else path
@@ -31,7 +34,7 @@ def pod_path(namespace: str, name: str = "") -> str:
 
 
 def condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return the object's condition of that type; raise AssertionError when it has none."""
+    """Return the object's condition of type `kind`; raise AssertionError when there is none."""
     found = [each for each in obj.get("status", {}).get("conditions", ()) if each["type"] == kind]
     assert found, f"{obj['metadata']['name']} has no condition {kind}: {obj.get('status')}"
     return dict(found[0])
@@ -48,12 +51,12 @@ def event_counts(plane: ControlPlane, obj: dict[str, Any]) -> dict[str, int]:
     return counts
 
 
-# Pod admission needs the first; the second is in every list of ConfigMaps.
+# Pod admission needs the first object; the second appears in lists of ConfigMaps.
 GIVEN = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
 
 
 def create_namespace(plane: ControlPlane, name: str) -> None:
-    """Create a namespace, and wait for the objects that controllers add to it."""
+    """Create a namespace, and wait for the objects that controllers create in it."""
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     if plane.supports(Feature.WORKLOADS):
         for given in GIVEN:
@@ -64,13 +67,13 @@ def create_namespace(plane: ControlPlane, name: str) -> None:
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 STANDARD = "standard"
-"""The default: volumes of it are made at once, and can grow."""
+"""Default class: its volumes are created immediately, and can be expanded."""
 FIXED_SIZE = "fixed-size"
-"""Volumes of it are made at once, and cannot grow."""
+"""Class whose volumes are created immediately, and cannot be expanded."""
 
 
 def storage_class(name: str, *, default: bool = False, expandable: bool = True) -> dict[str, Any]:
-    """Return a storage class; the simulated nodes provision its volumes if it has one of the names above."""
+    """Return a storage class; simulated nodes create its volumes if `name` is one of the names above."""
     default_mark = {"storageclass.kubernetes.io/is-default-class": "true"}
     return {
         "metadata": {"name": name, "annotations": default_mark if default else {}},

@@ -1,4 +1,4 @@
-"""Invented benchmark results for tests, in the format of the benchmark suite."""
+"""Invented results in the format of the benchmark suite, for tests of its pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MACHINE = {
 
 
 def made_run(*peers: str, date: str = "2026-11-21 20:20", **fields: Any) -> Run:
-    """Return a run with these peers."""
+    """Return a benchmark run of these peers; `fields` replace default values of the run."""
     defaults: dict[str, Any] = {
         "rounds": 3,
         "machine": MACHINE,
@@ -32,7 +32,10 @@ def made_run(*peers: str, date: str = "2026-11-21 20:20", **fields: Any) -> Run:
 
 
 def made_results(run: Run, part: str, **figures: dict[str, list[float]]) -> Results:
-    """Return results of one part: by peer (with _ for -) and figure, one value a round."""
+    """Return results of one part of the benchmark.
+
+    `figures` maps each peer (with _ for -) to its figures; a figure has one value for each round.
+    """
     results = Results.begin(run, [part])
     for peer, found in figures.items():
         for figure, values in found.items():

@@ -1,4 +1,4 @@
-"""The keys and certificates of a throw-away control plane."""
+"""Keys and certificates of control planes that only a test uses."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Authority:
 
 
 def signing_key() -> bytes:
-    """Create a key for service-account tokens (PEM), in the one format that a real API server reads."""
+    """Create a PEM key that signs service-account tokens, in the only format that a real API server reads."""
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 def trusting(authority: bytes | None = None) -> ssl.SSLContext:
-    """Return a client's TLS context that trusts one authority, or any server if it is None.
+    """Return a client's TLS context that trusts one authority, or any server if `authority` is None.
 
-    It does not load the machine's authorities, because that takes longer than many tests.
+    The context does not load the authorities of the machine, because loading them is slow.
     """
     if authority is not None:
         return ssl.create_default_context(cadata=authority.decode())

@@ -1,4 +1,4 @@
-"""A control plane in the same process behind scripted wires; it answers requests without a script.
+"""A control plane in the test's process that answers requests of scripted wires.
 
     async with DevCluster(port=None, controllers=False) as cluster:
         server = ClusterServer(cluster)
@@ -6,7 +6,7 @@
         server.serve(wire)
         wire.on("PUT", path, LostAfter(server.answer), server.answer)  # a fault, and then none
 
-Several wires may be served at once, one for each client.
+Each client can have its own wire; the server can serve several wires at once.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent, Step
 
 
 class ClusterServer:
-    """Server that answers requests as a control plane does."""
+    """Server that passes requests of scripted wires to a control plane."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.cluster = cluster
         self.api = cluster.client
-        """Somebody else's way to it."""
+        """API of another client, without the wire."""
         self._watches: list[_Watch] = []
 
     def serve(self, wire: ScriptedWire, path: str = "/*") -> None:
-        """Answer the wire's requests."""
+        """Answer the wire's requests to `path` (which may end in `*`) by the control plane."""
         for method in ("GET", "PUT", "POST", "PATCH", "DELETE"):
             wire.on(method, path, self.answer)
 
     async def answer(self, sent: Sent) -> Step:
-        """Return the control plane's answer to a request."""
         request = ApiRequest(
             method=sent.method,
             path=unquote(sent.path),
@@ -58,7 +57,7 @@ class ClusterServer:
         return self._watches[-1]
 
     def late(self, seconds: float) -> Step:
-        """Return a step that acts at once, and answers after `seconds`."""
+        """Return a step in which the control plane acts at once, and its response comes after `seconds`."""
 
         async def act(sent: Sent) -> Step:
             return Delayed(seconds, await self.answer(sent))
@@ -66,7 +65,7 @@ class ClusterServer:
         return act
 
     def silence(self) -> None:
-        """Silence all open watches: they deliver nothing more, and do not end."""
+        """Stop all events of open watches, and leave the watches open."""
         for watch in self._watches:
             watch.silent = True
         self._watches.clear()

@@ -1,4 +1,4 @@
-"""Interface of every kind of control plane for integration tests."""
+"""Interface of the control planes that integration tests use."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.support.metrics import Samples, get
 from tests.support.ports import PortBlock
 
 KUBECTL = {"KUBECTL_KUBERC": "false"}
-"""Its environment: nothing that a person has set."""
+"""Environment variables of kubectl, which disable a user's settings."""
 KUBECTL_TIMEOUT = START_TIMEOUT = 120.0
 
 
 class Feature(enum.Enum):
-    """Feature that some control planes lack; the value completes "this control plane has no ..."."""
+    """Feature that some control planes lack; its value completes the text "this control plane has no ..."."""
 
     WORKLOADS = "controllers for workloads, garbage collection and namespaces"
     READY_PODS = "nodes that take pods to Ready"
@@ -45,7 +45,7 @@ class Feature(enum.Enum):
 
 
 class Lacking(pytest.skip.Exception):
-    """Reason to skip a test: the control plane lacks a feature that the test needs."""
+    """Skip of a test, because the control plane lacks a feature that the test needs."""
 
 
 _MAKING = threading.Lock()
@@ -54,73 +54,73 @@ _MAKING = threading.Lock()
 class ControlPlane(abc.ABC):
     """A Kubernetes API server and its other components, for the length of a `with` block.
 
-    Everything here blocks; an async test may call it all the same, for the moment that it takes.
+    Every method blocks. Async tests may call the methods too, because the calls are short.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Create a control plane with its files in `folder`; tests may add files."""
+        """Create a control plane whose files are in `folder`."""
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
-        """The administrator's."""
+        """Kubeconfig of the administrator."""
         self._daemons: dict[str, Daemon] = {}
         self._ports: PortBlock | None = None
         self._api: ApiAccess | None = None
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Return once the API server answers and accepts objects."""
+        """Start the control plane; return when the API server accepts objects."""
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Stop the control plane in any state."""
+        """Stop the control plane, whether or not it runs."""
 
     @abc.abstractmethod
     def supports(self, feature: Feature) -> bool:
-        """Return whether it has `feature`."""
+        """Return whether the control plane has the feature."""
 
     @abc.abstractmethod
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """Return a kubeconfig for `user` in `groups`, without rights until RBAC grants some."""
+        """Return a kubeconfig for `user` in `groups`; the user has no rights before RBAC grants them."""
 
     @abc.abstractmethod
     def kubectl_program(self) -> Path:
-        """Return the kubectl of the control plane's version."""
+        """Return the path of a kubectl whose version suits the control plane."""
 
     def part(self, name: str) -> Daemon:
-        """Return the process of `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
+        """Return the process of the part `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
         return self._daemons[name]
 
     def check(self) -> None:
-        """Raise DaemonDied unless every part runs."""
+        """Raise DaemonDied if a part does not run."""
         for daemon in self._daemons.values():
             daemon.check()
 
     def kill(self, part: str) -> None:
-        """Crash one part."""
+        """Kill one part, as a crash would."""
         self.part(part).kill()
 
     def restart(self, part: str) -> None:
-        """Start a part on the same port that was killed (or still runs), and wait for the API server."""
+        """Kill a part if it runs, start it again on the same port, and wait for the API server."""
         self.kill(part)
         self.part(part).start()
-        # Without the API server's database there is no readiness to wait for, nor without itself.
+        # The API server can become ready only if it and its database run.
         if self.part("apiserver").running and self.part("etcd").running:
             self.wait_ready()
 
     def freeze(self, part: str) -> None:
-        """Suspend a part; its connections stay open."""
+        """Suspend the process of a part; its connections stay open."""
         self.part(part).freeze()
 
     def thaw(self, part: str) -> None:
-        """Resume a frozen part."""
+        """Resume a suspended part."""
         self.part(part).thaw()
 
     def wait_ready(self) -> None:
-        """Wait until the API server answers; raises DaemonDied when it ends instead."""
+        """Wait until the API server answers; raise DaemonDied if it ends first."""
         wait_until(self.part("apiserver"), self._is_ready, timeout=START_TIMEOUT, what="readiness")
 
     def _is_ready(self) -> bool:
-        with contextlib.suppress(OSError):  # of the kubeconfig too, which devcluster writes
+        with contextlib.suppress(OSError):  # devcluster writes the kubeconfig later
             server = self.credentials
             context = trusting(server.authority)
             url = f"{server.server}/readyz"
@@ -140,7 +140,7 @@ class ControlPlane(abc.ABC):
         self.stop()
 
     def require(self, *features: Feature) -> Self:
-        """Skip the test with a reason unless every feature is available."""
+        """Skip the test unless the control plane has every feature."""
         for feature in features:
             if not self.supports(feature):
                 raise Lacking(f"this control plane has no {feature.value}")
@@ -148,11 +148,10 @@ class ControlPlane(abc.ABC):
 
     @property
     def credentials(self) -> Credentials:
-        """Return the administrator's credentials."""
         return Credentials.read(self.kubeconfig)
 
     def token_of(self, namespace: str, account: str) -> str:
-        """Return a new token of a service account, as its pods get it; it expires after an hour."""
+        """Return a new token of a service account; it expires after an hour."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(self.api.create(path, request)["status"]["token"])
@@ -164,20 +163,19 @@ class ControlPlane(abc.ABC):
 
     @property
     def server(self) -> str:
-        """Return the API server's URL."""
         return self.credentials.server
 
     @property
     def api(self) -> ApiAccess:
-        """Return API access as the administrator, which is faster than kubectl."""
-        # A cached_property has no lock: each of several threads would make one, and only the last is closed.
+        """Return a client with the administrator's credentials, which is faster than kubectl."""
+        # A cached_property has no lock, so several threads would create clients that are never closed.
         with _MAKING:
             if self._api is None:
                 self._api = ApiAccess(self.credentials, scratch=self.folder / "scratch")
             return self._api
 
     def server_metrics(self, *names: str) -> Samples:
-        """Return the API server's own metrics; with `names`, only those with these prefixes."""
+        """Return metrics of the API server: all, or those whose names begin with one of `names`."""
         lines = self.api.request("GET", "/metrics").splitlines(keepends=True)
         return Samples("".join(line for line in lines if not names or line.startswith(names)))
 
@@ -188,10 +186,10 @@ class ControlPlane(abc.ABC):
         check: bool = True,
         kubeconfig: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl, as the administrator unless another kubeconfig is given.
+        """Run kubectl as the administrator, or with another `kubeconfig`.
 
         Raises:
-            AssertionError: it failed, and `check` is on; the message has what it wrote.
+            AssertionError: kubectl failed, and `check` is true; the message contains the output.
         """
         command: Sequence[str | Path] = [
             self.kubectl_program(),

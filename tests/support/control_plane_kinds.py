@@ -1,4 +1,4 @@
-"""The kinds of control plane, and which integration tests run on each."""
+"""The kinds of control plane, and the marks of the integration tests that run on each kind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ OLDEST, NEWEST = KUBERNETES_VERSIONS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlPlaneKind:
-    """Way to make control planes: `create(folder, **options)`, with EnvtestControlPlane's options.
+    """Kind of control plane; `create(folder, **options)` makes one, with EnvtestControlPlane's options.
 
-    A test with one of `marks` runs on it; if no marks are required, every test does. `why_not` returns the
-    reason
-    why this machine cannot run it, or None.
+    A test runs on it if the test has one of `marks`, or if `marks` is empty. `why_not` returns why this
+    machine cannot run it, or None if it can.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Installation of the CRDs that `operator-manager crds` prints, as the README describes it."""
+"""Installation of the CRDs that `operator-manager crds` prints, as README.md describes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 @functools.cache
 def printed_crds() -> str:
-    """Return the YAML stream of the program; cache it, because a program's start is expensive."""
+    """Return the output of `operator-manager crds`, cached because starting the program is slow."""
     with tempfile.TemporaryDirectory() as home:
         done = run_once("crds", folder=Path(home))
     assert done.returncode == 0, done.stderr
@@ -29,7 +29,7 @@ def printed_crds() -> str:
 
 
 def untyped_definition(group: str, version: str, kind: str, plural: str) -> dict[str, Any]:
-    """Return the definition of a namespaced kind with any fields, and no status subresource."""
+    """Return the CRD of a namespaced kind that allows any field and has no status subresource."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     approved = {"api-approved.kubernetes.io": "unapproved, for a test"}
     return {
@@ -60,7 +60,7 @@ def wait_served(plane: ControlPlane) -> None:
 
 def _all_are_served(plane: ControlPlane) -> None:
     definitions = plane.api.get(DEFINITIONS)["items"]
-    # The groups as old clients ask for them, and as new ones do: with all that is in them.
+    # Discovery as old clients request it, and aggregated discovery.
     groups = {each["name"]: each["versions"] for each in plane.api.get("/apis")["groups"]}
     aggregated = json.loads(plane.api.request("GET", "/apis", accept=AGGREGATED))["items"]
     told = {each["metadata"]["name"]: each["versions"] for each in aggregated}

@@ -1,4 +1,4 @@
-"""A background process group with a log file; it ends with the test run."""
+"""A background process group with a log file; it ends when the test run ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """Return the program's process id, which leads its process group."""
+        """Return the id of the program's process, which leads its process group."""
         return self._started().pid
 
     @property
@@ -44,27 +44,27 @@ class Daemon:
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code as `subprocess` does, negative for a signal; None while the program runs."""
+        """Return the exit code, negative for a signal as in `subprocess`; None while the program runs."""
         return self._started().poll()
 
     def start(self) -> None:
-        """Start the program; a running one is an error of the test."""
+        """Start the program; raise AssertionError if it runs already."""
         assert not self.running, f"{self.name} is running already"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             self._process = start(self._command, self._environ, output)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the whole process group; nothing happens when it has gone."""
+        """Send a signal to the process group, if the program still runs."""
         if self._started().poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def wait(self, timeout: float) -> int:
-        """Wait for the program to end and return its exit code.
+        """Wait for the end of the program; return its exit code.
 
         Raises:
-            TimeoutError: it still runs after `timeout` seconds; the end of its log is in the message.
+            TimeoutError: it still runs after `timeout` seconds; the message has the end of its log.
         """
         try:
             return self._started().wait(timeout)
@@ -79,7 +79,7 @@ class Daemon:
             self._process.wait()
 
     def stop(self, grace: float = 5.0) -> None:
-        """Terminate the program, even a frozen one; kill it after `grace` seconds."""
+        """Terminate the program, even a suspended one; kill it after `grace` seconds."""
         if not self.running:
             return
         self.signal(signal.SIGTERM)
@@ -94,30 +94,30 @@ class Daemon:
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Resume a frozen program."""
+        """Resume a suspended program."""
         self.signal(signal.SIGCONT)
 
     def check(self) -> None:
-        """Raise DaemonDied, with the end of its log, unless it runs."""
+        """Raise DaemonDied with the end of the log if the program does not run."""
         if not self.running:
             raise DaemonDied(f"{self.name} ended with {self.exit_code}; {self.tail()}")
 
     def output(self) -> str:
-        """Return the program's output over all its runs."""
+        """Return everything that the program has written, in all its runs."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def tail(self) -> str:
-        """Return the last lines of the log, with a heading for a message."""
+        """Return the last lines of the log, below a heading."""
         lines = self.output().splitlines()[-TAIL_LINES:]
         return f"the end of its log {self.log}:\n" + "\n".join(lines)
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time, user and system, in seconds, accurate to the nanosecond (Linux)."""
-        clock = (~self.pid << 3) | 2  # as clock_getcpuclockid(3) makes it, of all threads
+        """Return the user and system CPU time in seconds (Linux only)."""
+        clock = (~self.pid << 3) | 2  # the id that clock_getcpuclockid(3) returns, for all threads
         return time.clock_gettime(clock)
 
     def resident_bytes(self) -> int:
-        """Return the resident memory now, in bytes (Linux)."""
+        """Return the current resident memory in bytes (Linux only)."""
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -127,13 +127,13 @@ class Daemon:
 
 
 def limited(program: Path, *, soft: int, hard: int) -> tuple[str, ...]:
-    """Return a command that runs the program with limits on its open files."""
+    """Return a command that runs the program with a soft and a hard limit of open files."""
     quoted = shlex.quote(str(program))
     return ("/bin/sh", "-c", f'ulimit -S -n {soft} && ulimit -H -n {hard} && exec {quoted} "$@"', "sh")
 
 
 def wait_until(daemon: Daemon, condition: object, *, timeout: float, what: str) -> None:
-    """Poll `condition` quickly; give up when the program dies or `timeout` seconds have passed."""
+    """Wait until `condition()` is true; fail when the program ends or `timeout` seconds have passed."""
     assert callable(condition)
     deadline = time.monotonic() + timeout
     while not condition():

@@ -1,4 +1,4 @@
-"""The embedded control plane as a user starts it: `devcluster up`, a process of its own."""
+"""devcluster as a user starts it: `devcluster up` in its own process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
 
 PROGRAM = Path(sys.executable).with_name("devcluster")
-# As quick as the simulated nodes of the other control plane, but for the scheduling.
+# As fast as the simulated nodes of the other control plane.
 POD_READY_DELAY = "300ms"
 # Flags of the real servers, and the devcluster flags with the same effect. Flags that both share pass
 # unchanged.
@@ -26,7 +26,7 @@ TRANSLATED = {"--etcd-compaction-interval=2s": "--history=5", "--watch-cache=fal
 
 
 class DevclusterControlPlane(ControlPlane):
-    """Control plane in one devcluster process; its data is in a file, so it survives a kill.
+    """Control plane in one devcluster process, with its data in a file that survives a kill.
 
     With `persistent=False`, the data is only in memory.
     """
@@ -40,14 +40,14 @@ class DevclusterControlPlane(ControlPlane):
         controllers_flags: Sequence[str] = (),
         persistent: bool = True,
     ) -> None:
-        """Take the options of `EnvtestControlPlane`; flags of controllers have no effect here."""
+        """Configure devcluster with the options of `EnvtestControlPlane`; ignore `controllers_flags`."""
         super().__init__(folder)
         self._controllers = "controllers" in parts
         self._persistent = persistent
         self._flags = [TRANSLATED.get(flag, flag) for flag in apiserver_flags]
 
     def start(self) -> None:
-        """Start the process, which takes about half a second."""
+        """Start devcluster, which takes about half a second."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._ports = PortBlock(1)
         command = [
@@ -66,7 +66,7 @@ class DevclusterControlPlane(ControlPlane):
         self.wait_ready()
 
     def stop(self) -> None:
-        """Stop at once, and delete the data."""
+        """Kill devcluster, and delete its data."""
         for daemon in self._daemons.values():
             daemon.kill()
         if self._ports is not None:
@@ -75,7 +75,7 @@ class DevclusterControlPlane(ControlPlane):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def supports(self, feature: Feature) -> bool:
-        """Return whether it has the feature: all except those of other programs."""
+        """Return whether devcluster has the feature."""
         return {
             Feature.WORKLOADS: self._controllers,
             Feature.READY_PODS: self._controllers,
@@ -93,7 +93,7 @@ class DevclusterControlPlane(ControlPlane):
         }[feature]
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """Return a kubeconfig with a client certificate by its own authority."""
+        """Return a kubeconfig with a client certificate of devcluster's own authority."""
         server, keys = self.credentials, self.folder / "data.files"
         authority = Authority.load(((keys / "ca.crt").read_bytes(), (keys / "ca.key").read_bytes()))
         certificate, key = authority.issue(user, organizations=groups)
@@ -103,7 +103,7 @@ class DevclusterControlPlane(ControlPlane):
         return credentials.write(self.folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
-        """Return the kubectl of the assets, or of the PATH; skip the test if there is none."""
+        """Return kubectl from the envtest assets or the PATH; skip the test if there is none."""
         assets = os.environ.get(VARIABLE)
         found = shutil.which("kubectl", path=assets) or shutil.which("kubectl")
         if found is None:
@@ -112,9 +112,9 @@ class DevclusterControlPlane(ControlPlane):
 
     @property
     def process(self) -> Daemon:
-        """Return the process, for its log, CPU and memory."""
+        """Return the devcluster process, for its log, CPU time and memory."""
         return self.part("all of it")
 
     def part(self, name: str) -> Daemon:
-        """Return the process, whichever part is named."""
+        """Return the devcluster process for any part, because one process has all parts."""
         return self._daemons[PROGRAM.name]

@@ -24,43 +24,43 @@ class Instruction:
 
     @property
     def words(self) -> list[str]:
-        """Return the words of the text; an exec form is an array already."""
+        """Return the words of the instruction; an exec form is parsed as its JSON array."""
         return list(json.loads(self.text)) if self.text.startswith("[") else shlex.split(self.text)
 
     @property
     def flags(self) -> dict[str, str]:
-        """Return the `--name=value` flags at the beginning."""
+        """Return the words of the form `--name=value` as a map."""
         found = (word[2:].partition("=") for word in self.words if word.startswith("--"))
         return {name: value for name, _, value in found}
 
     @property
     def arguments(self) -> list[str]:
-        """Return the words that are no flags."""
+        """Return the words that do not begin with `--`."""
         return [word for word in self.words if not word.startswith("--")]
 
     @property
     def pairs(self) -> dict[str, str]:
-        """Return the `NAME=value` words, for ENV, LABEL and ARG."""
+        """Return the `NAME=value` words of ENV, LABEL or ARG as a map."""
         found = (word.partition("=") for word in self.words)
         return {name: value for name, _, value in found}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stage:
-    """The instructions from one FROM to the next. `base` is an image or an earlier stage."""
+    """The instructions from one FROM to the next; `base` is the name of an image or of an earlier stage."""
 
     name: str
     base: str
     instructions: tuple[Instruction, ...]
 
     def of(self, name: str) -> list[Instruction]:
-        """Return the stage's instructions of one kind."""
+        """Return the stage's instructions with this name, such as RUN."""
         return [each for each in self.instructions if each.name == name]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dockerfile:
-    """All stages by name, in their order."""
+    """All stages of a Dockerfile by name, in their order."""
 
     stages: dict[str, Stage]
 
@@ -84,7 +84,7 @@ class Dockerfile:
         return cls(stages)
 
     def lineage(self, name: str) -> list[Stage]:
-        """Return the stage and its base stages, the lowest first."""
+        """Return the base stages of a stage, the first base first, and then the stage itself."""
         found = [self.stages[name]]
         while found[0].base in self.stages:
             found.insert(0, self.stages[found[0].base])

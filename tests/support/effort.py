@@ -1,4 +1,4 @@
-"""Cost of work, in a unit that is independent of the machine's speed."""
+"""CPU cost of code, in a unit that does not depend on the speed of the machine."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Self
 
 
 class Effort:
-    """Processor time of this thread within the block, as a multiple of a fixed piece of work.
+    """Measurement of the CPU time of a `with` block, in multiples of a fixed piece of work.
 
-    The piece is done before and after the block, and the slower one counts: what slows the machine
-    down slows both. The garbage collector does not look at what other tests have left, now or later.
+    The fixed piece runs before and after the block, and the slower run is the unit. So a machine that becomes
+    slow changes the result little. Objects of other tests are excluded from garbage collection.
     """
 
     unit = 0.0
-    """Processor seconds that the fixed piece takes; about 0.01."""
+    """CPU seconds of the fixed piece of work, about 0.01."""
     units = 0.0
-    """What the block took."""
+    """CPU time of the block, in multiples of `unit`."""
 
     def __enter__(self) -> Self:
         gc.freeze()
@@ -38,9 +38,9 @@ class Effort:
 
 
 async def check_effort(measure: Callable[[], Awaitable[float]], *, below: float, attempts: int = 5) -> None:
-    """Assert that the units that `measure` returns are below a bound, at the best of several attempts.
+    """Assert that `measure` returns less than `below` in at least one of several attempts.
 
-    An interrupt in the middle of so short a measurement takes longer than what is measured.
+    An interrupt can take longer than the measured code, so one attempt may fail by chance.
     """
     found = list[float]()
     while not found or (min(found) >= below and len(found) < attempts):
@@ -50,10 +50,7 @@ async def check_effort(measure: Callable[[], Awaitable[float]], *, below: float,
 
 @functools.cache
 def shortest_unit() -> float:
-    """Return the shortest of five measured processor times of the fixed piece, cached for the process.
-
-    At another moment the machine may be up to three times as fast.
-    """
+    """Return the shortest of five CPU times of the fixed piece of work, in seconds, and cache it."""
     return min(_unit() for _ in range(5))
 
 
@@ -62,7 +59,7 @@ def _unit() -> float:
 
 
 def _seconds_of_a_piece() -> float:
-    """Time a piece of work that allocates, hashes, compares and interprets, as the measured code does."""
+    """Return the CPU seconds of work that allocates, hashes and compares, as the measured code does."""
     began = time.thread_time()
     made = {f"{number:05x}": [number, {"a": number}] for number in range(12_000)}
     sorted((len(key) + len(value) for key, value in made.items()), reverse=True)
@@ -70,7 +67,7 @@ def _seconds_of_a_piece() -> float:
 
 
 async def turns_of_others(work: Awaitable[object]) -> int:
-    """Count how often another task gets a turn of the event loop while the work runs."""
+    """Return how often the event loop runs another task while `work` runs."""
     turns = 0
 
     async def other() -> None:

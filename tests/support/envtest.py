@@ -1,4 +1,4 @@
-"""A real control plane from the programs in `KUBEBUILDER_ASSETS` or `KUBEBUILDER_ASSETS_OLDEST`."""
+"""A real control plane of the programs in `KUBEBUILDER_ASSETS` or `KUBEBUILDER_ASSETS_OLDEST`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
 
 VARIABLE = "KUBEBUILDER_ASSETS"
-# The same programs of the oldest Kubernetes that the manager is for.
+# Variable with the programs of the oldest Kubernetes version that the manager supports.
 OLDEST = "KUBEBUILDER_ASSETS_OLDEST"
 REQUIRED = ("etcd", "kube-apiserver", "kubectl")
-# Every part there can be, in the order of starting, and its program.
+# All parts in the order of their start, with their programs.
 PROGRAMS = {
     "etcd": "etcd",
     "apiserver": "kube-apiserver",
@@ -38,7 +38,7 @@ NO_GARBAGE = {"GOGC": "off", "GOMEMLIMIT": "500MiB"}
 
 
 def why_not(variable: str = VARIABLE) -> str | None:
-    """Return why these programs cannot run here as a control plane; None if they can."""
+    """Return why a control plane of the programs in this variable's folder cannot run; None if it can."""
     folder = os.environ.get(variable)
     if not folder:
         return f"{variable} is not set; it names a folder with {', '.join(REQUIRED)}"
@@ -47,10 +47,10 @@ def why_not(variable: str = VARIABLE) -> str | None:
 
 
 class EnvtestControlPlane(ControlPlane):
-    """etcd, kube-apiserver, and those of the other requested parts that are installed.
+    """etcd, kube-apiserver, and the other requested parts that are installed.
 
-    Nothing is persisted safely (no fsync), every port is on loopback, RBAC is on, anonymous requests are
-    refused, TLS is verified. `administrator` is a user known by token; others get a client certificate.
+    Data is written without fsync. Every port is on loopback. RBAC and TLS verification are on, and anonymous
+    requests are refused. The administrator has a token, and other users have client certificates.
     """
 
     def __init__(
@@ -64,9 +64,10 @@ class EnvtestControlPlane(ControlPlane):
         before: Sequence[str] = (),
         measured: bool = False,
     ) -> None:
-        """Configure the parts; `programs` is the variable that names their folder, `before` a command prefix.
+        """Configure the parts.
 
-        With `measured`, the programs keep their default settings, and their memory has no limit.
+        `programs` is the environment variable with the folder of the programs, `before` a prefix of each
+        command. With `measured`, the programs keep their default settings, and their memory has no limit.
         """
         super().__init__(folder)
         self._programs = Path(os.environ[programs])
@@ -78,7 +79,7 @@ class EnvtestControlPlane(ControlPlane):
         self._token = secrets.token_urlsafe(16)
 
     def start(self) -> None:
-        """Start every part; takes about 3 s."""
+        """Start every part, which takes about 3 s."""
         self._ports = PortBlock(6)
         self._url = f"https://127.0.0.1:{self._ports[0]}"
         self._write_files()
@@ -104,9 +105,9 @@ class EnvtestControlPlane(ControlPlane):
             )
 
     def stop(self) -> None:
-        """Stop every part, the clients of the API server first, and free the space."""
+        """Stop every part, etcd last, and delete the data."""
         for daemon in reversed(self._daemons.values()):
-            # Only etcd would gain from a slow end, and its data is thrown away.
+            # Only etcd needs a clean stop, and its data is deleted.
             daemon.kill() if daemon.name in BARE else daemon.stop(grace=2.0)
         if self._ports is not None:
             self._ports.close()
@@ -124,7 +125,7 @@ class EnvtestControlPlane(ControlPlane):
         return needed.get(feature, set()) <= set(self._parts)
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """Return a kubeconfig with a client certificate, so that the server needs no restart."""
+        """Return a kubeconfig with a new client certificate; the server needs no restart for it."""
         certificate, key = self._authority.user(user, groups)
         credentials = Credentials(
             server=self._url, authority=self._authority.pem, certificate=certificate, key=key
@@ -132,12 +133,12 @@ class EnvtestControlPlane(ControlPlane):
         return credentials.write(self.folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
-        """Return the kubectl in the servers' folder."""
+        """Return kubectl from the folder of the control plane's programs."""
         return self._programs / "kubectl"
 
     @property
     def etcd(self) -> str:
-        """Return host and port of etcd, which every local process may use without TLS."""
+        """Return the host and port of etcd, which has no TLS."""
         assert self._ports is not None
         return f"127.0.0.1:{self._ports[1]}"
 
@@ -195,7 +196,7 @@ class EnvtestControlPlane(ControlPlane):
             f"--service-account-signing-key-file={keys}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--allow-privileged=true",
-            # A webhook's Service is called at its endpoints: nothing here is behind the address of a Service.
+            # Call a webhook's Service at its endpoints, because there is no kube-proxy for its address.
             "--enable-aggregator-routing=true",
         ]
 
@@ -205,9 +206,9 @@ class EnvtestControlPlane(ControlPlane):
             *self._client_flags(self._ports[3], certificates="controllers-certificates"),
             f"--service-account-private-key-file={self.folder / 'service-accounts.pem'}",
             f"--root-ca-file={self.folder / 'ca.pem'}",
-            # By default an autoscaler is looked at 15 s after it was created.
+            # By default the controller handles an autoscaler 15 s after its creation.
             "--horizontal-pod-autoscaler-sync-period=1s",
-            # Until the monitors of quotas have started, a deletion is counted every 5 minutes only.
+            # Until the quota monitors have started, a deletion is counted only every 5 minutes.
             "--resource-quota-sync-period=2s",
         ]
 
@@ -227,7 +228,7 @@ class EnvtestControlPlane(ControlPlane):
             # No client calls these servers. Without the flag they exit when the API server is too busy to
             # return its authentication settings at once or within ten seconds.
             "--authentication-skip-lookup",
-            # The defaults are for a cluster that must be protected; a test waits for what they hold back.
+            # The default rate limits would delay the tests.
             "--kube-api-qps=1000",
             "--kube-api-burst=2000",
         ]
@@ -250,7 +251,7 @@ class EnvtestControlPlane(ControlPlane):
 
 
 STAGES = Path(__file__).with_name("kwok_stages.yaml")
-# Enough for every pod that a test makes, so that scheduling is never what a test waits for.
+# Enough for all pods of the tests, so that no pod waits for a node.
 ROOM = {"cpu": "1000", "memory": "4Ti", "pods": "50000"}
 
 

@@ -1,6 +1,6 @@
-"""Assertions that retry until a real process or server has reached a state.
+"""Assertions that poll until a real process or server has reached a state.
 
-For integration tests only: in virtual time there is nothing to poll for.
+They are for integration tests only: a test in virtual time can wait exactly.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import pytest
 
 T = TypeVar("T")
 
-# `pytest.raises` that nothing is raised in is no Exception; to skip is none to try again for.
+# A failed `pytest.raises` is no Exception; a skip must not be retried.
 _WRONG = (Exception, pytest.fail.Exception)
 
-# Nothing is asserted of how quick a machine is: this is when to give up on one that is slow and busy.
+# Limit for slow and busy machines; it is no requirement for speed.
 WITHIN = 90.0
 EVERY = 0.1
 
 
 class NeverHappened(AssertionError):
-    """Error after the deadline; its message contains the last failure."""
+    """Error at the deadline, with the last failure in its message."""
 
 
 def eventually(check: Callable[[], T], *, within: float = WITHIN, every: float = EVERY) -> T:
-    """Call `check` until it neither raises nor returns False, and return its result.
+    """Call `check` until it raises nothing and does not return False; return its result.
 
-    Any other result counts as success, None too, so that a check made of plain asserts needs no return.
+    A result of None counts as success, so a check that consists of asserts needs no return.
 
     Args:
-        check: the condition that must come true.
+        check: the function to call.
         within: seconds until giving up.
-        every: seconds between two tries.
+        every: seconds between two calls.
 
     Raises:
         NeverHappened: with the last failure as its cause and in its message.
@@ -57,7 +57,7 @@ def eventually(check: Callable[[], T], *, within: float = WITHIN, every: float =
 async def eventually_async(
     check: Callable[[], Awaitable[T]], *, within: float = WITHIN, every: float = EVERY
 ) -> T:
-    """Await `check` like `eventually` calls it; cancel a try that still runs at the deadline."""
+    """Await `check()` repeatedly, as `eventually` does; cancel a call that still runs at the deadline."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
     failure: BaseException | None = None
@@ -78,7 +78,7 @@ async def eventually_async(
 
 
 def consistently(check: Callable[[], object], *, during: float, every: float = EVERY) -> None:
-    """Assert that `check` holds, without a break, for `during` seconds."""
+    """Assert that `check` raises nothing and never returns False during this number of seconds."""
     deadline = time.monotonic() + during
     while time.monotonic() < deadline:
         assert check() is not False, f"{_name(check)} stopped being true"

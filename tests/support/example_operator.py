@@ -1,4 +1,4 @@
-"""The operator of docs/writing-an-operator.md, built from the code of that page and a later page."""
+"""The operator of docs/writing-an-operator.md, built from the code in the documentation."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PAGE = ROOT / "docs" / "writing-an-operator.md"
 WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"
 # Contents of a new folder's __init__.py.
 PACKAGE = '"""Greetings."""\n'
-# A block that is a file says in its first line which.
+# The first line of a block names its file.
 _FILE = re.compile(r"# (?P<path>[\w./]+)(?P<how>, continued|, in the class|, at the top|, instead of \w+)?\n")
 
 
 class ExampleOperator:
-    """Copy of the project's operators, with the files from a page of the documentation."""
+    """Copy of the project's operators, plus the files that a page of the documentation shows."""
 
     def __init__(self, folder: Path, more: Iterable[Block] = ()) -> None:
-        """Create the copy, with the files of `PAGE` and then those of `more`."""
+        """Create the copy in `folder`, with the files of `PAGE` and then the files in `more`."""
         self.folder = folder
         shutil.copytree(_created().name, folder, dirs_exist_ok=True)
         for block in (*Page(PAGE).blocks(), *more):
@@ -40,16 +40,16 @@ class ExampleOperator:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Return the environment in which Python finds the copy before installed packages."""
+        """Return environment variables that make Python import the copy instead of installed packages."""
         return _environ(self.folder)
 
     @property
     def program(self) -> Sequence[str]:
-        """Return the path of `operator-manager` with the example's operator."""
+        """Return the command that runs `operator-manager` with the example's operator."""
         return (sys.executable, "-m", "controllers.main")
 
     def run(self, *module: str) -> str:
-        """Return the output of `python -m ...`; fail with the whole output."""
+        """Return the output of `python -m MODULE ...` in the copy; fail with all output."""
         return _run(self.folder, *module)
 
     def _put(self, name: str, how: str, text: str) -> None:
@@ -61,7 +61,7 @@ class ExampleOperator:
             path.write_text(_assigned(path.read_text(), how.removeprefix(", instead of "), text))
             return
         # The page must not write a file that the repository already has.
-        assert how or not (ROOT / name).exists(), f"{name} is there already"
+        assert how or not (ROOT / name).exists(), f"{name} exists already"
         path.parent.mkdir(parents=True, exist_ok=True)
         if not (path.parent / "__init__.py").exists() and path.suffix == ".py":
             (path.parent / "__init__.py").write_text(PACKAGE)
@@ -95,7 +95,7 @@ def _created() -> tempfile.TemporaryDirectory[str]:
 
 
 def _imported(code: str, lines: str) -> str:
-    """Put imports below the first one; `make fmt` sorts them."""
+    """Insert import lines below the first import; `ruff` sorts them later."""
     first = "from __future__ import annotations\n"
     return code.replace(first, f"{first}\n{lines}", 1)
 

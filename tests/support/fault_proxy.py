@@ -1,6 +1,6 @@
-"""A reverse proxy in front of an API server that misbehaves on demand.
+"""A reverse proxy in front of an API server, with faults that tests inject.
 
-It runs in a thread with a loop of its own, so a test may block, and drive it, from anywhere.
+It runs in its own thread and event loop, so blocking tests can control it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tests.support.kubeconfig import Credentials
 from tests.support.loop_thread import LoopThread
 from tests.support.ports import PortBlock
 
-# These belong to one hop; aiohttp writes its own towards the client.
+# Headers of one hop; aiohttp writes its own headers for the client.
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "host", "date", "server"}
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Exchange:
-    """A request through the proxy; `status` is None until its answer.
+    """A request through the proxy; `status` is None until the response comes.
 
-    `over` is when the proxy finished with it, answered or not; None while it is under way.
+    `over` is the time at which the proxy finished the request, and None before.
     """
 
     method: str
@@ -49,7 +49,6 @@ class Exchange:
 
     @classmethod
     def of(cls, request: web.Request) -> Self:
-        """Return an exchange with the request line and the headers of the request."""
         return cls(
             method=request.method,
             path=request.path,
@@ -59,12 +58,11 @@ class Exchange:
 
     @property
     def watch(self) -> bool:
-        """Return whether the request is a watch."""
         return self.query.get("watch", "").lower() in {"1", "true"}
 
     @property
     def stream(self) -> bool:
-        """Return whether the response is a long stream: a watch, or a followed log."""
+        """Return whether the request is a watch or follows a log."""
         return self.watch or self.query.get("follow", "").lower() in {"1", "true"}
 
     def __str__(self) -> str:
@@ -74,7 +72,10 @@ class Exchange:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Match:
-    """Requests of this method, whose path contains this pattern, that are (not) watches; None is any."""
+    """Filter of requests by method, by a pattern of the path, and by whether they are watches.
+
+    None selects every value.
+    """
 
     method: str | None = None
     path: str | None = None
@@ -90,9 +91,9 @@ class Match:
 
 @dataclasses.dataclass(eq=False)
 class Fault:
-    """Fault that strikes a request before the server receives it; it may answer in the server's place.
+    """Fault for the next `times` requests that match, or for all of them if `times` is None.
 
-    It stops after `times` requests.
+    `strike` runs before the server receives the request; if it returns a response, the client gets that.
     """
 
     match: Match
@@ -101,9 +102,9 @@ class Fault:
 
 
 class FaultProxy(LoopThread):
-    """Proxy that forwards and counts all requests until a test injects a fault.
+    """Proxy that forwards and records all requests until a test injects a fault.
 
-    Every command has taken effect when it returns. A match without arguments is every request.
+    Every method returns after its effect. A match of None selects every request.
     """
 
     def __init__(self, upstream: Credentials, *, folder: Path) -> None:
@@ -115,7 +116,7 @@ class FaultProxy(LoopThread):
         self._exchanges: list[Exchange] = []
         self._faults: list[Fault] = []
         self._watches: dict[Exchange, asyncio.Event] = {}
-        """The open streams, each with what ends it in good order."""
+        """Open streams, each with the event that ends it without an error."""
         self._connections: set[asyncio.Transport] = set()
         self._refusing = False
         self.kubeconfig = self._credentials().write(folder / "kubeconfig")
@@ -123,18 +124,18 @@ class FaultProxy(LoopThread):
     # Exchanges so far.
 
     def exchanges(self, match: Match | None = None) -> list[Exchange]:
-        """Return the requests so far that `match` selects, oldest first."""
+        """Return all requests until now that `match` selects, oldest first."""
         return list(filter(match or Match(), self._exchanges.copy()))
 
     def count(self, match: Match | None = None) -> int:
-        """Return how many requests so far `match` selects."""
+        """Return the number of requests until now that `match` selects."""
         return len(self.exchanges(match))
 
     def open_watches(self, match: Match | None = None) -> list[Exchange]:
-        """Return the watches that the server sees as open now."""
+        """Return the watches that are open between proxy and server."""
         return list(filter(match or Match(), self._watches.copy()))
 
-    # Single requests. A fault is used up after `times`; None is for good.
+    # Faults of requests. A fault ends after `times` requests; None means never.
 
     def answer(
         self,
@@ -145,7 +146,7 @@ class FaultProxy(LoopThread):
         match: Match | None = None,
         times: int | None = 1,
     ) -> None:
-        """Answer the requests that `match` selects; the server does not receive these requests."""
+        """Answer the next `times` requests that `match` selects; the server does not receive them."""
 
         async def strike() -> web.Response:
             return web.Response(status=status, headers=headers, body=body)
@@ -153,11 +154,11 @@ class FaultProxy(LoopThread):
         self._add(match, times, strike)
 
     def delay(self, seconds: float, *, match: Match | None = None, times: int | None = 1) -> None:
-        """Delay the requests that `match` selects."""
+        """Delay the next `times` requests that `match` selects."""
         self._add(match, times, lambda: asyncio.sleep(seconds))
 
     def end_watches(self, match: Match | None = None) -> None:
-        """End each open watch as the server does at its timeout."""
+        """End each open watch without an error, as the API server does after a watch's timeout."""
 
         async def end() -> None:
             for exchange in self.open_watches(match):
@@ -172,7 +173,7 @@ class FaultProxy(LoopThread):
         return self.run(self._cut())
 
     def refuse(self) -> None:
-        """Reset every connection and refuse new ones, until `accept`."""
+        """Reset all connections, and refuse new ones until `accept` is called."""
         self.run(self._refuse())
 
     def accept(self) -> None:
@@ -180,7 +181,7 @@ class FaultProxy(LoopThread):
         self.run(self._accept())
 
     def open_transports(self) -> list[Any]:
-        """Return all connections of the proxy's loop, on either side and in any state."""
+        """Return all open connections of the proxy, to clients and to the server."""
         known = getattr(self.loop, "_transports", {})
         return [each for each in list(known.values()) if each._sock is not None]
 
@@ -219,7 +220,7 @@ class FaultProxy(LoopThread):
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if self._refusing:
-            # Its connection was coming up when that began, and carried nothing yet that told of it.
+            # The connection was being opened when `refuse` was called, and is not registered yet.
             reset(request)
             raise ConnectionResetError("refused")
         exchange = Exchange.of(request)
@@ -259,7 +260,7 @@ class FaultProxy(LoopThread):
                     _abort(response)
                     raise
         except aiohttp.ClientError:
-            # The server itself is away: the client sees what it would have seen without us in between.
+            # The server does not run: reset the connection, as the client would see without the proxy.
             reset(request)
             raise
 
@@ -345,9 +346,9 @@ class FaultProxy(LoopThread):
 
 
 async def _let_accepted_in() -> None:
-    """Let asyncio create the transports of connections that it has accepted.
+    """Wait until asyncio has created the transports of accepted connections.
 
-    If a server closes before that, an assertion of asyncio fails, and the connections stay open.
+    If a server closes earlier, an assertion of asyncio fails, and the connections stay open.
     """
     while any(_is_accepted(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 -- no event tells of it
         await asyncio.sleep(0)
@@ -361,7 +362,7 @@ def _is_accepted(task: asyncio.Task[Any]) -> bool:
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
-    """Abort the connection of an incomplete answer, because a normal close would wait."""
+    """Abort the connection of an incomplete response, because a normal close waits for its end."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -372,7 +373,7 @@ def _end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def reset(connection: web.Request | asyncio.Transport) -> None:
-    """Reset a client's connection instead of closing it."""
+    """Close a client's connection with a TCP reset."""
     transport = connection.transport if isinstance(connection, web.Request) else connection
     if transport is None:
         return

@@ -1,4 +1,4 @@
-"""Foos, and the pods that they wait for, for the integration tests."""
+"""Foo objects, and the pods that they refer to, for the integration tests."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def foo_path(namespace: str, name: str = "") -> str:
 
 
 def pod(name: str) -> dict[str, Any]:
-    """Return the smallest pod that a server accepts."""
+    """Return a pod manifest with only the required fields."""
     container = {"name": "main", "image": "nginx"}
     return manifest("v1", "Pod", name, containers=[container], terminationGracePeriodSeconds=1)

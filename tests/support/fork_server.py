@@ -1,14 +1,13 @@
-"""Starts the processes of a test run from Python's fork server, without repeated imports, and ends them.
+"""Starts the processes of a test run by forking Python's fork server, which saves imports, and ends them.
 
-The fork server is a process that does nothing else. A test run may end in any way, `kill -9` included, and
-must leave no control plane behind. So each program asks Linux for a signal when the fork server ends. Between
-fork and exec, a process with threads must not run Python to ask for it.
+A test run may end in any way, even by `kill -9`, and must leave no control plane running. So each program
+asks Linux for a signal when the fork server ends. The fork server makes the request possible: a process with
+threads must not run Python between fork and exec.
 
 Imports take two thirds of a manager's start: 67 tests on devcluster take 165 s without forks and 101 s with
-them. So the fork server imports our own programs once, and each start is only a fork: a process with its
-arguments, environment, log, signals and exit code. A fork cannot adopt environment variables that configure
-the interpreter or the C library differently; then the program starts from its file. Measured programs start
-from their files too.
+them. So the fork server imports our programs once. A fork cannot adopt other environment variables that
+configure the interpreter or the C library; a program with such variables starts from its file. Programs whose
+speed or memory a test measures start from their files too.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ READ_AT_START = ("PYTHON", "GLIBC_", "LD_", "MALLOC_", "GRPC_")
 BUT_FOR = "PYTHONFAULTHANDLER"
 CONTEXT = multiprocessing.get_context("forkserver")
 LOCK = threading.Lock()
-"""Processes of `multiprocessing` belong to one thread at a time; tests use several."""
+"""`multiprocessing` processes are not thread-safe, and tests use several threads."""
 _forked_with: dict[str, str] | None = None
-"""The variables that the fork server imports our programs with; None when it does not import them."""
+"""Environment variables with which the fork server imports our programs; None if it does not."""
 
 
 class Program:
-    """A started program, as `subprocess.Popen` shows one."""
+    """A started program, with the methods of `subprocess.Popen`."""
 
     def __init__(self, process: Any) -> None:
         self._process = process
@@ -81,7 +80,7 @@ class Program:
 
 
 class _File:
-    """An open file that a new process gets as a number."""
+    """An open file that a new process receives as a descriptor number."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -96,7 +95,7 @@ def _number_of(passed: Any) -> int:
 
 
 def fork_our_programs() -> None:
-    """Start our programs by forks from now on; before this call, each one starts from its file."""
+    """Start our programs by forks from now on, instead of from their files."""
     global _forked_with  # noqa: PLW0603 -- one for the process, as its fork server is
     CONTEXT.set_forkserver_preload([__name__, *ENTRIES.values(), *IMPORTED])
     _forked_with = _read_at_start(os.environ)
@@ -108,7 +107,7 @@ def start(
     output: IO[bytes],
     errors: IO[bytes] | None = None,
 ) -> Program:
-    """Start a command in its own session; its stderr goes to `errors`, or else to `output`."""
+    """Start a command in its own session; its stderr goes to `errors`, or to `output` if `errors` is None."""
     words = [str(word) for word in command]
     module = _entry(words) if _forked_with == _read_at_start(environ) else ""
     begun, begins = CONTEXT.Pipe(duplex=False)
@@ -123,7 +122,7 @@ def start(
 
 
 def run(*command: str | Path, environ: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; return its output and exit code."""
+    """Run a program; return its output and exit code when it has ended."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = start(command, environ, output, errors)
         try:
@@ -139,7 +138,7 @@ def run(*command: str | Path, environ: Mapping[str, str], timeout: float) -> sub
 
 @atexit.register
 def _kill_all() -> None:
-    """Kill what still runs, also when it is frozen, before `multiprocessing` waits for it."""
+    """Kill all remaining processes, even suspended ones, because `multiprocessing` would wait for them."""
     for process in multiprocessing.active_children():
         process.kill()
 
@@ -149,7 +148,7 @@ def _read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _entry(command: list[str]) -> str:
-    """Return the Python module that the command runs; empty for another program."""
+    """Return the Python module that the command runs, or "" if it is not one of our programs."""
     program = Path(command[0])
     if program.parent == Path(sys.executable).parent and program.name in ENTRIES:
         return ENTRIES[program.name]
@@ -165,7 +164,7 @@ def _become(
     errors: int,
     begins: Connection,
 ) -> None:
-    """Run the program in this process, which the fork server has forked."""
+    """Run the program in this process, which is a fork of the fork server."""
     end_with(os.getppid())
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -176,7 +175,7 @@ def _become(
     os.environ.update(environ)
     with contextlib.suppress(BrokenPipeError), begins:
         begins.send_bytes(b"")
-    # As long as a process has the pipe that the fork server waits at, the fork server does not end.
+    # The fork server ends only when no process has its pipe open.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if not module:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
@@ -194,7 +193,7 @@ def _become(
 
 
 def end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends; this works only on Linux."""
+    """Let Linux kill this process when its parent ends; do nothing on other systems."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
         if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""Listener that forwards connections, byte for byte, to a configurable port."""
+"""TCP listener that forwards each connection to a port that a test chooses."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Awaitable, Callable
 from typing import Self
 
 _GONE = (OSError, asyncio.IncompleteReadError, RuntimeError)
-"""What says that a side has gone; the last is what uvloop has for a closed transport."""
+"""Errors of a closed connection; uvloop raises RuntimeError for a closed transport."""
 
 
 async def _nothing(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
-    """Send no greeting to the client."""
+    """Exchange no data with the client."""
 
 
 class Forwarder:
     """TCP forwarder that listens on `port` within an `async with` block.
 
     Attributes:
-        connections: those passed on, by port.
-        passed_back: bytes that have come from there.
+        connections: number of forwarded connections by target port.
+        passed_back: bytes that the targets have sent to the clients.
     """
 
     def __init__(
@@ -32,7 +32,11 @@ class Forwarder:
         greet: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]] = _nothing,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """Create a forwarder; `to` chooses the port of each connection, after `greet` was called."""
+        """Create a forwarder.
+
+        `greet` may exchange data with each client first. Then `to` returns the target port; None closes the
+        connection.
+        """
         self._to, self._greet, self._context = to, greet, context
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.connections: Counter[int] = Counter()
@@ -52,7 +56,7 @@ class Forwarder:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, here: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        # A protocol forgets its task when the caller hangs up; one that waits for the other side is kept.
+        # asyncio forgets the task when the client disconnects, so keep it until it has ended.
         task = asyncio.get_running_loop().create_task(self._lead(here, back))
         self._tasks[task] = back
         task.add_done_callback(self._tasks.pop)
@@ -84,4 +88,4 @@ async def _pass_on(
         if there.can_write_eof():
             there.write_eof()
         else:
-            there.close()  # TLS ends in both directions
+            there.close()  # TLS cannot close only one direction

@@ -1,4 +1,4 @@
-"""Reviews from hostile callers: each is the most expensive of its sort for the webhook that parses it."""
+"""Reviews of hostile callers; each is the most expensive of its kind for the webhook that parses it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ASKED = (
 
 
 def admission(new: bytes = b"null", old: bytes = b"null", *, user: bytes = b"{}") -> bytes:
-    """Return a review of a change from `old` to `new`, or of a creation."""
+    """Return an AdmissionReview of an update from `old` to `new`, or of a creation if `old` is null."""
     operation = b"CREATE" if old == b"null" else b"UPDATE"
     return (
         b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{%b,"operation":"%b",'
@@ -26,7 +26,7 @@ def admission(new: bytes = b"null", old: bytes = b"null", *, user: bytes = b"{}"
 
 
 def conversion(objects: bytes) -> bytes:
-    """Return a review that requests the conversion of these objects (a JSON list) to v1beta1."""
+    """Return a ConversionReview of `objects`, which is a JSON list, to v1beta1."""
     return (
         b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",'
         b'"desiredAPIVersion":"%b/v1beta1","objects":%b}}' % (_GROUP, objects)
@@ -36,7 +36,11 @@ def conversion(objects: bytes) -> bytes:
 def pet(
     *, version: bytes = b"v1beta1", metadata: bytes = b"{}", spec: bytes = b"", more: bytes = b""
 ) -> bytes:
-    """Return a Pet whose name needs trimming; `spec` ends with a comma, and `more` begins with one."""
+    """Return a Pet whose name has spaces at both ends.
+
+    `spec` is JSON text before the name, and ends with a comma. `more` is JSON text after the spec, and begins
+    with a comma.
+    """
     return b'{"apiVersion":"%b/%b","kind":"Pet","metadata":%b,"spec":{%b"name":" Thor "}%b}' % (
         _GROUP,
         version,
@@ -47,24 +51,25 @@ def pet(
 
 
 def many(item: bytes, size: int) -> bytes:
-    """Return a list that repeats the item, of about `size` bytes."""
+    """Return a JSON list of about `size` bytes that repeats the item."""
     return b"[" + b",".join([item] * (size // (len(item) + 1))) + b"]"
 
 
 def members(form: bytes, size: int) -> bytes:
-    """Return an object of about `size` bytes, with unique members of the form `"%x":1`."""
+    """Return a JSON object of about `size` bytes; each member has the form `"%x":1` with its own number."""
     return b"{" + b",".join(form % number for number in range(size // (len(form) + 4))) + b"}"
 
 
 def deep(size: int, *, levels: int = 400) -> bytes:
-    """Return a list of deeply nested objects."""
+    """Return a JSON list of about `size` bytes, with objects that are nested `levels` deep."""
     return many(b'{"a":' * levels + b"1" + b"}" * levels, size)
 
 
 def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
-    """Return the path and the body of each review, by its description; `scale` makes them smaller.
+    """Return the path and the body of each review, by its description; `scale` multiplies the sizes.
 
-    Some have the largest size allowed, and the webhook refuses their cost; others are just below each limit.
+    Some reviews have the largest allowed size, and the webhook refuses them as too expensive. The others are
+    just below a limit.
     """
     mb, large = int(_MB * scale), int(2.9 * _MB * scale)
     just = int(140_000 * scale)

@@ -1,4 +1,4 @@
-"""Kinds to generate files from, and their operators."""
+"""Kinds from which tests generate files, and their operators."""
 
 from __future__ import annotations
 

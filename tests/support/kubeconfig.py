@@ -1,4 +1,4 @@
-"""Kubeconfig files: written for servers that tests start, read for other servers."""
+"""Kubeconfig files: written for the servers that tests start, and read for other servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Credentials:
     key: bytes | None = None
 
     def write(self, path: Path, *, namespace: str = "default") -> Path:
-        """Write a kubeconfig of one context, readable for its owner only."""
+        """Write a kubeconfig with one context that only its owner can read."""
         cluster: dict[str, Any] = {"server": self.server}
         if self.authority is None:
             cluster["insecure-skip-tls-verify"] = True
@@ -54,7 +54,7 @@ class Credentials:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the current context of a kubeconfig whose credentials are inside the file."""
+        """Return the credentials in the current context of a kubeconfig; they must be inside the file."""
         (config,) = yaml_documents(path.read_bytes())
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
@@ -68,7 +68,7 @@ class Credentials:
         )
 
     def ssl_context(self, scratch: Path) -> ssl.SSLContext:
-        """Return a client's TLS context; `scratch` is a folder for the key, as ssl reads only files."""
+        """Return a client's TLS context; write the key to the folder `scratch`, as ssl reads only files."""
         context = trusting(self.authority)
         if self.certificate is not None and self.key is not None:
             scratch.mkdir(parents=True, exist_ok=True)

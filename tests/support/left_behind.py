@@ -1,6 +1,6 @@
-"""Pytest plugin that fails a test for the resources that it leaks.
+"""Pytest plugin that fails a test that leaks resources.
 
-Leaks of a module's fixtures fail the test in which the garbage collector finds them.
+A leak of a module's fixture fails the test that runs when the garbage collector finds the leak.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOBODY_HAS_SEEN = (
 
 
 class _NobodyHasSeen(logging.Handler):
-    """Handler that reports failures that asyncio only logs to pytest, as unraisable exceptions."""
+    """Log handler that passes errors that asyncio only logs to pytest as unraisable exceptions."""
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
@@ -40,13 +40,12 @@ class _NobodyHasSeen(logging.Handler):
 
 
 def pytest_sessionstart() -> None:
-    """Install the handler for asyncio's log."""
     logging.getLogger("asyncio").addHandler(_NobodyHasSeen())
 
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Collect the garbage of the test now, and fail the test if it leaves another recursion limit."""
+    """Collect garbage after each test, and fail a test that has changed the recursion limit."""
     depth = sys.getrecursionlimit()
     yield
     if sys.getrecursionlimit() != depth:
@@ -55,6 +54,6 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     request.node.funcargs.clear()
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         with contextlib.suppress(AttributeError):
-            delattr(sys, name)  # of a test that has failed, pytest keeps it for a debugger
+            delattr(sys, name)  # pytest keeps the error of a failed test here for a debugger
     # Automatic collection is so rare that the test's objects are still in the first two generations.
     gc.collect(1)

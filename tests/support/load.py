@@ -1,4 +1,4 @@
-"""Continuous requests of several users, to detect failed requests."""
+"""Continuous requests of several threads, to detect failed requests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.support.eventually import eventually
 
 
 class Load:
-    """Load of several users for the length of a `with` block."""
+    """Continuous requests of several threads for the length of a `with` block."""
 
     def __init__(self, *requests: Callable[[], object], callers: int = 4, every: float = 0.08) -> None:
-        """Let each of `callers` threads send one of the requests, in turn, every `every` seconds."""
+        """Configure `callers` threads; each sends the next of `requests` every `every` seconds."""
         self._requests, self._callers, self._every = itertools.cycle(requests), callers, every
         self._ended = threading.Event()
         self.calls = 0
@@ -34,7 +34,7 @@ class Load:
             thread.join()
 
     def wait_for_progress(self) -> None:
-        """Return when each user may have sent one more."""
+        """Wait until each thread has sent about two more requests."""
         enough = self.calls + 2 * self._callers
 
         def reached() -> None:
@@ -50,6 +50,6 @@ class Load:
             except Exception as error:  # noqa: BLE001 - whatever it is, a user has seen it
                 self.failures[str(error)] += 1
             self.calls += 1
-            # On a machine that is too busy for it, as many as it takes.
+            # On a busy machine, send fewer requests.
             following = max(following + self._every, time.monotonic() - 1)
             self._ended.wait(max(0.0, following - time.monotonic()))

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, beside a test that blocks."""
+"""An event loop in its own thread, for a test that blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMAND_TIMEOUT = 60.0
 
 
 class LoopThread:
-    """Thread with an event loop for the length of a `with` block; its servers stay open as long."""
+    """Thread with an event loop for the length of a `with` block."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -35,7 +35,7 @@ class LoopThread:
             self._end()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread's event loop; return its result."""
+        """Run a coroutine in the thread's event loop; block until its end and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(COMMAND_TIMEOUT)
 
     async def _open(self) -> None:

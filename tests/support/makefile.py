@@ -1,4 +1,4 @@
-"""`make` as a user calls it, even when make runs the tests."""
+"""Runs `make` as a user does, even within `make test`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-# The environment that the tests run in, as the Makefile names it.
+# The virtual environment of the tests, as the Makefile names it.
 VENV = os.path.relpath(sys.prefix, ROOT)
 # Variables that make passes to a child make: the depth, which messages show, and its flags, with variables
 # of the command line, such as VERSIONS.
@@ -23,7 +23,7 @@ def make(
     folder: Path = ROOT,
     timeout: float = 60,
 ) -> subprocess.CompletedProcess[str]:
-    """Run make to its end in `folder`, with `environ` on top of this process's environment."""
+    """Run make in `folder`; add `environ` to the environment of this process."""
     inherited = {name: value for name, value in os.environ.items() if name not in HANDED_ON}
     return subprocess.run(
         ["make", *([f"VENV={VENV}"] if folder == ROOT else []), *arguments],

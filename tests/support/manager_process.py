@@ -1,4 +1,4 @@
-"""`operator-manager run` as a user starts it: a process, seen through its flags, logs and ports."""
+"""`operator-manager run` as a user starts it: a process with flags, logs and ports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ONCE_WITHIN = 90.0
 class ManagerProcess:
     """A manager process; the end of the `with` block kills it if it still runs.
 
-    Its own folder holds the log; its ports stay reserved, so that it can start again on them.
+    `folder` has its log. Its ports stay reserved, so it can start again with the same ports.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ManagerProcess:
             f"--metrics-bind-address=127.0.0.1:{self._ports[0]}",
             f"--health-probe-bind-address=127.0.0.1:{self._ports[1]}",
             f"--console-bind-address=127.0.0.1:{self._ports[2]}",
-            # A test that wants webhooks says at which port; tests are many on one machine.
+            # Webhooks are off unless a test chooses their port, because tests run in parallel.
             "--webhook-bind-address=0",
             "--log-format=json",
             *flags,
@@ -68,13 +68,11 @@ class ManagerProcess:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self._ports.close()
-        # Shown by pytest with a failed test, next to what the test itself wrote.
+        # pytest shows this output with a failed test.
         print(f"----- {self.process.name}: log -----\n{self.process.output()}")  # noqa: T201
 
-    # Start and stop.
-
     def start_again(self) -> None:
-        """Start an ended manager again, with the same flags, ports and log."""
+        """Start the manager again after its end, with the same flags, ports and log."""
         self.process.start()
 
     def wait_ready(self, timeout: float = READY_WITHIN) -> Self:
@@ -83,7 +81,6 @@ class ManagerProcess:
         return self
 
     def terminate(self) -> None:
-        """Send SIGTERM for a clean stop."""
         self.process.signal(signal.SIGTERM)
 
     def interrupt(self) -> None:
@@ -91,7 +88,7 @@ class ManagerProcess:
         self.process.signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """Send SIGKILL, like a crash; wait for the end of the process."""
+        """Send SIGKILL, and wait for the end of the process."""
         self.process.kill()
 
     def wait(self, timeout: float = STOP_WITHIN) -> int:
@@ -99,20 +96,17 @@ class ManagerProcess:
         return self.process.wait(timeout)
 
     def stop(self, timeout: float = STOP_WITHIN) -> int:
-        """Send SIGTERM; wait for the end and return the exit code."""
+        """Send SIGTERM; wait for the end of the process and return the exit code."""
         self.terminate()
         return self.wait(timeout)
 
-    # Observations.
-
     def is_ready(self) -> bool:
-        """Return whether /readyz answers 200 now."""
         with contextlib.suppress(OSError):
             return self.probe("/readyz")[0] == 200
         return False
 
     def probe(self, path: str) -> tuple[int, str]:
-        """Return status and body of a path on the health port, such as `/readyz?verbose`."""
+        """Return the status and body that the health port answers for a path such as `/readyz?verbose`."""
         return get(f"http://127.0.0.1:{self._ports[1]}{path}", timeout=5.0)
 
     def scrape(self, accept: str = "text/plain") -> str:
@@ -126,7 +120,7 @@ class ManagerProcess:
         return Samples(self.scrape())
 
     def logs(self, **fields: Any) -> list[dict[str, Any]]:
-        """Return the log lines with these fields; a line that is not JSON becomes `{"text": line}`."""
+        """Return the log lines that have these fields; a line that is not JSON becomes `{"text": line}`."""
         lines = [_parse(line) for line in self.process.output().splitlines() if line.strip()]
         return [line for line in lines if all(line.get(name) == value for name, value in fields.items())]
 
@@ -149,7 +143,7 @@ class ManagerProcess:
 def run_once(
     *arguments: str | Path, folder: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program with these arguments to its end; return its output and exit code."""
+    """Run `operator-manager` with these arguments; return its output and exit code."""
     return run(PROGRAM, *arguments, environ=_environment(folder, environ), timeout=ONCE_WITHIN)
 
 

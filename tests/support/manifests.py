@@ -1,4 +1,4 @@
-"""Output of `kubectl kustomize` for the folders of config/."""
+"""Output of `kubectl kustomize` for the overlays in config/."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OVERLAYS = sorted(str(path.parent.relative_to(_CONFIG)) for path in _CONFIG.rglo
 """Every folder that kustomize builds, as a path under config/."""
 
 
-# A cache by the contents of the files, which other workers and the next run share.
+# Cache by the content of the files, shared by all workers and later runs.
 _KEPT = ROOT / ".pytest_cache" / "manifests"
 
 
@@ -50,7 +50,7 @@ def _as_json(overlay: str) -> str:
 
 @functools.cache
 def _config() -> str:
-    """Return a cache key: the content of config/ and the kubectl that builds it."""
+    """Return a cache key that changes with the content of config/ and with the kubectl program."""
     program = Path(shutil.which(os.environ.get("KUBECTL") or "kubectl") or "").resolve()
     seen = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode())
     for path in sorted(path for path in _CONFIG.rglob("*") if path.is_file()):
@@ -59,7 +59,7 @@ def _config() -> str:
 
 
 def manifests(overlay: str = "default") -> list[Manifest]:
-    """Return all objects of an overlay, as a copy for the caller; skip the test without kubectl."""
+    """Return copies of all objects of an overlay; skip the test when there is no kubectl."""
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl on the PATH")
     found: list[Manifest] = json.loads(_as_json(overlay))
@@ -74,31 +74,30 @@ def the(kind: str, name: str, overlay: str = "default") -> Manifest:
 
 
 def pod_of(deployment: Manifest) -> Manifest:
-    """Return the Deployment's pod spec."""
     spec: Manifest = deployment["spec"]["template"]["spec"]
     return spec
 
 
 def container_of(deployment: Manifest) -> Manifest:
-    """Return the one container of the Deployment's pods."""
+    """Return the only container in the Deployment's pod template."""
     (container,) = pod_of(deployment)["containers"]
     found: Manifest = container
     return found
 
 
 def flags_of(deployment: Manifest) -> list[str]:
-    """Return the manager's flags in its Deployment."""
+    """Return the arguments of the manager's container in its Deployment."""
     command, *flags = container_of(deployment)["args"]
     assert command == "run"
     return flags
 
 
 def rule_groups() -> list[Manifest]:
-    """Return the groups of alerts of config/prometheus."""
+    """Return the groups of alerting rules in config/prometheus."""
     files = [_CONFIG / "prometheus" / name for name in ("rules.yaml", "petstore_rules.yaml")]
     return [group for file in files for group in yaml_documents(file.read_bytes())[0]["spec"]["groups"]]
 
 
 def write_rules(file: Path) -> None:
-    """Write the PrometheusRule of config/prometheus as a rule file that Prometheus loads."""
+    """Write the rules in config/prometheus to a rule file that Prometheus can load."""
     file.write_text(json.dumps({"groups": rule_groups()}))

@@ -1,4 +1,4 @@
-"""Parser of documentation pages: blocks of code, headings, links."""
+"""Parser of documentation pages: code blocks, headings and links."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block."""
+    """A fenced code block."""
 
     page: Path
     line: int
-    """Of its first fence, from 1."""
+    """Line number of the opening fence, from 1."""
     language: str
-    """What stands behind the first fence; "" for nothing."""
+    """Text after the opening fence, or ""."""
     text: str
-    """What is between the fences, with the line's end of each line."""
+    """Lines between the fences, with their line ends."""
 
     @property
     def where(self) -> str:
-        """Return the block's place for a message: `README.md:12`."""
+        """Return the file and line of the block, such as `README.md:12`."""
         return f"{self.page}:{self.line}"
 
 
@@ -44,7 +44,7 @@ class Page:
         self._text = path.read_text(encoding="utf-8")
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the fenced blocks in order."""
+        """Yield the fenced code blocks in their order."""
         opened: re.Match[str] | None = None
         began, inside = 0, list[str]()
         for number, line in enumerate(self._text.splitlines(), start=1):
@@ -61,17 +61,17 @@ class Page:
         assert opened is None, f"{self.path}:{began}: this block has no end"
 
     def links(self) -> Iterator[str]:
-        """Yield the targets of the links in order."""
+        """Yield the targets of the links in their order."""
         for _, line in self._prose():
             yield from (match["target"] for match in _LINK.finditer(_CODE.sub("`", line)))
 
     def words(self) -> Iterator[str]:
-        """Yield the `code` words of the prose and tables, in order."""
+        """Yield each `code` span of the text and tables, in order."""
         for _, line in self._prose():
             yield from (match[0].strip("`") for match in _CODE.finditer(line))
 
     def anchors(self) -> set[str]:
-        """Return the anchors of the page: its headings, in the form that the usual viewers give them."""
+        """Return the anchors of the page's headings, as GitHub forms them."""
         seen = Counter[str]()
         found = set()
         for _, line in self._prose():
@@ -94,18 +94,18 @@ PAGES = [
     for place in ("*.md", "docs/**/*.md", "examples/**/*.md")
     for path in sorted(Path().glob(place))
 ]
-"""Every page of documentation that is kept in the repository."""
+"""All pages of documentation in the repository."""
 
 
 def code_of(page: Path, file: str) -> str:
-    """Return the code of one file of a page: the blocks whose first line names it, in order."""
+    """Return the code of one file in a page: the text of all blocks whose first line is `# FILE`."""
     begin = f"# {file}\n"
     blocks = (each.text for each in Page(page).blocks())
     return "\n\n".join(text.removeprefix(begin) for text in blocks if text.startswith(begin))
 
 
 def import_from(folder: Path, sources: Mapping[str, str]) -> list[ModuleType]:
-    """Write modules into the folder, and import them; no other module may have their names."""
+    """Write modules into the folder and import them; their names must not be in use."""
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
     sys.path.insert(0, str(folder))

@@ -1,4 +1,4 @@
-"""Memcacheds for the integration tests."""
+"""Memcached objects for the integration tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def memcached_path(namespace: str, name: str = "") -> str:
 
 
 def assert_converged(plane: ControlPlane, namespace: str, names: list[str], *, size: int) -> None:
-    """Assert that each Memcached has a current status, and a Deployment of the wanted size."""
+    """Assert that each Memcached has a current status and a Deployment with `size` replicas."""
     found = {each["metadata"]["name"]: each for each in plane.api.get(memcached_path(namespace))["items"]}
     deployments = {
         each["metadata"]["name"]: each for each in plane.api.get(deployment_path(namespace))["items"]

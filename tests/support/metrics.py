@@ -1,4 +1,4 @@
-"""GET requests, and metrics as a Prometheus server would read them."""
+"""HTTP GET requests, and metrics as a Prometheus server reads them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from prometheus_client.samples import Sample
 
 
 class Samples:
-    """A scrape in the text exposition format; a query parses only the samples that it needs.
+    """Metrics in the text exposition format; a query parses only the lines that it needs.
 
-    Parsing an invalid line raises ValueError.
+    An invalid line raises ValueError when it is parsed.
     """
 
     def __init__(self, text: str) -> None:
@@ -27,7 +27,7 @@ class Samples:
         return _parse(self._text)
 
     def select(self, name: str, /, **labels: str) -> list[Sample]:
-        """Return every sample of that name with these labels (and maybe more)."""
+        """Return every sample of the metric `name` that has these labels, among others."""
         lines = [line for line in self._text.splitlines(keepends=True) if line.startswith(name)]
         return [
             sample
@@ -36,7 +36,7 @@ class Samples:
         ]
 
     def value(self, name: str, /, **labels: str) -> float:
-        """Return the sum over `select`; 0 when it finds no sample."""
+        """Return the sum of the samples that `select` returns; 0 if there are none."""
         return sum(sample.value for sample in self.select(name, **labels))
 
     def names(self) -> set[str]:
@@ -55,7 +55,7 @@ def get(
     context: ssl.SSLContext | None = None,
     timeout: float = 20.0,
 ) -> tuple[int, str]:
-    """Return the status and the body; `context` is for https. Raises OSError when no server answers."""
+    """Return the status and body of a GET request; raise OSError when no server answers."""
     request = urllib.request.Request(url, headers={"Accept": accept})
     if token is not None:
         request.add_header("Authorization", f"Bearer {token}")
@@ -73,6 +73,6 @@ Family = tuple[str, tuple[str, ...]]
 
 
 def documented() -> list[tuple[str, Family]]:
-    """Return the documented metric families by name; the name of a counter ends with `_total`."""
+    """Return the metric families that the documentation lists; counter names end with `_total`."""
     rows = ROW.findall(PAGE.read_text())
     return [(name, (kind, tuple(re.findall(r"`(\w+)`", labels)))) for name, kind, labels, _ in rows]

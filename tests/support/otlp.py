@@ -1,4 +1,4 @@
-"""A collector of spans."""
+"""A collector of trace spans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Receiver(TraceServiceServicer):
-    """OTLP receiver of spans: over gRPC from API servers, over HTTP from the manager."""
+    """OTLP collector of spans, over gRPC for API servers and over HTTP for the manager."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class Receiver(TraceServiceServicer):
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Suppress the request log."""
+                """Write no request log."""
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._http.serve_forever)
@@ -68,7 +68,7 @@ class Receiver(TraceServiceServicer):
         return pb.ExportTraceServiceResponse()
 
     def trace_of(self, name: str, **attributes: str) -> list[tuple[str, Span]]:
-        """Return all spans of the first trace whose root has that name and these attributes."""
+        """Return all spans of the first trace that has a span with this name and these attributes."""
         with self._lock:
             spans = list(self._spans)
         for _, span in spans:

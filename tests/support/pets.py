@@ -1,4 +1,4 @@
-"""Pets as users write and view them, in either version, and the records of the store."""
+"""Pets in both API versions, and the records of the pet store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = "petstore.example.com"
 API, OLD_API = f"{GROUP}/v1beta1", f"{GROUP}/v1alpha1"
 BIRTHDAY = "2021-04-01"
 BETA, ALPHA = f"pets.v1beta1.{GROUP}", f"pets.v1alpha1.{GROUP}"
-"""What kubectl takes for the resource in one version."""
+"""kubectl's names of the resource in each version."""
 
 
 def pet(
@@ -27,7 +27,7 @@ def pet(
 
 
 def beta(object_name: str, **fields: Any) -> dict[str, Any]:
-    """Return a v1beta1 Pet, with any value in any field."""
+    """Return a v1beta1 Pet; `fields` set its spec and may be invalid."""
     written = pet(object_name)
     written["spec"] |= fields
     return written
@@ -36,7 +36,7 @@ def beta(object_name: str, **fields: Any) -> dict[str, Any]:
 def alpha(
     object_name: str, name: Any = "Thor", species: Any = "dog", birthday: Any = "2021-04-01T00:00:00Z"
 ) -> dict[str, Any]:
-    """Return a v1alpha1 Pet, with any value in any field."""
+    """Return a v1alpha1 Pet; the values may be invalid."""
     return manifest(OLD_API, "Pet", object_name, name=name, type=species, birthday=birthday)
 
 
@@ -45,7 +45,7 @@ def pet_path(namespace: str, name: str = "") -> str:
 
 
 def records(address: str) -> list[dict[str, str]]:
-    """Return the records of the store at `address`: id, name, type, birthday and key of each."""
+    """Return all records of the store at `address`; each has id, name, type, birthday and key."""
     with grpc.insecure_channel(address) as channel:
         answer = PetStoreStub(channel).SearchPets(pb.SearchPetsReq(), wait_for_ready=True, timeout=10)
         return [_shown(read_pet(message)) for message in answer]
@@ -62,7 +62,7 @@ def _shown(record: Record) -> dict[str, str]:
 
 
 def assert_in_step(plane: ControlPlane, namespace: str, address: str) -> None:
-    """Assert that each Pet is ready, and that the store has exactly one matching record for each."""
+    """Assert that each Pet is ready and that the store has exactly one record for each Pet."""
     pets = plane.api.get(pet_path(namespace))["items"]
     for each in pets:
         ready = condition(each, "Ready")

@@ -1,4 +1,4 @@
-"""`petstore serve` as a user starts it: a process that may be killed, and started again on its file."""
+"""`petstore serve` as a user starts it: a process that tests can kill and start again with the same file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CALL_WITHIN = 120.0
 
 
 class PetStoreProcess:
-    """A store process, its file and log in `folder`; the end of the `with` block kills it if it still runs.
+    """A pet store process; the end of the `with` block kills it if it still runs.
 
-    Its ports stay reserved, so that it can start again on them.
+    `folder` has its data file and log. Its ports stay reserved, so it can start again with the same ports.
     """
 
     def __init__(self, folder: Path, *flags: str, program: Sequence[str | Path] = (PROGRAM,)) -> None:
@@ -55,7 +55,7 @@ class PetStoreProcess:
         self._ports.close()
 
     def start(self) -> None:
-        """Start the store, and wait until it serves."""
+        """Start the store, and wait until it answers."""
         before = self.process.output().count(READY)
         self.process.start()
         wait_until(
@@ -66,7 +66,7 @@ class PetStoreProcess:
         )
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Stop the store with SIGTERM; return its exit code."""
+        """Send a signal to the store, wait for its end and return the exit code."""
         self.process.signal(number)
         return self.process.wait(STOP_WITHIN)
 
@@ -78,12 +78,12 @@ class PetStoreProcess:
 def petstore(
     *arguments: str | Path, environ: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program to its end."""
+    """Run the `petstore` program with these arguments; return its output and exit code."""
     return run(PROGRAM, *arguments, environ={**os.environ, **(environ or {})}, timeout=CALL_WITHIN)
 
 
 def assert_keeps_a_pet(store: PetStoreProcess) -> None:
-    """Assert that the store returns a pet that was added."""
+    """Add a pet, and assert that the store returns it."""
     added = petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", f"--address={store.address}")
     assert added.returncode == 0, added.stderr
     found = petstore("search", "--output=json", f"--address={store.address}")

@@ -1,4 +1,4 @@
-"""A pet store in the test's event loop, with injected faults and sample pets."""
+"""A pet store in the test's event loop, with faults that tests inject."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BIRTHDAY = datetime.date(2021, 4, 1)
 
 
 class Held:
-    """A call that the store holds until its release."""
+    """A call that the store delays until the test releases it."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -40,21 +40,21 @@ class Held:
 
 
 class Faults(grpc.aio.ServerInterceptor):
-    """Injector that fails or holds the next calls of a method "before" or "after" their effect."""
+    """gRPC interceptor that fails or delays the next calls of a method, "before" or "after" their effect."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[tuple[str, Held | None]]] = {}
         self.calls: Counter[str] = Counter()
-        """How often each method with one answer was called."""
+        """Number of calls of each method that is not streaming."""
 
     def hold(self, method: str, when: str = "before") -> Held:
-        """Hold the next call of `method`, such as "AddPets", until its release or cancellation."""
+        """Delay the next call of `method`, such as "AddPets", until its release or cancellation."""
         held = Held()
         self._waiting.setdefault(method, []).append((when, held))
         return held
 
     def fail(self, method: str, when: str, times: int = 1) -> None:
-        """Fail the next `times` calls of `method`."""
+        """Fail the next `times` calls of `method` "before" or "after" their effect."""
         self._waiting.setdefault(method, []).extend([(when, None)] * times)
 
     async def intercept_service(
@@ -62,7 +62,7 @@ class Faults(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Wrap the handler so that each call obeys the current settings."""
+        """Return a handler that applies the injected faults; streaming calls have no faults."""
         handler = await continuation(handler_call_details)
         if handler is None or handler.request_streaming or handler.response_streaming:
             return handler
@@ -94,7 +94,7 @@ class Faults(grpc.aio.ServerInterceptor):
 
 
 class LocalStore:
-    """A running store, a client, and direct gRPC calls."""
+    """A running pet store, a client of it, and a gRPC stub for direct calls."""
 
     def __init__(
         self, server: PetStoreServer, client: PetStoreClient, stub: petstore_pb2_grpc.PetStoreAsyncStub
@@ -116,7 +116,7 @@ async def local_store(
     metrics: bool = False,
     **options: Any,
 ) -> AsyncIterator[LocalStore]:
-    """Run a pet store on a free port."""
+    """Run a pet store on a free port, with its data in the file `data` or in memory."""
     settings = ServerOptions(
         bind_address=LOOPBACK,
         metrics_bind_address=LOOPBACK if metrics else None,

@@ -1,4 +1,4 @@
-"""Reserved loopback ports: an open socket on the last port of a block reserves the block."""
+"""Blocks of loopback ports; an open socket on the last port of a block reserves the block."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import random
 import socket
 from typing import Self
 
-# Below the ports that the kernel hands to outgoing connections, which come and go unseen.
+# Below the ports that the kernel uses for outgoing connections.
 FIRST, LAST = 20_000, 32_000
-# Slots do not overlap, so the process that holds the last port of a slot has all of it, whether or not a
-# program listens on the others at the moment.
+# Slots do not overlap, so the process with the socket on the last port of a slot owns the whole slot.
 SLOT = 8
 TRIES = 500
 
 
 class PortBlock:
-    """`size` neighbouring free ports on 127.0.0.1, as `block[0]` to `block[size - 1]`, until closed.
+    """`size` consecutive free ports on 127.0.0.1, as `block[0]` to `block[size - 1]`, reserved until `close`.
 
-    Processes that run at the same time each get their own, as long as all ask here.
+    Test processes that run at the same time get different blocks.
     """
 
     def __init__(self, size: int) -> None:
@@ -42,7 +41,6 @@ class PortBlock:
         self.close()
 
     def close(self) -> None:
-        """Release the block."""
         self._reservation.close()
 
     def _reserve(self, base: int) -> bool:

@@ -1,4 +1,4 @@
-"""An API server that reviews tokens and rights."""
+"""An API server that answers token reviews and access reviews."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def api_server() -> ScriptedWire:
-    """Return the wire to a server that knows `ann`, with all rights, and `bob`, with none."""
+    """Return a wire to a server with two users: `ann` has all rights, and `bob` has none."""
     wire = ScriptedWire()
     serve_reviews(wire)
     return wire
 
 
 def serve_reviews(wire: ScriptedWire) -> None:
-    """Answer reviews; `ann-2` is another token of `ann`."""
+    """Answer token and access reviews; the token `ann-2` also belongs to `ann`."""
 
     def token(sent: Sent) -> Reply:
         token = sent.json()["spec"]["token"]
@@ -39,11 +39,11 @@ def serve_reviews(wire: ScriptedWire) -> None:
 
 
 def reviewed_rights(wire: ScriptedWire) -> list[Any]:
-    """Return the rights that the server was asked for."""
+    """Return the specs of all access reviews that the server received."""
     return [sent.json()["spec"] for sent in wire.sent("POST", RIGHTS)]
 
 
 def access_by(wire: ScriptedWire) -> Access:
-    """Return an `Access` that asks this server."""
+    """Return an `Access` that sends its reviews to this wire."""
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
     return Access(transport, rng=random.Random(1))

@@ -1,4 +1,4 @@
-"""RBAC rules of `config/rbac/`, granted to plain users instead of service accounts."""
+"""RBAC rules of `config/rbac/` for tests, granted to users instead of service accounts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 
 class Roles:
-    """RBAC roles of one user, under names that no other user's roles have."""
+    """RBAC roles of one user; the names of the roles begin with the user's name."""
 
     def __init__(self, plane: ControlPlane, user: str, namespace: str) -> None:
         self._plane = plane
@@ -34,9 +34,9 @@ class Roles:
     def grant(
         self, *files: str | Path, keep: Callable[[Permission], bool] = lambda permission: True
     ) -> set[Permission]:
-        """Grant the user the rules in these files that `keep` accepts.
+        """Grant the user the rules in these files for which `keep` returns true.
 
-        Returns the permissions that were granted.
+        Returns the granted permissions.
         """
         texts = [(FOLDER / name).read_text() for name in files]
         manifests = [self._adapt(each) for text in texts for each in yaml.safe_load_all(text)]
@@ -85,7 +85,7 @@ class Roles:
 
 
 def is_allowed(plane: ControlPlane, user: str, **attributes: dict[str, str]) -> bool:
-    """Return whether an access review with these attributes allows the user's request."""
+    """Return whether a SubjectAccessReview with these attributes allows the user's request."""
     body = {"spec": {"user": user, **attributes}}
     review = plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
     return bool(review["status"]["allowed"])
@@ -102,7 +102,7 @@ def _permissions(role: dict[str, Any]) -> Iterator[tuple[Permission, dict[str, l
 
 
 def permission_for(exchange: Exchange) -> Permission | None:
-    """Return the permission that a request needs; None for paths that every user may read, like discovery."""
+    """Return the permission that a request needs; None for discovery and other paths open to every user."""
     match exchange.path.strip("/").split("/"):
         case ["api", _, *rest]:
             group = ""

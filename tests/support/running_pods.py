@@ -1,4 +1,4 @@
-"""Pods that run, on a control plane of the same process that may have no controllers."""
+"""Running pods in a devcluster that may have no controllers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STARTED = "2026-11-21T12:00:00Z"
 async def create_running_pod(
     cluster: DevCluster, name: str = "web", *, containers: tuple[str, ...] = ("main",), node: str = "node"
 ) -> dict[str, Any]:
-    """Create a pod with running containers in `default`, without a scheduler; pending without a node."""
+    """Create a pod in `default` whose containers run on `node`; if `node` is empty, the pod stays pending."""
     spec = {"containers": [{"name": each, "image": "any"} for each in containers]}
     await cluster.client.create("pods", "default", {"metadata": {"name": name}, "spec": spec})
     stored = cluster.store.get(Key("", "pods", "default", name))

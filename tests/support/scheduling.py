@@ -1,4 +1,4 @@
-"""Order of the tests, and their distribution over control planes and the workers of pytest-xdist."""
+"""Order of the tests, and their distribution over control planes and pytest-xdist workers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 
 KIND_PARAMETER = "control_plane_kind"
-# Of these files each test goes to a worker of its own: it takes seconds, and needs nothing of the others.
+# Files whose tests may run on different workers, because each test takes seconds.
 APART = frozenset({"tests/unit/manager_tools/simulation/test_seeds_operators.py"})
 
 
 def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
-    """Return the kind of control plane that a test is parametrized with, if it needs one."""
+    """Return the kind of control plane in the test's parameters; None if the test needs no control plane."""
     found: ControlPlaneKind | None = None
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
         found = item.callspec.params.get(KIND_PARAMETER)
@@ -24,9 +24,9 @@ def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
 
 
 def has_business_on(item: pytest.Item, *, everything: bool) -> bool:
-    """Return whether a test must run on the control plane kind of its parameter.
+    """Return whether a test runs on the kind of control plane in its parameters.
 
-    With `everything`, all tests are of the contract.
+    With `everything`, every test runs on kinds that run the tests marked `contract`.
     """
     kind = kind_of(item)
     if kind is None or not kind.marks or (everything and "contract" in kind.marks):
@@ -35,7 +35,7 @@ def has_business_on(item: pytest.Item, *, everything: bool) -> bool:
 
 
 def runs_nowhere_else(item: pytest.Item) -> bool:
-    """Return whether a test runs only on the default control plane, without a mark for another one."""
+    """Return whether a test runs only on the default kind of control plane."""
     here = kind_of(item)
     return not (here and here.marks) and not any(
         item.get_closest_marker(mark) for kind in KINDS for mark in kind.marks
@@ -43,10 +43,9 @@ def runs_nowhere_else(item: pytest.Item) -> bool:
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Sort tests so that workers wait as little as possible; the sort is stable.
+    """Sort the tests, so that each kind of control plane starts only once; the sort is stable.
 
-    Tests on the same kind of control plane follow each other, so that it starts only once. The tests of one
-    file stay together; tests marked `last` end their file.
+    Tests of one file stay together, and tests marked `last` are at the end of their file.
     """
     kinds = {kind: place for place, kind in enumerate(KINDS)}
     files = {path: place for place, path in enumerate(dict.fromkeys(item.path for item in items))}
@@ -63,7 +62,7 @@ def arrange(items: list[pytest.Item]) -> None:
 
 
 def unit_of(nodeid: str) -> str:
-    """Return the unit of work: a file's tests on one kind of control plane, or on none."""
+    """Return the name of a group of tests for one worker: the file and the kind of control plane."""
     file, _, test = nodeid.partition("::")
     if file in APART:
         return nodeid
@@ -74,10 +73,10 @@ def unit_of(nodeid: str) -> str:
 
 
 class EndsWithItsTests:
-    """Ends what a worker shares before the tests that need no control plane, which come last.
+    """Plugin that ends a session fixture before tests without a control plane, which run last.
 
-    An idle API server takes a twentieth of a processor. Should a test come that needs it, it is started anew.
-    This is a plugin because hooks of tests/conftest.py are not called for what a whole session shares.
+    An idle API server uses a twentieth of a CPU. If a later test needs the fixture, pytest sets it up again.
+    Hooks in tests/conftest.py would not work, because pytest does not call them for session fixtures.
     """
 
     def __init__(self, fixture: str) -> None:
@@ -100,7 +99,7 @@ class EndsWithItsTests:
 
 
 class UnitScheduling(LoadScopeScheduling):
-    """Scheduler that gives workers whole units, in the order of the tests."""
+    """Scheduler that gives each worker whole groups of tests, in the order of the tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)

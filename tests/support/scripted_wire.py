@@ -1,46 +1,43 @@
-"""A wire for unit tests: the test scripts what the API server answers, and what breaks.
+"""A wire for unit tests, with responses and connection faults that the test scripts.
 
-It runs in virtual time (`@pytest.mark.virtual_time`); nothing in it waits unless the script says so.
+It runs in virtual time (`@pytest.mark.virtual_time`), and waits only where the script says it.
 
     wire = ScriptedWire()
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
 
-Answers are routed by method and path (without the query) and used up in order; the last one stays.
-A path may end in `*`, for all paths that begin so; the longest route that fits wins. A request
-that nothing routes is answered 404, as an API server would.
+A route is a method, a path without query, and steps. Each request uses the next step; the last step is
+used again and again. A path that ends in `*` matches all paths with that beginning; the longest match is
+used. A request without a route gets a 404 response.
 
     wire.on("GET", "/api/v1/namespaces/default", Reply.json({"kind": "Namespace"}))
-    wire.on("PUT", path, Reply.status(409, "Conflict"), Reply.json({...}))      # first this, then that
+    wire.on("PUT", path, Reply.status(409, "Conflict"), Reply.json({...}))      # first 409, then 200
     wire.on("POST", path, Reply.status(429, "TooManyRequests", retry_after=2))
 
-Whatever depends on the request, or changes a state the test keeps, is a function (or a coroutine
-function) of the request that answers the next step:
+A step can be a function, or a coroutine function, that gets the request and returns the step:
 
     wire.on("POST", path, lambda request: Reply.json(server.create(request.body), status=201))
 
-Faults are steps like any other:
+Faults are steps too:
 
     Unreached()            no connection can be made
-    LostBefore()           the connection breaks before the server sees the request
-    LostAfter(step)        the server does what `step` does, but the answer is lost on its way
-    Stall()                nothing ever comes; the caller's deadline has to end it
+    LostBefore()           the connection breaks before the server receives the request
+    LostAfter(step)        the server does `step`, but the response is lost
+    Stall()                no response comes, so the caller's deadline ends the request
     Delayed(2.0, step)     `step`, two seconds later
-    Cut(b"half an ans")    the answer begins and breaks off
+    Cut(b"half an ans")    the connection breaks after these bytes of the response
 
-A watch is fed while it runs. A `Stream` stays good for one connection; route one for each:
+A `Stream` is the response to one watch, and the test sends its events:
 
     stream = Stream()
     wire.on("GET", "/api/v1/pods", stream)
-    stream.event("ADDED", {"kind": "Pod", ...})    # one line; `feed(b"...")` sends any bytes, half lines too
-    stream.end()                                   # the server closes in good order
+    stream.event("ADDED", {"kind": "Pod", ...})    # one line; `feed(b"...")` sends any bytes
+    stream.end()                                   # the server closes the stream without an error
     stream.cut()                                   # the connection breaks
-    # a stream that goes silent: feed nothing, and let virtual time pass
     await stream.opened.wait()                     # until the code under test has connected
-    stream.closed                                  # whether it has let go of the connection
+    stream.closed                                  # whether the code under test has closed the stream
 
-What was sent is in `wire.requests`, in order; `wire.sent("PUT", path)` picks some of them, and
-`Sent.json()`, `Sent.query` read one. `wire.aborts` counts calls of `abort()`, which breaks every
-exchange in progress.
+`wire.requests` has all requests in order, and `wire.sent("PUT", path)` returns some of them. `wire.aborts`
+counts the calls of `abort()`, which breaks every exchange in progress.
 """
 
 from __future__ import annotations
@@ -63,7 +60,7 @@ from manager.kube.wire import LONGEST, Wire, WireRequest
 
 @dataclass(frozen=True)
 class Sent:
-    """A request as the server got it (or would have)."""
+    """A request that the code under test has sent, whether or not the server receives it."""
 
     method: str
     path: str
@@ -71,7 +68,7 @@ class Sent:
     headers: Mapping[str, str]
     body: bytes | None
     at: float
-    """The loop's time when it was sent."""
+    """Loop time at which the request was sent."""
 
     @classmethod
     def now(cls, request: WireRequest) -> Self:
@@ -86,7 +83,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Reply:
-    """A complete answer."""
+    """Step: a complete response."""
 
     code: int = 200
     body: bytes = b""
@@ -106,7 +103,7 @@ class Reply:
         details: Mapping[str, Any] | None = None,
         retry_after: int | None = None,
     ) -> Reply:
-        """Return an error in the form of an API server: a Status object."""
+        """Return an error response with a Status object, as from an API server."""
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         value: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
         value |= {"reason": reason, "message": message or reason or f"status {code}"}
@@ -127,7 +124,7 @@ class LostBefore:
 
 @dataclass(frozen=True)
 class LostAfter:
-    """Step: the server acts, and the connection breaks before the answer arrives."""
+    """Step: the server does `step`, and the connection breaks before the response arrives."""
 
     step: Step = field(default_factory=Reply)
 
@@ -139,7 +136,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class Delayed:
-    """A step that takes some (virtual) seconds."""
+    """Step: `step` happens after some seconds of virtual time."""
 
     seconds: float
     step: Step
@@ -147,14 +144,14 @@ class Delayed:
 
 @dataclass(frozen=True)
 class Cut:
-    """An answer that breaks off after `body`."""
+    """Step: the connection breaks after `body`, a part of the response."""
 
     body: bytes = b""
     code: int = 200
 
 
 class Stream:
-    """An answer that the test feeds while it is being read."""
+    """Step: a response whose content the test sends while the caller reads it."""
 
     def __init__(self, *, code: int = 200) -> None:
         self.code = code
@@ -163,11 +160,11 @@ class Stream:
         self._pieces: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
 
     def feed(self, piece: bytes) -> None:
-        """Send these bytes, which need not be whole lines."""
+        """Send these bytes, which may end within a line."""
         self._pieces.put_nowait(piece)
 
     def event(self, kind: str, value: Any) -> None:
-        """Send one watch event."""
+        """Send one watch event; `kind` is its type, such as "ADDED"."""
         self.feed(orjson.dumps({"type": kind, "object": value}) + b"\n")
 
     def end(self) -> None:
@@ -179,7 +176,7 @@ class Stream:
         self._pieces.put_nowait(ConnectionLost("cut by the script"))
 
     async def next_piece(self) -> bytes | None:
-        """Return the next piece that the test fed; None at the end."""
+        """Return the next bytes of the stream; None at its end."""
         piece = await self._pieces.get()
         if isinstance(piece, Exception):
             raise piece
@@ -193,11 +190,11 @@ class Stream:
 Step: TypeAlias = (
     "Reply | Unreached | LostBefore | LostAfter | Stall | Delayed | Cut | Stream | Callable[[Sent], Any]"
 )
-"""Any of the above, or a function of the request that answers one (or an awaitable of one)."""
+"""One of the classes above, or a function of the request that returns a step or an awaitable of one."""
 
 
 class ScriptedWire(Wire):
-    """Implements `manager.kube.wire.Wire`; see the top of this file."""
+    """`manager.kube.wire.Wire` with scripted responses; the module docstring describes it."""
 
     host = "scripted.test:443"
 
@@ -209,11 +206,11 @@ class ScriptedWire(Wire):
         self._in_progress: set[_Line] = set()
 
     def on(self, method: str, path: str, *steps: Step) -> None:
-        """Route requests to these steps, one after the other; replaces an earlier route."""
+        """Route requests to these steps in their order; replace an earlier route."""
         self._routes[method, path] = deque(steps)
 
     def then(self, method: str, path: str, *steps: Step) -> None:
-        """Append further steps to a route."""
+        """Append steps to a route."""
         self._routes.setdefault((method, path), deque()).extend(steps)
 
     def sent(self, method: str, path: str = "*") -> list[Sent]:
@@ -222,7 +219,7 @@ class ScriptedWire(Wire):
 
     @property
     def in_progress(self) -> int:
-        """Return the number of exchanges that callers have begun and not left; 0 when nothing leaks."""
+        """Return the number of exchanges that callers have not yet closed."""
         return len(self._in_progress)
 
     @asynccontextmanager
@@ -264,7 +261,7 @@ class ScriptedWire(Wire):
         return steps.popleft() if len(steps) > 1 else steps[0]
 
     async def _in_turns(self, step: Step, sent: Sent) -> ScriptedResponse:
-        """Let other tasks run before the server acts, and again before its answer arrives."""
+        """Do the step, and let other tasks run before it and before its response arrives."""
         await asyncio.sleep(0)
         response = await self._perform(step, sent)
         await asyncio.sleep(0)
@@ -288,7 +285,7 @@ class ScriptedWire(Wire):
                 raise ConnectionLost("connection lost before the answer arrived (scripted)")
             case Stall():
                 await asyncio.Event().wait()
-                raise AssertionError("a stalled exchange goes on")
+                raise AssertionError("a stalled exchange continues")
             case Delayed(seconds, inner):
                 await asyncio.sleep(seconds)
                 return await self._perform(inner, sent)
@@ -298,7 +295,7 @@ class ScriptedWire(Wire):
 
 
 class ScriptedResponse:
-    """Implements `manager.kube.wire.WireResponse`."""
+    """`manager.kube.wire.WireResponse` with a scripted body."""
 
     def __init__(
         self,
@@ -338,22 +335,22 @@ _Result = TypeVar("_Result")
 
 
 class _Line:
-    """Connection of one exchange, which a test can break."""
+    """Connection of one exchange, which `abort` can break."""
 
     def __init__(self) -> None:
         self.broken = False
         self._waiting: set[asyncio.Task[Any]] = set()
 
     def break_off(self) -> None:
-        """Break the connection: waiting tasks fail now, later reads fail too."""
+        """Break the connection: current and later reads raise `ConnectionLost`."""
         self.broken = True
         for task in self._waiting:
             asyncio.get_running_loop().call_soon(self._notify, task)
 
     async def unless_broken(self, work: Awaitable[_Result]) -> _Result:
-        """Return the result of `work`, or raise `ConnectionLost` as soon as the line breaks.
+        """Return the result of `work`, or raise `ConnectionLost` as soon as the connection breaks.
 
-        The calling task runs `work` itself, because most tests spend their time here.
+        The calling task runs `work` itself, because a second task would slow most tests.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -376,7 +373,7 @@ class _Line:
         return answer
 
     def _notify(self, task: asyncio.Task[Any]) -> None:
-        """Run in a later turn of the loop: a step that breaks its own line continues until it awaits."""
+        """Cancel a waiting task. Called in a later loop iteration, so that the running step can continue."""
         if task in self._waiting:
             self._waiting.discard(task)
             task.cancel()

@@ -23,7 +23,7 @@ Pages = Mapping[str, Handler]
 
 @contextmanager
 def occupied_threads() -> Iterator[None]:
-    """Occupy all threads of `asyncio.to_thread` within the block, as reconcilers may do for long."""
+    """Occupy all threads of `asyncio.to_thread` within the block, as slow reconcilers do."""
     ended, threads = threading.Event(), ThreadPoolExecutor(1)
     asyncio.get_running_loop().set_default_executor(threads)
     threads.submit(ended.wait)
@@ -34,7 +34,7 @@ def occupied_threads() -> Iterator[None]:
 
 
 def routes_of(pages: Pages, posts: Pages | None = None) -> Routes:
-    """Return routes for handlers by path."""
+    """Return GET routes for `pages` and POST routes for `posts`; both map paths to handlers."""
     return [*starmap(web.get, pages.items()), *starmap(web.post, (posts or {}).items())]
 
 
@@ -47,7 +47,7 @@ async def serving(
     posts: Pages | None = None,
     **options: Any,
 ) -> AsyncIterator[BindAddress]:
-    """Serve handlers by path, or routes; yield the address."""
+    """Serve pages, which are a map from paths to GET handlers or a list of routes; yield the address."""
     routes = routes_of(pages or {}, posts) if pages is None or isinstance(pages, Mapping) else pages
     async with serve(name, address, routes, **options) as server:
         yield server.address
@@ -65,7 +65,7 @@ class Answer:
 
 
 class Site:
-    """Served pages from the view of a client."""
+    """HTTP client of served pages."""
 
     def __init__(self, session: aiohttp.ClientSession, address: BindAddress) -> None:
         self.address = address

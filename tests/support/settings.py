@@ -1,4 +1,4 @@
-"""Settings as `operator-manager` reads them."""
+"""Settings as the `operator-manager` program reads them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FIELDS = tuple(setting.name.replace("-", "_") for setting in OWN)
 
 
 def params_of(group: click.Group, command: str, flags: Iterable[str]) -> dict[str, Any]:
-    """Return what a command of a group gets from these flags.
+    """Return the parameters that click parses for a command of a group from these flags.
 
-    Without the group, click would keep other names of the help flag for all later calls of the command.
+    The group is needed, because without it click keeps wrong names of the help flag for later calls.
     """
     program = click.Context(group, **group.context_settings)
     return group.commands[command].make_context(command, list(flags), parent=program).params
@@ -31,7 +31,7 @@ def params_of(group: click.Group, command: str, flags: Iterable[str]) -> dict[st
 def parse_flags(
     argv: Sequence[str], operators: Sequence[AnyOperator] = (), *, program: Program = PROGRAM
 ) -> dict[str, str]:
-    """Return what the command `run` gets from these flags, by the names of the settings."""
+    """Return the settings that the command `run` parses from these flags, by setting name."""
     command = SettingsCommand("run", callback=lambda flags: flags)
     invocation = Invocation(program, operators)
     return cast("dict[str, str]", command.main(argv, "run", standalone_mode=False, obj=invocation))
@@ -43,7 +43,7 @@ def sources(flags: Mapping[str, str]) -> Sources:
 
 
 def load_settings(flags: Mapping[str, str], declared: Sequence[Setting[Any]] = ()) -> Settings:
-    """Load settings; the keys of `flags` are flag names (`webhook-url`) or attributes (`webhook_url`)."""
+    """Load settings; keys of `flags` are flag names (`webhook-url`) or attribute names (`webhook_url`)."""
     given = sources(flags)
     given.check_keys((*OWN, *declared))
     return Settings(given)

@@ -1,4 +1,4 @@
-"""Shell sessions of the documentation, and a shell that runs them."""
+"""Shell sessions in the documentation, and a shell that runs their commands."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.support.ports import PortBlock
 PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 120.0
 ONLY_LOOK = ("kubectl get ", "kubectl describe ", "kubectl wait ", "kubectl logs ", "petstore search", "cat ")
-"""Commands that may be repeated until they show what a page does; a person would wait a moment too."""
+"""Commands that are repeated until they print the documented output."""
 REFUSALS = ("Error from server", "The ")
-"""What a line of kubectl begins with where it says that something is refused."""
+"""Beginnings of kubectl's error lines."""
 COMPLAINTS = (*REFUSALS, "Warning: ")
-"""What a line of kubectl begins with that goes to standard error."""
+"""Beginnings of lines that kubectl writes to stderr."""
 
-# A port of the pages may be taken on this machine, so that the store listens at another one.
+# The documented port may be in use on this machine, so the store gets another one.
 _PETSTORE = """\
 #!/bin/sh
 [ "$1" != serve ] || set -- "$@" --bind-address="$PETSTORE_ADDRESS" --metrics-bind-address=127.0.0.1:{metrics}
@@ -37,12 +37,12 @@ exec "{program}" "$@"
 
 
 class Terminal:
-    """Shell against a control plane for a `with` block; the end of the block ends its processes."""
+    """Shell for a `with` block, with access to a control plane; the end of the block ends its processes."""
 
     def __init__(
         self, folder: Path, plane: ControlPlane | None = None, *, config: Path = ROOT / "config"
     ) -> None:
-        """Create a terminal; `config` replaces the folder of that name in commands."""
+        """Create a shell in `folder`; commands see `config` as their folder `config/`."""
         self._folder = folder
         self._ports = PortBlock(2)
         self._stack = contextlib.ExitStack()
@@ -73,11 +73,11 @@ class Terminal:
         self._ports.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that commands name."""
+        """Write a file in the shell's folder."""
         (self._folder / name).write_text(text)
 
     def follow(self, command: Command) -> None:
-        """Run a command of a page; assert that it succeeds and prints the documented output."""
+        """Run a command of the documentation; assert that it succeeds and prints the documented output."""
         if command.in_background:
             self._start(command)
         elif command.text.startswith(ONLY_LOOK):
@@ -86,7 +86,7 @@ class Terminal:
             self._shows(command)
 
     def run(self, text: str) -> str:
-        """Return a command's output; raise AssertionError with all output when it fails."""
+        """Return a command's stdout; raise AssertionError with all output when it fails."""
         done = self._run(text)
         assert done.returncode == 0, f"{text}\nended with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -140,23 +140,23 @@ _DIFFERS = (
     (r"-[0-9a-z]{7,10}-[0-9a-z]{5}\b", "-<pod>"),
     (r"(?<![\w.-])(\d+d)?(\d+h)?(\d+m)?(\d+s)?(?<=\d[dhms])(?![\w.-])", "<age>"),
     (r"<age> \(x\d+ over <age>\)", "<age>"),
-    # An address on this machine, and where anything listens whose port a test has to choose.
+    # An address on this machine, and any port that a test chooses.
     (r"(127\.0\.0\.1)?:\d{4,5}\b", ":<port>"),
     (r"\b3[0-2]\d{3}\b", "<node port>"),
     # kubectl says so since 1.34.
     (r"( deleted) from \S+ namespace$", r"\1"),
 )
-"""What is another at each run, or with another version, and what stands for it in a comparison."""
+"""Patterns of output that varies with the run or the version, and their replacements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, and its documented output."""
+    """A command in the documentation, and its documented output."""
 
     where: str
     text: str
     shown: tuple[str, ...] = ()
-    """Empty where the page shows nothing; whatever comes is right then."""
+    """Documented lines; empty if the page shows no output, and then any output is correct."""
 
     @property
     def in_background(self) -> bool:
@@ -164,11 +164,10 @@ class Command:
 
 
 def commands(block: Block) -> Iterator[Command]:
-    """Yield the commands of a block in order, without the remarks behind them.
+    """Yield the commands of a code block in order, without their comments.
 
-    In a block of sh, each line is a command or continues the previous one. In a block of console, each line
-    after
-    a prompt is a command, and the lines below it are its output.
+    In a block of sh, each line is a command, unless it continues the line before. In a block of console, a
+    command follows each prompt, and the lines below it are its output.
     """
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language == "console":
@@ -196,9 +195,10 @@ def _without_remark(line: str) -> str:
 
 
 def difference(shown: Iterable[str], came: str) -> str | None:
-    """Return None if the output matches the documented output except for variable parts, else a message.
+    """Return None if the output `came` matches the documented lines, else a message.
 
-    A shown line of three dots alone stands for any lines, and within a line they stand for anything.
+    Times, UUIDs, ports and other variable parts are ignored. A documented line `...` matches any lines, and
+    `...` within a line matches any text.
     """
     pattern = "".join(map(_pattern, shown))
     text = "".join(f"{_plain(line)}\n" for line in came.splitlines() if line.strip())
@@ -221,18 +221,16 @@ def _plain(line: str) -> str:
 
 
 WALKED = ("README.md", "docs/operators.md")
-"""Pages whose consoles are followed with a control plane and a manager."""
+"""Pages whose console blocks are run with a control plane and a manager."""
 
 WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
-"""Pages whose consoles need neither."""
+"""Pages whose console blocks need no control plane and no manager."""
 
 ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
-        "tests/integration/test_documentation.py::test_operator_from_documentation_runs"
+        "tests/integration/test_documentation.py::test_documented_operator_gives_the_output_that_its_page_shows"
     ),
-    "docs/webhooks.md": (
-        "tests/integration/test_documentation.py::test_webhooks_from_documentation_answer_reviews"
-    ),
+    "docs/webhooks.md": ("tests/integration/test_documentation.py::test_documented_webhooks_answer_reviews"),
     "docs/operations.md": (
         "tests/integration/test_documentation.py::"
         "test_petstore_starts_from_the_backup_that_the_operations_page_makes"
@@ -241,4 +239,4 @@ ELSEWHERE: Mapping[str, str] = {
         "tests/integration/test_workloads.py::test_workloads_example_deploys_follows_logs_and_cleans_up_after_sigint"
     ),
 }
-"""Other pages with consoles, and the test that follows each of them."""
+"""Other pages with console blocks, and the test that runs each of them."""

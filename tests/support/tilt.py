@@ -1,6 +1,6 @@
-"""Recorder of the calls that a Tiltfile makes to Tilt.
+"""Recorder of the function calls in a Tiltfile.
 
-Starlark's syntax is a part of Python's, so Python runs the file. Tilt itself may refuse what this accepts.
+Python runs the file, because Starlark's syntax is a part of Python's. Tilt itself may accept less.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ FUNCTIONS = (
 
 
 class TiltfileFailed(Exception):
-    """The Tiltfile called `fail`."""
+    """Error: the Tiltfile called `fail`."""
 
 
 @dataclasses.dataclass
 class Tilt:
-    """An evaluation of a Tiltfile: in this context, with these arguments after `--`."""
+    """An evaluation of a Tiltfile for a Kubernetes context, with arguments of `tilt up --`."""
 
     path: Path = ROOT / "Tiltfile"
     context: str = "kind-kind"
@@ -33,7 +33,7 @@ class Tilt:
     calls: list[tuple[str, str, dict[str, Any]]] = dataclasses.field(default_factory=list)
 
     def evaluate(self) -> Tilt:
-        """Run the Tiltfile; raise TiltfileFailed if it fails."""
+        """Run the Tiltfile; raise TiltfileFailed if it calls `fail`."""
         functions = {name: self._recorder(name) for name in FUNCTIONS}
         settings = SimpleNamespace(define_bool=self._recorder("define_bool"), parse=lambda: self.arguments)
         names = {"config": settings, "k8s_context": lambda: self.context, "fail": _fail}
@@ -44,7 +44,7 @@ class Tilt:
         return self
 
     def called(self, name: str) -> dict[str, dict[str, Any]]:
-        """Return the named arguments of each call of a function, by its first argument."""
+        """Return the keyword arguments of each call of the function `name`, by the call's first argument."""
         return {first: named for function, first, named in self.calls if function == name}
 
     def _recorder(self, name: str) -> Any:

@@ -1,8 +1,8 @@
-"""A pytest plugin for tests that reach their time limit.
+"""Pytest plugin that shows where a test is when it reaches its time limit.
 
-The test fails where it is, with the stacks of all threads and tasks, and so does a clean-up that hangs. No
-signal reaches code in C that holds the interpreter: the process prints its stacks and ends, and pytest-xdist
-goes on in another one.
+The test fails with the stacks of all threads and tasks, and a hanging clean-up fails too. If C code holds the
+interpreter lock, no Python code can run. Then the process prints its stacks and exits, and pytest-xdist
+continues in a new process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 GRACE = 20.0
-"""Seconds that a test has to clean up after its limit."""
+"""Seconds for a test's clean-up after its time limit."""
 
 MOST_CROWDED = 5.0
 
@@ -31,23 +31,23 @@ _stderr = 2
 
 
 def pytest_configure() -> None:
-    """Keep standard error as it is before pytest captures it."""
+    """Duplicate the stderr descriptor before pytest captures stderr."""
     global _stderr  # noqa: PLW0603 -- one for the process, as pytest's is
     _stderr = os.dup(2)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give tests marked `long` five minutes."""
+    """Give tests marked `whole` or `long` a limit of five minutes, unless they have their own."""
     if item.get_closest_marker("timeout") is None and any(map(item.get_closest_marker, ("whole", "long"))):
         item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """Start the timers of a test; pytest-timeout knows how long it may take."""
+    """Start the timers of a test, instead of those of pytest-timeout; return None if they cannot be used."""
     if threading.current_thread() is not threading.main_thread():
-        return None  # pytest-timeout has another way
-    now = time.monotonic  # held here, because a simulation guards it in modules
+        return None  # pytest-timeout then uses its own timers
+    now = time.monotonic  # a local name, because a simulation replaces it in modules
     began = now()
 
     def fail(_signal: int, frame: FrameType | None) -> None:
@@ -71,12 +71,12 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
 
 
 def crowding() -> float:
-    """Return how many times its limit a test may take on a busy machine: once if two share a processor."""
+    """Return the factor by which a busy machine extends time limits; 1 up to two processes per CPU."""
     return min(max(os.getloadavg()[0] / (2 * (os.cpu_count() or 1)), 1.0), MOST_CROWDED)
 
 
 def stacks(current: FrameType | None) -> str:
-    """Return where all threads and all tasks are; `current` is where the calling thread is."""
+    """Return the stacks of all threads and tasks; `current` is the frame of the calling thread."""
     frames = {**sys._current_frames(), threading.get_ident(): current}
     parts = list[str]()
     for thread in threading.enumerate():
@@ -97,7 +97,7 @@ def _name(awaited: Any) -> str:
 
 
 def _awaits(awaited: Any) -> Iterator[str]:
-    """Yield where a coroutine waits, and where what it waits for does, down to a future."""
+    """Yield the stack of a coroutine and of everything that it awaits, down to a future."""
     while awaited is not None:
         frame = _first(awaited, "cr_frame", "gi_frame", "ag_frame")
         if frame is None:

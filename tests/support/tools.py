@@ -1,4 +1,4 @@
-"""External programs that some tests use, from the folder beside this checkout or from the PATH."""
+"""External programs that some tests use, from the tools folder or from the PATH."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _folder() -> str | None:
 
 
 def tool(name: str) -> Path:
-    """Return the program from the tools' folder or the PATH; skip the test if there is none."""
+    """Return the program from the tools folder or the PATH; skip the test if it is in neither."""
     found = shutil.which(name, path=_folder()) or shutil.which(name)
     if found is None:
         pytest.skip(f"no {name}, neither in {UNPACK.parent} nor on the PATH")
@@ -34,7 +34,7 @@ def tool(name: str) -> Path:
 def output_of(
     *command: str | Path, cwd: Path = ROOT, environ: Mapping[str, str] | None = None, timeout: float = 300
 ) -> str:
-    """Return the output of a command, with this environment or `environ`; a failure shows all output."""
+    """Return the stdout of a command; fail with all output. `environ` replaces the environment."""
     done = subprocess.run(
         command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout, check=False
     )

@@ -1,4 +1,4 @@
-"""Runs mypy in the process of the tests."""
+"""Runs mypy in the test process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mypy import api
 
 
 def run_mypy(*arguments: str) -> str:
-    """Return the errors that mypy finds, and restore the recursion limit, which mypy raises."""
+    """Return the errors that mypy finds; restore the recursion limit, which mypy changes."""
     depth = sys.getrecursionlimit()
     try:
         said, problem, _ = api.run(["--no-error-summary", *arguments])

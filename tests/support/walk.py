@@ -1,4 +1,4 @@
-"""Helper for tests that exercise an operator with kubectl as a user would."""
+"""Helper for tests that use an operator through kubectl, as a user does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ W = TypeVar("W", bound="Walk")
 
 
 class Walk:
-    """A namespace, seen through kubectl, with a manager that watches it."""
+    """A namespace, with kubectl commands and a manager that watches it."""
 
     def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess) -> None:
         self.plane = plane
@@ -22,7 +22,7 @@ class Walk:
         self.manager = manager
 
     def kubectl(self, *arguments: str, **options: Any) -> str:
-        """Return the output of `kubectl --namespace=...`; the options are those of `ControlPlane.kubectl`."""
+        """Return the output of kubectl in the namespace; `options` are those of `ControlPlane.kubectl`."""
         return self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options).stdout
 
     def get(self, api: str, plural: str, name: str) -> dict[str, Any]:
@@ -31,18 +31,17 @@ class Walk:
         return found
 
     def errors(self) -> list[dict[str, Any]]:
-        """Return the manager's log lines of level error."""
         return [line for line in self.manager.logs() if line.get("level") == "error"]
 
     def reconciles(self, controller: str) -> int:
-        """Return how many reconciles of a controller have ended, in whichever way."""
+        """Return how many reconciles of a controller have ended, with any result."""
         samples = self.manager.metrics()
         return int(samples.value("controller_runtime_reconcile_total", controller=controller))
 
 
 @contextmanager
 def walking(walk: type[W], plane: ControlPlane, namespace: str, manager: ManagerProcess) -> Iterator[W]:
-    """Yield a walk with a manager that is ready; at the end the manager must have logged no error."""
+    """Yield a walk with a ready manager; at the end, assert that the manager logged no error."""
     walked = walk(plane, namespace, manager.wait_ready())
     yield walked
     assert not walked.errors()

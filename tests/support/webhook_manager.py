@@ -1,4 +1,4 @@
-"""A local manager whose webhooks a control plane calls, and a kubectl user whose writes they review."""
+"""A local manager whose webhooks a control plane calls, and a kubectl user whose writes it reviews."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.ports import PortBlock
 
 
 def wait_asked(plane: ControlPlane) -> None:
-    """Wait until the API server asks: of a new configuration it reads by a watch, a moment later."""
+    """Wait until the API server calls the webhooks, which it does some time after their registration."""
     body = memcached("is-anybody-asked", size=1001)
 
     def warned() -> None:
@@ -36,9 +36,9 @@ def webhook_manager(
     asked: Callable[[ControlPlane], object] = wait_asked,
     **options: Any,
 ) -> Iterator[ManagerProcess]:
-    """Run a manager that serves webhooks at a URL with its own certificates, once the API server calls it.
+    """Run a manager with webhooks at a URL and its own certificates; yield it when the API server calls it.
 
-    `asked` waits for that call. The other options are those of `ManagerProcess`.
+    `asked` waits for the first call. `options` are those of `ManagerProcess`.
     """
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
@@ -60,30 +60,30 @@ WARNING = "Warning: "
 
 
 class Person:
-    """User that writes with kubectl as the administrator; reads go to the API directly, which is faster."""
+    """User that writes with kubectl as the administrator and reads from the API directly, which is faster."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
         self.namespace = namespace
 
     def can(self, *arguments: str, given: dict[str, Any] | None = None) -> list[str]:
-        """Run a kubectl command that must succeed; return its warnings."""
+        """Run a kubectl command that must succeed; return its warnings. `given` is an object for stdin."""
         lines = self._kubectl(*arguments, given=given, check=True).stderr.splitlines()
         assert all(line.startswith(WARNING) for line in lines), lines
         return [line.removeprefix(WARNING) for line in lines]
 
     def cannot(self, *arguments: str, given: dict[str, Any] | None = None) -> str:
-        """Run a kubectl command that must be refused; return the error message."""
+        """Run a kubectl command that must fail; return its stderr. `given` is an object for stdin."""
         done = self._kubectl(*arguments, given=given)
         assert done.returncode == 1, f"{done.stdout}{done.stderr}"
         return done.stderr
 
     def reads(self, resource: str, name: str) -> Any:
-        """Return the object; a resource may name a version, as in `pets.v1alpha1.petstore.example.com`."""
+        """Return the object; `resource` has the form `pets.v1alpha1.petstore.example.com`."""
         return self.plane.api.get(self.path(resource, name))
 
     def sees(self, resource: str) -> list[str]:
-        """Return the names of all objects of a resource."""
+        """Return the names of all objects of the resource in the namespace."""
         found = self.plane.api.get(self.path(resource))
         return [each["metadata"]["name"] for each in found["items"]]
 

@@ -1,6 +1,6 @@
-"""A webhook server for tests, which converts and admits as the test configures it.
+"""A webhook server whose conversion and admission responses the test configures.
 
-It shares no code with the manager, and has a thread of its own, as tests block while they talk to a server.
+It uses no code of the manager, and runs in its own thread, because tests block.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Object = dict[str, Any]
 ADDRESS = "127.0.0.1"
 LARGEST = 64 << 20
 FAREWELL = 0.1
-"""Seconds that a connection which ends waits for the other side's last word."""
+"""Seconds that a closing TLS connection waits for the client's close alert."""
 PATIENCE = 30.0
-"""Seconds that a caller has to leave a connection that was ended."""
+"""Seconds that a client has to close a connection that the server has closed."""
 
 
 class WebhookServer(LoopThread):
     """Webhook server for a `with` block, on a fixed port; `down` closes the port temporarily.
 
-    By default it converts by name alone, allows everything and changes nothing. `conversions` and
-    `admissions` are the requests that came, in their order; `callers` are the connections, by path.
+    By default it converts objects by changing `apiVersion` only, and admits every object unchanged.
+    `conversions` and `admissions` are the received requests in order. `callers` are the clients by path.
     """
 
     def __init__(self, folder: Path, authority: Authority | None = None) -> None:
-        """Create a server; `folder` gets its keys."""
+        """Create a server that writes its certificate and key to `folder`."""
         super().__init__("webhook-server")
         self._folder = folder
         self.authority = authority or Authority("webhooks of a test")
@@ -46,9 +46,9 @@ class WebhookServer(LoopThread):
         self.admissions: list[tuple[str, Object]] = []
         self.callers: dict[str, set[tuple[str, int]]] = {}
         self.convert: Callable[[Object, str], Object] = lambda obj, wanted: {**obj, "apiVersion": wanted}
-        """One object to an apiVersion; raises ValueError to refuse."""
+        """Function that converts an object to an apiVersion; it raises ValueError to refuse."""
         self.admit: Callable[[str, Object], Object] = lambda _path, _request: {}
-        """The response to an admission request at a path, beside its uid and `allowed`."""
+        """Function that returns the response to an admission request at a path, without uid and `allowed`."""
         self._runner: web.AppRunner | None = None
         self._listener: socket.socket | None = None
         self._greetings: dict[asyncio.Task[None], socket.socket] = {}
@@ -56,20 +56,20 @@ class WebhookServer(LoopThread):
 
     @property
     def url(self) -> str:
-        """Return the address without a path."""
+        """Return the URL of the server without a path."""
         return f"https://{ADDRESS}:{self._port}"
 
     @property
     def ca_bundle(self) -> str:
-        """Return the CA bundle in the form of a client configuration."""
+        """Return the CA bundle for a webhook client configuration."""
         return base64.b64encode(self.authority.pem).decode()
 
     def client_config(self, path: str) -> Object:
-        """Return a webhook client configuration for this server."""
+        """Return a `clientConfig` with the URL of `path` on this server, and its CA bundle."""
         return {"url": f"{self.url}/{path}", "caBundle": self.ca_bundle}
 
     def conversion(self) -> Object:
-        """Return the `spec.conversion` of a CRD that this server converts."""
+        """Return the `spec.conversion` for a CRD whose objects this server converts."""
         config = self.client_config("convert")
         return {
             "strategy": "Webhook",
@@ -78,7 +78,7 @@ class WebhookServer(LoopThread):
 
     @contextlib.contextmanager
     def down(self) -> Iterator[None]:
-        """Close the server's port within the block."""
+        """Close the server's port during the block; then open it again."""
         self.run(self._close())
         try:
             yield
@@ -86,12 +86,11 @@ class WebhookServer(LoopThread):
             self.run(self._open())
 
     def renew(self, authority: Authority) -> None:
-        """Serve a certificate of another authority from now on, to new connections; the old ones stay."""
+        """Use a certificate of another authority for new connections; open connections continue."""
         self.authority = authority
         self._context.load_cert_chain(self._pair())
 
     def forget(self) -> None:
-        """Forget the recorded requests."""
         self.conversions.clear()
         self.admissions.clear()
         self.callers.clear()
@@ -110,7 +109,7 @@ class WebhookServer(LoopThread):
         self.loop.add_reader(listener, self._accept)
 
     def _accept(self) -> None:
-        """Accept a connection, with a task for its TLS handshake that ends with the server."""
+        """Accept a connection, and start a task for its TLS handshake."""
         assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
@@ -135,26 +134,26 @@ class WebhookServer(LoopThread):
         assert self._listener is not None
         self.loop.remove_reader(self._listener)
         self._listener.close()
-        # A client in its handshake loses the connection, which ends the task. Cancelling the task and closing
+        # Disconnect clients that are in a handshake, which ends the task. Cancelling the task and closing
         # the socket would leave a transport with the socket's number, which the next listener then gets.
         for connection in self._greetings.values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         if self._greetings:
             await asyncio.wait(list(self._greetings))
-        # At once, and not after a farewell that a server which keeps the connection may never answer. On one
-        # that has begun its farewell already, this does nothing: hence the limit on that.
+        # Abort, because a client with a kept connection may never answer a TLS close alert. The abort of a
+        # closing connection does nothing, and FAREWELL limits its time.
         assert self._runner.server is not None
         kept = []
         for handler in self._runner.server.connections:
             if handler.transport is not None:
                 connection = handler.transport.get_extra_info("socket")
-                # The socket is closed if the caller left first.
+                # The socket is closed if the client disconnected first.
                 if connection is not None and connection.fileno() >= 0:
                     kept.append(connection.dup())
                 handler.transport.abort()
         await asyncio.gather(*map(self._until_left, kept))
-        while self._runner.server.connections:  # noqa: ASYNC110 -- what is waited for is about to run
+        while self._runner.server.connections:  # noqa: ASYNC110 -- the callbacks run soon
             await asyncio.sleep(0)
         await self._runner.cleanup()
         self._runner = None
@@ -164,7 +163,7 @@ class WebhookServer(LoopThread):
         await asyncio.gather(*handlers, return_exceptions=True)
 
     async def _until_left(self, connection: socket.socket) -> None:
-        """Close a connection, and return when the client has closed it; until then it may send a request."""
+        """Shut down the sending side of a connection, and wait until the client closes it too."""
         with connection, contextlib.suppress(OSError, TimeoutError):
             connection.setblocking(False)
             connection.shutdown(socket.SHUT_WR)
@@ -185,7 +184,6 @@ class WebhookServer(LoopThread):
         return await self.answer(path, json.loads(await request.read()))
 
     async def answer(self, path: str, review: Object) -> web.Response:
-        """Answer a review sent to a path."""
         asked = review["request"]
         response = {"uid": asked["uid"], **self.respond(path, asked)}
         return web.json_response(
@@ -193,7 +191,7 @@ class WebhookServer(LoopThread):
         )
 
     def respond(self, path: str, asked: Object) -> Object:
-        """Return the response to a request at a path, without its uid."""
+        """Return the `response` of the review of a request, without its uid."""
         if "desiredAPIVersion" in asked:
             return self._converted(asked)
         self.admissions.append((path, asked))

@@ -1,4 +1,4 @@
-"""The Service of the webhooks leads to a process of the test, not to pods: they have no network here."""
+"""Routes the Service of the webhooks to the test process, because pods have no network in the tests."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def own_address() -> str:
-    """Return a non-loopback address of this machine, because endpoints must not have a loopback address."""
+    """Return a non-loopback address of this machine for an endpoint; skip the test if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
-            # Nothing is sent: it is chosen as if something would be.
+            # This sends nothing; it only selects the local address.
             asking.connect(("192.0.2.1", 9))
         except OSError:
-            pytest.skip("this machine has no address but those of the loopback")
+            pytest.skip("this machine has only loopback addresses")
         return str(asking.getsockname()[0])
 
 
 def lead_to_this_machine(plane: ControlPlane, namespace: str, service: str, port: int) -> None:
-    """Add an endpoint to the Service, which has no ready pods."""
+    """Add an endpoint with this machine's address to a Service that has no ready pods."""
     name = f"{service}-test"
     plane.api.apply(
         [
@@ -61,7 +61,7 @@ def lead_to_this_machine(plane: ControlPlane, namespace: str, service: str, port
 
 
 def client_configs(plane: ControlPlane) -> list[dict[str, Any]]:
-    """Return the client configurations of all admission webhooks and all conversion webhooks."""
+    """Return the client configurations of all admission and conversion webhooks."""
     found = [
         webhook["clientConfig"]
         for sort in ("mutating", "validating")

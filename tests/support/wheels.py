@@ -1,4 +1,4 @@
-"""Dependencies of the project: their pins, and wheels rebuilt from this environment."""
+"""Dependencies of the project: their pinned versions, and wheels that are rebuilt from installed files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROJECTS: dict[str, dict[str, Any]] = {
     for path in ("pyproject.toml", "controllers/pyproject.toml")
     for project in [tomllib.loads((ROOT / path).read_text())]
 }
-"""The library, and the application on it."""
+"""pyproject.toml of the library and of the application, by project name."""
 
 LIBRARY, _ = PROJECTS
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
@@ -38,9 +38,9 @@ _WRITTEN = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 
 @functools.cache
 def dependencies(*projects: str, extra: str = "") -> dict[str, Distribution]:
-    """Return the installed dependencies, direct and indirect, of our `projects`.
+    """Return the installed direct and indirect dependencies of our `projects`, or of all our projects.
 
-    Without names, use all projects. The projects are not in the result. `extra` adds its dependencies.
+    The projects themselves are not in the result. `extra` adds the dependencies of an extra.
     """
     found: dict[tuple[str, str], Distribution] = {}
     waiting = [
@@ -60,14 +60,17 @@ def dependencies(*projects: str, extra: str = "") -> dict[str, Distribution]:
 
 
 def tags(installed: Distribution) -> frozenset[Tag]:
-    """Return the tags of the interpreters and machines that the distribution's wheel supports."""
+    """Return the tags of the wheel from which a distribution was installed."""
     lines = (installed.read_text("WHEEL") or "").splitlines()
     found = [line.partition(":")[2].strip() for line in lines if line.startswith("Tag:")]
     return frozenset(tag for each in found for tag in parse_tag(each))
 
 
 def pinned() -> list[dict[str, str]]:
-    """Parse the parts of constraints.txt: each maps a name that this interpreter installs to its lines."""
+    """Return the parts of constraints.txt; each maps the name of a package to its lines.
+
+    Packages that this interpreter does not install are left out.
+    """
     _, *parts = re.split(r"^# Packages .*$", PINS.read_text(), flags=re.MULTILINE)
     return [
         {
@@ -81,7 +84,7 @@ def pinned() -> list[dict[str, str]]:
 
 
 def pack_all(folder: Path) -> str:
-    """Write the wheels of all parts of constraints.txt but the last two; return the text with the hashes."""
+    """Write the wheels of constraints.txt, except its last two parts; return its text with their hashes."""
     text = PINS.read_text()
     for part in pinned()[:-2]:
         for name, entry in part.items():
@@ -92,12 +95,12 @@ def pack_all(folder: Path) -> str:
 
 
 def pack(installed: Distribution, folder: Path) -> Path:
-    """Write the distribution's wheel into `folder`.
+    """Write a wheel with the files of an installed distribution into `folder`, and return its path.
 
-    The wheel has no script files: an installer creates scripts from the distribution's entry points.
+    The wheel has no scripts, because an installer creates scripts from the entry points.
     """
     files = list(_files(installed))
-    # Deeper ones may belong to vendored packages.
+    # Deeper files may belong to vendored packages.
     (info,) = {path.removesuffix("/METADATA") for path in files if METADATA.fullmatch(path)}
     name = canonicalize_name(installed.name).replace("-", "_")
     packed = folder / f"{name}-{installed.version}-{_joined(tags(installed))}.whl"
@@ -110,7 +113,7 @@ def pack(installed: Distribution, folder: Path) -> Path:
 
 
 def build_library(folder: Path) -> Path:
-    """Build the library's wheel into `folder` from a copy of the sources, with the installed build tools."""
+    """Build the library's wheel from a copy of the sources into `folder`, and return its path."""
     with tempfile.TemporaryDirectory() as copy:
         for name in (*LIBRARY_PACKAGES, "pyproject.toml", "LICENSE", "README.md"):
             if (ROOT / name).is_dir():
@@ -118,7 +121,7 @@ def build_library(folder: Path) -> Path:
                 shutil.copytree(ROOT / name, f"{copy}/{name}", ignore=ignore)
             else:
                 shutil.copy2(ROOT / name, copy)
-        # As pip has it built, which would look for a second at what is installed.
+        # Build as pip does, but without pip's check of installed packages, which takes a second.
         code = f"from setuptools import build_meta as it; it.build_wheel({str(folder)!r})"
         output_of(sys.executable, "-c", code, cwd=Path(copy))
     [built] = folder.glob(f"{LIBRARY.replace('-', '_')}-*")

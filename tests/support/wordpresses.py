@@ -1,4 +1,4 @@
-"""Wordpresses for the integration tests."""
+"""Wordpress objects for the integration tests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CHILDREN = (
     ("apps/v1", "deployments", "{}"),
     ("v1", "services", "{}"),
 )
-"""API, plural, and name by that of the site, in the order in which they are made."""
+"""API, plural and name pattern of each child, in the order of their creation."""
 COLLECTED = CHILDREN[3:]
 
 
 def wordpress(name: str, **spec: Any) -> dict[str, Any]:
-    """Return a Wordpress manifest; the password is inline unless the spec names a Secret."""
+    """Return a Wordpress manifest; the password is in the spec unless `spec` names a Secret."""
     if "sqlRootPasswordSecretRef" not in spec:
         spec.setdefault("sqlrootpassword", PASSWORD)
     return manifest(API, "Wordpress", name, **spec)
@@ -36,21 +36,20 @@ def wordpress_path(namespace: str, name: str = "") -> str:
 
 
 class WordpressWalk(Walk):
-    """Walk through Wordpresses in one namespace."""
+    """Walk through Wordpress objects in one namespace."""
 
     def create(self, name: str, **spec: Any) -> dict[str, Any]:
-        """Create a site; returns it as stored."""
+        """Create a Wordpress; return it as stored."""
         created: dict[str, Any] = self.plane.api.create(
             wordpress_path(self.namespace), wordpress(name, **spec)
         )
         return created
 
     def change(self, name: str, **spec: Any) -> None:
-        """Change a site's spec."""
         self.plane.api.patch(wordpress_path(self.namespace, name), {"spec": spec})
 
     def delete(self, name: str) -> None:
-        """Delete a site, and return when it is gone."""
+        """Delete a Wordpress, and wait until it is gone."""
         self.kubectl("delete", "wordpress", name, "--wait=true")
 
     def site(self, name: str) -> dict[str, Any]:
@@ -58,25 +57,25 @@ class WordpressWalk(Walk):
         return self.get(API, "wordpresses", name)
 
     def condition(self, name: str, kind: str) -> dict[str, Any]:
-        """Return one of the site's conditions."""
+        """Return the condition of type `kind` of a Wordpress."""
         return condition(self.site(name), kind)
 
     def is_available(self, name: str) -> bool:
-        """Return whether the site is available and not progressing."""
+        """Return whether a Wordpress has Available true and Progressing false."""
         available, progressing = self.condition(name, "Available"), self.condition(name, "Progressing")
         return available["status"] == "True" and progressing["status"] == "False"
 
     def events(self, name: str) -> dict[str, int]:
-        """Return the counts of the Events about it, by reason."""
+        """Return the counts of the Events about a Wordpress, by reason."""
         return event_counts(self.plane, self.site(name))
 
     def children(self, name: str) -> Iterator[dict[str, Any]]:
-        """Return all seven children; fail when one is missing."""
+        """Return all seven child objects of a Wordpress; fail when one is missing."""
         for api, plural, pattern in CHILDREN:
             yield self.get(api, plural, pattern.format(name))
 
     def missing(self, name: str, children: Any = CHILDREN) -> list[str]:
-        """Return the paths of the site's children that do not exist."""
+        """Return the API paths of the child objects that do not exist."""
         paths = [
             object_path(api, self.namespace, plural, pattern.format(name))
             for api, plural, pattern in children
@@ -84,7 +83,7 @@ class WordpressWalk(Walk):
         return [path for path in paths if self.plane.api.find(path) is None]
 
     def passwords(self, name: str) -> dict[str, str]:
-        """Return the decoded data of the site's Secret."""
+        """Return the decoded data of the Secret of a Wordpress."""
         data = self.get("v1", "secrets", f"{name}-mysql")["data"]
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
@@ -99,5 +98,4 @@ class WordpressWalk(Walk):
 
 
 def owners(obj: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the owner references of an object."""
     return list(obj["metadata"].get("ownerReferences", ()))

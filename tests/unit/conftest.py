@@ -1,4 +1,4 @@
-"""The runtime on a scripted wire; `@pytest.mark.virtual_time` where it waits."""
+"""Fixtures of unit tests; `@pytest.mark.virtual_time` is for tests that wait."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LogLines = list[MutableMapping[str, Any]]
 
 @pytest.fixture
 def log_lines() -> Iterator[LogLines]:
-    """Capture the log of the test, because printing would block the loop."""
+    """Capture the log lines of the test, because printing them would block the loop."""
     with capture_logs() as lines:
         yield lines
 
 
 @pytest.fixture
 def gc_thresholds() -> Iterator[None]:
-    """Left as they were, by a test of what tunes the garbage collector of the whole process."""
+    """Restore the garbage collector's thresholds after a test that changes them."""
     thresholds = gc.get_threshold()
     yield
     gc.set_threshold(*thresholds)

@@ -1,4 +1,4 @@
-"""A client of the API server, and its parts, on a wire of the test."""
+"""A client of the API server on a wire of the test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manager.telemetry.metrics import Metrics
 
 
 class Connected(NamedTuple):
-    """A client, its transport, the cache that it reads from, and their metrics."""
+    """A client with its transport, its cache and their metrics."""
 
     client: Client
     transport: Transport
@@ -23,7 +23,7 @@ class Connected(NamedTuple):
 
 
 def connected(wire: Wire, *namespaces: str) -> Connected:
-    """Return a client on this wire, whose cache is limited to these namespaces, if any."""
+    """Return a client on this wire; its cache has only these namespaces, or all if there are none."""
     metrics, rng = Metrics(), random.Random(1)
     transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
     mapper = RestMapper(transport)

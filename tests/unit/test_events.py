@@ -1,4 +1,4 @@
-"""Kubernetes Events: few objects out of many events, sent behind all other writes, in virtual time."""
+"""Kubernetes Events: many events in few objects, sent after all other writes, in virtual time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WRITES = "/apis/apps/v1/namespaces/ns/deployments"
 
 
 class Widget(Resource, group="test.example.com", version="v1", plural="widgets"):
-    """Some kind."""
+    """Kind of the objects about which tests record events."""
 
 
 def widget(name: str = "w", *, namespace: str = "ns", version: str = "5") -> Widget:
@@ -49,7 +49,7 @@ def widget(name: str = "w", *, namespace: str = "ns", version: str = "5") -> Wid
 
 
 class EventServer(ClusterServer):
-    """A control plane as far as Events go."""
+    """Control plane that remembers the order in which Events are created."""
 
     def __init__(self, cluster: DevCluster) -> None:
         super().__init__(cluster)
@@ -62,7 +62,7 @@ class EventServer(ClusterServer):
 
     @property
     def listed(self) -> list[dict[str, Any]]:
-        """The Events, in the order in which they were created, without what the server has added."""
+        """Return the stored Events in the order of their creation, without fields that the server added."""
         stored = [each.decode() for key in self._created if (each := self.cluster.store.get(key))]
         for each in stored:
             each["metadata"] = {name: each["metadata"][name] for name in ("name", "namespace")}
@@ -70,14 +70,14 @@ class EventServer(ClusterServer):
         return stored
 
     def forget(self) -> None:
-        """Delete all Events, as the server does after an hour."""
+        """Delete all Events, as an API server does after an hour."""
         for key in self._created:
             self.cluster.store.delete(key)
         self._created.clear()
 
 
 class Bench:
-    """Test bench with a running recorder, its wire and its server."""
+    """A running event recorder with its wire and its server."""
 
     def __init__(self, server: EventServer) -> None:
         self.wire = ScriptedWire()
@@ -105,7 +105,7 @@ class Bench:
             self.running = None
 
     def record(self, count: int) -> None:
-        """Record an event of each of so many objects."""
+        """Record an event about each of `count` objects."""
         for number in range(count):
             self.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
 
@@ -115,7 +115,7 @@ class Bench:
         return value
 
     async def settled(self) -> list[dict[str, Any]]:
-        """Wait until all Events are sent, then return the Events on the server."""
+        """Wait until all Events are sent; return the Events on the server."""
         await asyncio.sleep(60)
         return self.server.listed
 
@@ -154,7 +154,7 @@ def name_of(name: str, names: Correlator | None = None) -> str:
         ("a" * 235 + "-." + "b" * 16, "a" * 200),
     ],
 )
-def test_event_name_is_valid_and_has_the_object_name_or_kind_and_the_time(name: str, begin: str):
+def test_event_name_contains_object_name_or_kind_and_the_time(name: str, begin: str):
     given = name_of(name)
     assert given.startswith(begin)
     assert len(given) <= 253
@@ -168,7 +168,7 @@ def test_event_names_are_unique_within_the_resolution_of_the_clock():
     assert len(set(given)) == len(given)
 
 
-async def test_correlator_forgets_the_least_recently_used_series(monkeypatch: pytest.MonkeyPatch):
+async def test_correlator_forgets_the_least_recently_used_event_series(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(events, "REMEMBERED", 3)
     correlator = Correlator(random.Random(1))
 
@@ -178,7 +178,7 @@ async def test_correlator_forgets_the_least_recently_used_series(monkeypatch: py
     assert [count(name) for name in "abcadab"] == [1, 1, 1, 2, 1, 3, 1]
 
 
-async def test_event_is_stored_with_the_fields_that_describe_shows(bench: Bench):
+async def test_event_is_stored_with_the_fields_that_kubectl_describe_shows(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "Created Deployment w")
     (event,) = await bench.settled()
     name = event["metadata"].pop("name")
@@ -252,7 +252,7 @@ async def test_events_that_differ_in_one_field_are_stored_separately(bench: Benc
     assert [event["count"] for event in await bench.settled()] == [1, 1]
 
 
-async def test_recorder_combines_similar_events_from_the_tenth_on_until_ten_quiet_minutes(bench: Bench):
+async def test_recorder_combines_the_tenth_and_later_similar_events_until_ten_quiet_minutes(bench: Bench):
     for number in range(15):
         bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
         bench.recorder.event(widget("long"), "Warning", "Failed", f"{number} " + "x" * 1022)
@@ -268,7 +268,7 @@ async def test_recorder_combines_similar_events_from_the_tenth_on_until_ten_quie
     assert (await bench.settled())[-1]["message"] == "attempt 99"
 
 
-async def test_recorder_limits_requests_about_one_object_and_still_counts_every_event(bench: Bench):
+async def test_recorder_limits_requests_per_object_and_counts_every_event(bench: Bench):
     for number in range(100):
         bench.recorder.event(widget(), "Warning", "Failed", "no" if number % 2 else f"reason {number % 6}")
         await asyncio.sleep(1)
@@ -276,7 +276,7 @@ async def test_recorder_limits_requests_about_one_object_and_still_counts_every_
     assert requests == 25
     assert bench.outcome("filtered") == 75
     bench.recorder.event(widget("quiet"), "Normal", "Created", "x")
-    assert (await bench.settled())[-1]["involvedObject"]["name"] == "quiet", "it has a budget of its own"
+    assert (await bench.settled())[-1]["involvedObject"]["name"] == "quiet", "each object has its own limit"
     requests += 1
     await asyncio.sleep(300)
     bench.recorder.event(widget(), "Warning", "Failed", "no")
@@ -317,14 +317,14 @@ async def test_recorder_never_logs_the_message_of_an_event(bench: Bench, capsys:
 
 
 async def write_for(bench: Bench, seconds: float) -> None:
-    """Keep a write in flight for so long, as busy workers do: one after the other without a pause."""
+    """Send writes one after another for this number of seconds, as busy workers do."""
     bench.wire.on("POST", WRITES, Delayed(0.1, Reply()))
     until = now() + seconds
     while now() < until:
         await bench.transport.request("POST", WRITES)
 
 
-async def test_event_waits_while_other_writes_are_in_flight(bench: Bench):
+async def test_event_is_sent_after_writes_that_are_in_flight(bench: Bench):
     writing = asyncio.ensure_future(write_for(bench, 0.7))
     await asyncio.sleep(0.01)
     bench.recorder.event(widget(), "Normal", "Created", "x")
@@ -336,7 +336,7 @@ async def test_event_waits_while_other_writes_are_in_flight(bench: Bench):
     await asyncio.sleep(10)
     bench.recorder.event(widget("late"), "Normal", "Created", "x")
     await asyncio.sleep(0.1)
-    assert len(bench.wire.sent("POST", EVENTS)) == 2, "in a quiet time it is sent soon"
+    assert len(bench.wire.sent("POST", EVENTS)) == 2, "without other writes it is sent soon"
 
 
 async def test_events_are_sent_about_once_a_second_while_other_writes_are_in_flight(bench: Bench):
@@ -360,7 +360,7 @@ async def test_recorder_sends_one_event_at_a_time(bench: Bench):
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make recorders that send ten Events at once, and then five in a second."""
+    """Let recorders send ten Events at once, and then five per second."""
     monkeypatch.setattr(events, "SENT_RATE", 5.0)
     monkeypatch.setattr(events, "SENT_BURST", 10)
 
@@ -374,7 +374,7 @@ async def test_events_are_sent_at_a_bounded_rate(bench: Bench):
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make recorders that ten Events fill."""
+    """Let recorders keep at most ten waiting Events."""
     monkeypatch.setattr(events, "CAPACITY", 10)
 
 
@@ -385,11 +385,11 @@ async def test_recorder_drops_the_oldest_events_when_it_is_full(bench: Bench):
     assert names == [f"w{number}" for number in range(15, 25)]
     assert bench.outcome("overflow") == 15
     bench.recorder.event(widget("w0"), "Normal", "Created", "x")
-    assert (await bench.settled())[-1]["count"] == 2, "what was dropped still counts"
+    assert (await bench.settled())[-1]["count"] == 2, "dropped events count too"
 
 
 @pytest.mark.usefixtures("small")
-async def test_recorder_is_fair_to_other_namespaces_when_one_has_very_many_events(bench: Bench):
+async def test_recorder_sends_events_of_other_namespaces_when_one_namespace_has_many(bench: Bench):
     bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as slow as Events with huge contents
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
     bench.record(100)
@@ -427,7 +427,7 @@ async def test_event_is_stored_once_when_the_answer_was_lost(bench: Bench):
         ([Reply.status(422)], "refused"),
     ],
 )
-async def test_recorder_drops_an_event_that_fails_or_is_refused_for_the_next(
+async def test_recorder_drops_a_failing_or_refused_event_and_sends_the_next_event(
     bench: Bench, answers: list[Step], outcome: str
 ):
     bench.wire.on("POST", EVENTS, *answers, bench.server.answer)
@@ -464,7 +464,7 @@ async def test_expired_event_is_created_again(bench: Bench):
     assert bench.wire.requests[-1].method == "PATCH"
 
 
-async def test_flush_sends_all_pending_events_regardless_of_the_rate_limit(bench: Bench):
+async def test_recorder_flush_sends_all_pending_events_regardless_of_the_rate_limit(bench: Bench):
     bench.record(500)
     started = now()
     assert await bench.recorder.flush(2.0)
@@ -475,7 +475,7 @@ async def test_flush_sends_all_pending_events_regardless_of_the_rate_limit(bench
     assert now() == started
 
 
-async def test_flush_ends_when_its_time_is_up(bench: Bench):
+async def test_recorder_flush_ends_at_its_timeout_when_the_server_hangs(bench: Bench):
     bench.wire.on("POST", EVENTS, Stall())
     bench.record(5)
     started = now()
@@ -485,7 +485,7 @@ async def test_flush_ends_when_its_time_is_up(bench: Bench):
     assert bench.outcome("unsent") == 5
 
 
-async def test_recorder_drops_waiting_events_and_sends_nothing_after_a_fence(bench: Bench):
+async def test_recorder_drops_waiting_events_when_the_lease_is_lost(bench: Bench):
     bench.record(5)
     bench.transport.fence("another one leads")
     assert await bench.recorder.flush(2.0)
@@ -493,7 +493,7 @@ async def test_recorder_drops_waiting_events_and_sends_nothing_after_a_fence(ben
     assert bench.outcome("refused") == 5
 
 
-async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: Bench):
+async def test_recorder_has_no_timer_when_no_event_waits(bench: Bench):
     loop = asyncio.get_running_loop()
     await asyncio.sleep(1)
     assert not loop.timers
@@ -507,9 +507,7 @@ async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: B
     ],
     ids=["terminating", "missing"],
 )
-async def test_recorder_drops_events_of_a_deleted_namespace_without_a_log_line_and_delays_no_others(
-    bench: Bench, answer: Reply
-):
+async def test_recorder_drops_events_of_a_deleted_namespace_without_a_log_line(bench: Bench, answer: Reply):
     bench.wire.on("POST", EVENTS, answer)
     bench.record(1000)
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
@@ -521,14 +519,14 @@ async def test_recorder_drops_events_of_a_deleted_namespace_without_a_log_line_a
     assert bench.outcome("refused") == 1000
     bench.recorder.event(widget("w1"), "Normal", "Created", "x")
     await asyncio.sleep(1)
-    assert len(bench.wire.sent("POST", EVENTS)) == 2, "it may have been created anew"
+    assert len(bench.wire.sent("POST", EVENTS)) == 2, "the namespace may have been created again"
 
 
 TOO_LARGE = Reply.status(500, "", "etcdserver: request is too large")
 
 
 async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
-    """Put an Event about that object on the server, with this answer to every change."""
+    """Store an Event about this object; the server then answers its updates with `answer`."""
     bench.recorder.event(widget(name), "Normal", "Created", "x")
     await bench.settled()
     stored = bench.server.listed[-1]["metadata"]["name"]
@@ -536,7 +534,7 @@ async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
 
 
 class TestEventRecorderRefusedUpdates:
-    """Events that other clients have filled or changed so that nothing else can update them."""
+    """Events that the server refuses to update, for example because another client made them too large."""
 
     async def test_event_that_the_server_refuses_to_update_delays_no_other_event(self, bench: Bench):
         for number in range(20):
@@ -551,9 +549,7 @@ class TestEventRecorderRefusedUpdates:
         [TOO_LARGE, Reply.status(413), Reply.status(422), Reply.status(409), Reply.status(400)],
         ids=["500", "413", "422", "409", "400"],
     )
-    async def test_event_that_the_server_refuses_to_update_is_replaced_by_a_new_event_with_the_higher_count(
-        self, bench: Bench, answer: Reply
-    ):
+    async def test_event_is_replaced_when_the_server_refuses_its_update(self, bench: Bench, answer: Reply):
         await spoilt(bench, "w", answer)
         for count in (2, 3):
             bench.recorder.event(widget("w"), "Normal", "Created", "x")
@@ -584,15 +580,13 @@ class TestEventRecorderFailingServer:
         await asyncio.sleep(200)
         assert (self.attempts(failing), failing.outcome("failed")) == (16, 2)
 
-    async def test_failing_event_is_sent_once_with_the_count_of_its_repeats_before_the_retry(
-        self, failing: Bench
-    ):
+    async def test_failing_event_is_retried_with_the_count_of_its_repeats(self, failing: Bench):
         failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
         failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.answer)
         (event,) = await failing.settled()
         assert (event["count"], failing.outcome("merged")) == (2, 1)
 
-    async def test_failing_event_is_sent_three_times_when_it_recurs_during_each_attempt(self, bench: Bench):
+    async def test_event_that_recurs_during_each_failing_attempt_is_sent_three_times(self, bench: Bench):
         fails = Delayed(0.5, Reply.status(500, "InternalError"))
         bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)
         for _ in range(3):

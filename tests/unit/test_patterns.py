@@ -1,4 +1,4 @@
-"""Regular expressions of the programs: no text makes one of them try ever more ways to match."""
+"""Regular expressions of the programs must not backtrack: matching takes linear time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support import LIBRARY_PACKAGES
 PACKAGES = (*LIBRARY_PACKAGES, "petstore", "apis", "controllers")
 CHARACTERS = frozenset(map(chr, range(0x180)))
 MANY = 2000
-"""How often something may come before it may come for ever."""
+"""Repeats with a higher maximum count as unlimited."""
 
 REPEATS = {op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT}
 ONE = {op.LITERAL, op.IN, op.NOT_LITERAL, op.ANY}
@@ -29,7 +29,7 @@ Pattern = tuple[str | bytes, int]
 
 
 def patterns() -> Iterator[tuple[str, Pattern]]:
-    """Yield the patterns of module constants, and those written at their use."""
+    """Yield the patterns of module variables, and those in calls of `re` functions, with their places."""
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
@@ -61,7 +61,7 @@ def in_category(category: Any) -> frozenset[str]:
 
 
 def characters(tree: Any) -> frozenset[str]:
-    """All that may be anywhere in what it matches."""
+    """Return all characters that a match of the expression can contain."""
     found = frozenset[str]()
     for kind, about in tree:
         match kind:
@@ -87,7 +87,7 @@ def characters(tree: Any) -> frozenset[str]:
 
 
 def parts(kind: Any, about: Any) -> list[Any]:
-    """Return the parts of an expression."""
+    """Return the subexpressions of an item of an expression."""
     if kind is op.BRANCH:
         return list(about[1])
     if kind in REPEATS:
@@ -102,7 +102,7 @@ def is_endless(kind: Any, about: Any) -> bool:
 
 
 def endless(tree: Any) -> bool:
-    """Return whether something in it may come for ever, and give back what it has taken."""
+    """Return whether the expression has an unlimited repeat that can backtrack."""
     return any(
         is_endless(kind, about) or (kind is not op.ATOMIC_GROUP and any(map(endless, parts(kind, about))))
         for kind, about in tree
@@ -110,7 +110,7 @@ def endless(tree: Any) -> bool:
 
 
 def flat(tree: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the expression's items, with groups that occur once unwrapped."""
+    """Yield the items of an expression; replace groups by their items."""
     for kind, about in tree:
         if kind is op.SUBPATTERN:
             yield from flat(about[3])
@@ -119,7 +119,7 @@ def flat(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def begins(tree: Any) -> tuple[frozenset[str], bool]:
-    """Return the possible first characters, and whether the expression matches the empty string."""
+    """Return the possible first characters of a match, and whether a match can be empty."""
     found = frozenset[str]()
     for kind, about in flat(tree):
         inner = [begins(part) for part in parts(kind, about)]
@@ -133,7 +133,7 @@ def begins(tree: Any) -> tuple[frozenset[str], bool]:
 
 
 def is_marked_off(body: list[tuple[Any, Any]]) -> bool:
-    """Return whether each round of a repeat begins, or ends, with what is nowhere else in it."""
+    """Return whether the first or last item of a repeated expression has characters of its own."""
     return any(
         not begins([own])[1] and not endless([own]) and not characters([own]) & characters(rest)
         for own, rest in ((body[0], body[1:]), (body[-1], body[:-1]))
@@ -142,7 +142,7 @@ def is_marked_off(body: list[tuple[Any, Any]]) -> bool:
 
 
 def is_one_of_several(body: list[tuple[Any, Any]]) -> bool:
-    """Return whether the first character decides between the alternatives of a repetition."""
+    """Return whether the first character decides between the alternatives of a repeated expression."""
     if len(body) != 1 or body[0][0] is not op.BRANCH or endless(body):
         return False
     firsts = [begins(each)[0] for each in body[0][1][1]]
@@ -150,7 +150,7 @@ def is_one_of_several(body: list[tuple[Any, Any]]) -> bool:
 
 
 def faults(tree: Any) -> Iterator[str]:
-    """Why matching it may take longer than the text is long, times a constant."""
+    """Yield the reasons why matching may take more than linear time."""
     items = list(flat(tree))
     for index, (kind, about) in enumerate(items):
         if is_endless(kind, about):
@@ -187,7 +187,7 @@ def problems(pattern: Pattern) -> list[str]:
         "(a|aa)*",
     ],
 )
-def test_pattern_problems_include_backtracking(pattern: str):
+def test_problems_reports_a_pattern_that_backtracks(pattern: str):
     assert problems((pattern, 0))
 
 
@@ -195,7 +195,7 @@ def test_pattern_problems_include_backtracking(pattern: str):
     "pattern",
     [r"[a-z]+(\.[a-z]+)*", r"\s*:\s*", "(?:[^x]++|xy)*+", "[a-z]*[0-9]+", "(a+,)*", r"'(\\.|[^'\\])*'"],
 )
-def test_pattern_problems_are_none_when_it_does_not_backtrack(pattern: str):
+def test_problems_reports_nothing_for_a_pattern_that_does_not_backtrack(pattern: str):
     assert not problems((pattern, 0))
 
 

@@ -20,7 +20,7 @@ LABEL = Setting("store-label", description="what it is called")
 @pytest.mark.parametrize(
     "name", ["", "Store", "store_address", "-store", "store-", "store--address", "1st", "a b"]
 )
-def test_setting_refuses_name_that_cannot_be_flag_and_variable(name: str):
+def test_setting_refuses_a_name_that_is_invalid_as_flag_or_variable(name: str):
     with pytest.raises(ValueError, match="cannot name a setting"):
         Setting(name, default="x", description="")
 
@@ -82,7 +82,7 @@ def test_setting_values_refuse_an_undeclared_setting_with_the_name_of_a_declared
     )
 
 
-def test_setting_value_of_an_operator_is_looked_up_once_per_instance():
+def test_setting_attribute_looks_up_its_value_once_per_operator_instance():
     class Values(SettingValues):
         looked_up = 0
 
@@ -133,13 +133,15 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
 )
-def test_load_declared_reads_scalars_in_a_file_as_their_text(write_file: WriteFile, written: str, text: str):
+def test_load_declared_reads_numbers_and_booleans_as_their_text(
+    write_file: WriteFile, written: str, text: str
+):
     path = write_file(f"store-label: {written}\nstore-address:\n")
     values = load_declared(DECLARED, {"config": path})
     assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
 
 
-def test_load_declared_reports_errors_of_builtin_types_and_faulty_parsers():
+def test_load_declared_error_describes_the_expected_value_of_the_setting():
     def colour(text: str) -> int:
         return {"red": 1}[text]
 
@@ -160,7 +162,7 @@ def test_load_declared_reports_errors_of_builtin_types_and_faulty_parsers():
         assert str(error.value) == f"invalid value 'x' for --{setting.name}: {told}"
 
 
-def test_load_settings_ignores_values_of_declared_settings(write_file: WriteFile):
+def test_load_settings_accepts_and_ignores_settings_that_operators_declare(write_file: WriteFile):
     flags = {"config": write_file("store-label: [x]\nlog-level: warn"), "store-address": "nonsense"}
     assert load_settings(flags, DECLARED).log_level == "warn"
 

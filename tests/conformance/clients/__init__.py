@@ -1,1 +1,1 @@
-"""Tests of unmodified third-party clients against each control plane."""
+"""Tests of third-party Kubernetes clients, unmodified, against each control plane."""

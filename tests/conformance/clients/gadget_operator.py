@@ -1,4 +1,4 @@
-"""An operator for Gadgets written with kopf; the group is in the environment. Run by `kopf run`."""
+"""A kopf operator for Gadgets, started by `kopf run`; an environment variable names their API group."""
 
 from __future__ import annotations
 

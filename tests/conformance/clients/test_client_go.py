@@ -1,4 +1,4 @@
-"""Kubernetes' own client-go controllers, run against an API server without controllers."""
+"""Kubernetes' own controllers, which use client-go, on an API server without other controllers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[ControlPlane]:
-    """Start devcluster without its controllers; add Kubernetes' own controllers and simulated nodes."""
+    """Start devcluster without its controllers; start Kubernetes' controllers and simulated nodes for it."""
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(DevclusterControlPlane(tmp_path / "plane", parts=("etcd", "apiserver")))
         assert not plane.supports(Feature.WORKLOADS)

@@ -1,4 +1,4 @@
-"""kopf in a process of its own: watches, patches, finalizers and Events."""
+"""kopf in its own process: watches, patches, finalizers and Events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubectl exec, which speaks v5.channel.k8s.io, kubectl top and kubectl logs."""
+"""kubectl exec (with the protocol v5.channel.k8s.io), kubectl top and kubectl logs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kubectl(
 
 
 async def shout(process: Process) -> int:
-    """Write stdin in upper case to stdout, and the command to stderr."""
+    """Write stdin in upper case to stdout, and the command to stderr; return the exit code."""
     while data := await process.read():
         await process.write(data.upper())
     await process.write(" ".join(process.command).encode(), stderr=True)
@@ -45,13 +45,13 @@ def test_kubectl_exec_gets_output_and_exit_code(background: BackgroundCluster):
     background.cluster.sessions.exec = shout
     done = kubectl(background, "exec", "-i", "web", "--", "run", "it", stdin="hello\n" * 10_000)
     assert done.stdout == "HELLO\n" * 10_000
-    # kubectl may log that it discards the empty message with which a server opens each stream.
+    # kubectl may log that it ignores the empty first message of each stream.
     errors = [each for each in done.stderr.splitlines() if "Unknown stream id" not in each]
     assert errors == ["run itcommand terminated with exit code 3"]
     assert done.returncode == 3
 
 
-def test_kubectl_top_shows_the_annotated_usage(background: BackgroundCluster):
+def test_kubectl_top_shows_the_usage_in_annotations_of_the_pod(background: BackgroundCluster):
     refused = kubectl(background, "top", "pods")
     assert refused.stderr == "error: Metrics API not available\n"
     usage = ("devcluster.local/cpu=250m", "devcluster.local/memory=64Mi")

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("default::Depreca
 
 @pytest.fixture(scope="module")
 def kubernetes() -> Any:
-    # Here, and not by every worker that collects this: it takes half a second to import.
+    # Imported here, because the import takes half a second in each worker that collects this file.
     return pytest.importorskip("kubernetes")
 
 

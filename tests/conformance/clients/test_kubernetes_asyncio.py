@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("default::Depreca
 
 @pytest.fixture(scope="module")
 def kubernetes_asyncio() -> Any:
-    # Here, and not by every worker that collects this: it takes half a second to import.
+    # Imported here, because the import takes half a second in each worker that collects this file.
     return pytest.importorskip("kubernetes_asyncio")
 
 
@@ -29,7 +29,9 @@ async def client(control_plane: ControlPlane, kubernetes_asyncio: Any) -> AsyncI
         yield client
 
 
-async def test_watch_reports_concurrent_writes(client: Any, kubernetes_asyncio: Any, namespace: str):
+async def test_kubernetes_asyncio_watch_reports_each_write(
+    client: Any, kubernetes_asyncio: Any, namespace: str
+):
     models = kubernetes_asyncio.client
     core = models.CoreV1Api(client)
     seen: list[tuple[str, str]] = []
@@ -52,7 +54,7 @@ async def test_watch_reports_concurrent_writes(client: Any, kubernetes_asyncio: 
         group.create_task(watch())
         await started.wait()
         await core.patch_namespaced_config_map("one", namespace, {"data": {"a": "b"}})
-        # The object stops matching; a watch with a selector sees that as its deletion.
+        # The object no longer matches the selector, so the watch reports a deletion.
         await core.patch_namespaced_config_map("one", namespace, {"metadata": {"labels": {"watched": None}}})
     assert seen == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
     with pytest.raises(models.ApiException) as missing:

@@ -12,7 +12,7 @@ from tests.support.control_plane import ControlPlane, Feature
 
 lightkube = pytest.importorskip("lightkube")
 
-from lightkube.core import exceptions  # noqa: E402 -- what may be missing is asked for first
+from lightkube.core import exceptions  # noqa: E402 -- importorskip comes first
 from lightkube.models.apps_v1 import DeploymentSpec  # noqa: E402
 from lightkube.models.core_v1 import Container, PodSpec, PodTemplateSpec  # noqa: E402
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta  # noqa: E402

@@ -1,9 +1,9 @@
-"""Scenes: kubectl commands in order, from `tests/recordings/cases/kubectl/`, one scene to a file.
+"""Scenes: sequences of kubectl commands, from `tests/recordings/cases/kubectl/`, one scene in each file.
 
     needs: [READY_PODS]           # features of tests.support.control_plane, if any
-    every_kubectl: true           # the test plays it with each kubectl there is, else with the first alone
-    contract: true                # the test plays it with the real server too
-    files:                        # in the folder that kubectl runs in
+    every_kubectl: true           # the test runs it with each installed kubectl, not only the first
+    contract: true                # the test runs it with the real server too
+    files:                        # in the folder in which kubectl runs
       one.yaml: |
         ...
     steps:
@@ -12,17 +12,17 @@
       input: |                    # kubectl's stdin
         ...
       editor: sed -i s/a/b/       # KUBE_EDITOR
-      until: Running              # run it again until it prints this, as a result or an error
+      until: Running              # repeat until stdout or stderr contains this
       unrecorded: true            # a preparation; it must succeed
-      unordered: true             # its lines come in any order
+      unordered: true             # the order of its lines varies
       undescribed: true           # `explain`, recorded without the descriptions
-      stop_at: three              # it runs on: interrupt it once it prints this
-      meanwhile: [label ...]      # run these once it has printed its first line
-    finally:                      # commands whose output does not matter, always run
+      stop_at: three              # does not end by itself: interrupt it when it has printed this
+      meanwhile: [label ...]      # run these commands when it has printed its first line
+    finally:                      # commands at the end, whose output is ignored
     - delete crd gizmos.{id}.example.com
 
-The context's namespace belongs to the scene alone; its name, `{id}`, is unique. Besides `files` the folder
-has two other kubeconfigs: for a user without rights, and `stranger.kubeconfig`, with a wrong authority.
+The context's namespace belongs only to the scene; its name, `{id}`, is unique. Besides `files` the folder has
+two other kubeconfigs: for a user without rights, and `stranger.kubeconfig`, with a wrong authority.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.recordings import files, load_cases
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run of kubectl."""
+    """A kubectl command with its options."""
 
     run: str
     input: str | None = None
@@ -62,7 +62,7 @@ class Scene(
 
     @property
     def labels(self) -> list[str]:
-        """Return the labels of the recorded commands."""
+        """Return the numbered labels of the commands whose output is recorded."""
         return [f"{number}: {each.run}" for number, each in enumerate(self.steps, 1) if not each.unrecorded]
 
 
@@ -71,7 +71,7 @@ def load_all() -> list[Scene]:
 
 
 def load(part: str) -> Scene:
-    """Load the scene of a file, where a text stands for a command without options."""
+    """Load the scene of a file; a command that is only a text has no options."""
     (document,) = load_cases(part)
     document |= {"part": part, "name": part.rpartition("/")[2]}
     document["steps"] = [{"run": step} if isinstance(step, str) else step for step in document["steps"]]

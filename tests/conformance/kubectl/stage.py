@@ -1,4 +1,4 @@
-"""Runs a scene with one kubectl on one control plane, and records the output."""
+"""Runs a scene (a sequence of kubectl commands) with one kubectl on one control plane; returns the output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BEFORE = [
     (re.compile(r"(certificate is valid for ).*(, not )"), r"\1<names>\2"),
     (re.compile(r"(nodePort\"?: )\d+"), r"\1<node port>"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<date>"),
-    # kubectl's own log lines: how often it tried, and when it gave up.
+    # kubectl's own log lines, which depend on its retries.
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ (?:memcache|reflector)\.go.*\n"), ""),
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ "), "<log> "),
     (re.compile(r"/tmp/(LIVE|MERGED)-\d+/(\S+)\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), r"\1/\2"),
@@ -46,11 +46,11 @@ BEFORE = [
     (re.compile(rf"\b{DURATION} ago\b"), "<age> ago"),
     (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
 ]
-# In a column of its own; `cpu: 100m` is none.
+# A whole column; not `cpu: 100m`.
 AGE = re.compile(rf"(?m)(^|(?<=\S)(?<!cpu:)  +|\t)(?:{DURATION}|<unknown>|<invalid>)(?=  |\t| \(|$)")
-# Between columns, not after the sign of a line in a diff.
+# Spaces between columns, not after the first character of a diff line.
 GAP = re.compile(r"(?<=.\S)  +(?=\S)")
-# The lines below these headings have an arbitrary order, or an order by seconds.
+# The order of the lines below these headings varies.
 UNORDERED = ("Events:", "Conditions:")
 # Lines of `explain` with the description of a kind or field, or with blanks; not the fields themselves.
 DESCRIPTION = re.compile(r"\s*$|    [^\t]+$|DESCRIPTION:$")
@@ -62,7 +62,7 @@ def without_descriptions(lines: list[str]) -> list[str]:
 
 
 def _without_repetition(lines: list[str], seen: dict[tuple[str, ...], str], path: str = "") -> list[str]:
-    """`seen`: what stood below a field, as far as it is indented there, and where the field is."""
+    """Replace nested lines that occurred before; `seen` maps such lines to the field that had them."""
     kept: list[str] = []
     while lines:
         line, *lines = lines
@@ -84,10 +84,10 @@ def _depth(line: str) -> int:
 
 
 def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
-    """Return the masked lines of a text; columns shrink to the width of their contents."""
+    """Return the masked lines of a text; columns have the width of their masked contents."""
     for pattern, instead in BEFORE:
         text = pattern.sub(instead, text)
-    # Tables are laid out by what stands in them.
+    # kubectl aligns table columns by their contents.
     text = AGE.sub(r"\1<age>", text)
     lines = [GAP.sub("  ", line).rstrip() for line in mask.text(text).splitlines()]
     lines = _sort_sections(lines)
@@ -109,7 +109,7 @@ def _sort_sections(lines: list[str]) -> list[str]:
 
 
 def _is_cause(line: str) -> bool:
-    """Return whether the line is one of several error causes, which the real server lists in any order."""
+    """Return whether the line is an error cause; the real server may print several causes in any order."""
     return line.startswith("* ")
 
 
@@ -127,7 +127,7 @@ Output = dict[str, Any]
 
 @functools.cache
 def version_of(program: Path) -> str:
-    """Return a kubectl's version, `1.36`."""
+    """Return a kubectl's version, such as `1.36`."""
     done = subprocess.run(
         [program, "version", "--client", "-o", "json"], capture_output=True, check=True, timeout=TIMEOUT
     )
@@ -136,7 +136,7 @@ def version_of(program: Path) -> str:
 
 
 def programs() -> list[Path]:
-    """Return the kubectl of the assets and one of another version on the PATH; both may be missing."""
+    """Return kubectl from the envtest assets and kubectl of another version on the PATH, if they exist."""
     assets = os.environ.get(VARIABLE)
     places = [shutil.which("kubectl", path=assets) if assets else None, shutil.which("kubectl")]
     found = [Path(place) for place in places if place is not None]
@@ -144,7 +144,7 @@ def programs() -> list[Path]:
 
 
 def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict[str, Output]:
-    """Run the scene in `folder`; returns the masked outputs by the labels of the recorded commands."""
+    """Run the scene in `folder`; return the masked output of each recorded command by its label."""
     stage = _Stage(scene, plane, program, folder)
     try:
         return stage.play()
@@ -153,7 +153,7 @@ def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict
 
 
 def with_older(newest: dict[str, Output], older: dict[str, Output], version: str) -> dict[str, Output]:
-    """Return the newest kubectl's output, and the differences of the older kubectl's output."""
+    """Return the newest kubectl's output, with the output of kubectl `version` where it differs."""
     kept = {}
     for label, output in newest.items():
         other = {
@@ -164,7 +164,7 @@ def with_older(newest: dict[str, Output], older: dict[str, Output], version: str
 
 
 def printed(kept: dict[str, Output], version: str) -> dict[str, Output]:
-    """Return one kubectl's output from the result of `with_older`."""
+    """Return the output of kubectl `version` from a result of `with_older`."""
     outputs = {}
     for label, each in kept.items():
         output = {**each, **each.get(f"kubectl {version}", {})}
@@ -202,7 +202,7 @@ class _Stage:
             self._plane.api.delete(f"/api/v1/namespaces/{self._id}")
 
     def _build(self) -> None:
-        """Create the namespace, and the folder that kubectl runs in."""
+        """Create the scene's namespace, and the folder in which kubectl runs."""
         create_namespace(self._plane, self._id)
         self._folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._scene.files.items():
@@ -225,7 +225,7 @@ class _Stage:
             done = self._finished(command.run, stdin=command.input, editor=command.editor)
             if self._is_awaited(command, done):
                 break
-            assert time.monotonic() < deadline, f"never came; last: {done}"
+            assert time.monotonic() < deadline, f"timeout; last: {done}"
             time.sleep(EVERY)
         if command.unrecorded:
             return None
@@ -238,7 +238,7 @@ class _Stage:
 
     def _output(self, command: Command, stdout: str, stderr: str, code: int) -> Output:
         if command.run.startswith("rollout status"):
-            # On the way it tells what it sees, which is a matter of time.
+            # Its output before the end depends on timing.
             stdout = "".join(stdout.splitlines(keepends=True)[-1:])
         printed = {
             stream: shown(text, self._mask, unordered=command.unordered)
@@ -267,7 +267,7 @@ class _Stage:
         )
 
     def _interrupted(self, command: Command) -> Output:
-        """Run a command until it prints the expected text, then interrupt it."""
+        """Run a command; interrupt it when it has printed the text in `stop_at`."""
         process = subprocess.Popen(
             self._arguments(command.run),
             cwd=self._folder,
@@ -292,7 +292,7 @@ class _Stage:
             process.stdout.read()
         too_late.cancel()
         found = any(self._filled(command.stop_at) in line for line in lines)
-        assert found, f"never came; printed: {''.join(lines)}"
+        assert found, f"timeout; printed: {''.join(lines)}"
         return self._output(command, "".join(lines), "", 0)
 
     def _arguments(self, line: str) -> list[str]:

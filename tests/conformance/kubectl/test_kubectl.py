@@ -1,4 +1,4 @@
-"""kubectl output with each control plane, compared with the output recorded from the real one."""
+"""kubectl output with each control plane, compared with the output recorded from a real API server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _name(play: Play) -> str:
 
 # One scene is enough for `make test`.
 QUICK = "deleting"
-# The recordings test kubectl's output; a few plays against the real server check the recordings.
+# devcluster's output is compared with the recordings; a few scenes with the real server check them.
 PLAYS = [
     pytest.param(
         (scene, program),
@@ -51,7 +51,7 @@ PLAYS = [
 def playing(
     request: pytest.FixtureRequest, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Playing]:
-    """Play all selected scenes, several at a time, because kubectl mostly waits."""
+    """Run all selected scenes, several at a time, because kubectl mostly waits; yield their outputs."""
     wanted = [
         item.callspec.params["case"]
         for item in request.session.items
@@ -72,7 +72,7 @@ def playing(
 
 
 @pytest.mark.parametrize("case", PLAYS or [MISSING])
-def test_kubectl_prints_the_recorded_output_of_the_scene(
+def test_kubectl_output_is_equal_to_the_recording_from_a_real_api_server(
     case: Play, control_plane: ControlPlane, playing: Playing
 ):
     scene, program = case
@@ -93,7 +93,7 @@ def test_kubectl_prints_the_recorded_output_of_the_scene(
 
 
 def _differences(label: str, expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return where the outputs of one command differ (`label.stream`), and how."""
+    """Yield `LABEL.STREAM` and a diff for each output of one command that differs."""
     for stream in ("stdout", "stderr", "exit"):
         left, right = expected.get(stream), actual.get(stream)
         if left != right:

@@ -1,4 +1,4 @@
-"""`petstore serve` as a process, called by the petstore commands and by grpcurl."""
+"""`petstore serve` as a process, used by the petstore commands and by grpcurl."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_petstore_stops_cleanly_on_a_signal(store: PetStoreProcess, number: sign
     assert {path.name for path in store.folder.iterdir()} == {"petstore.log", "pets.db", "pets.db-lock"}
 
 
-def test_petstore_keeps_acknowledged_writes_after_kill_9(store: PetStoreProcess):
+def test_petstore_keeps_acknowledged_writes_when_it_is_killed(store: PetStoreProcess):
     async def add_until_killed() -> tuple[dict[str, str], int]:
         known: dict[str, str] = {}
         unknown = 0

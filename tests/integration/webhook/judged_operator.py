@@ -1,4 +1,4 @@
-"""A program with one operator, whose webhooks decide about its own kind, Pods and Deployments.
+"""A program with one operator, whose webhooks review its own kind, Pods and Deployments.
 
 python -m tests.integration.webhook.judged_operator run ...
 """
@@ -24,7 +24,7 @@ GUARDED = {"matchLabels": {"guarded": "yes"}}
 
 
 class JudgedSpec(ApiModel):
-    """Decision that the object requests from its webhook."""
+    """Spec that tells the webhook what to decide about the object."""
 
     ask: str = ""
     """"refuse", "warn", "fail" or "dawdle"; anything else is accepted."""
@@ -33,13 +33,13 @@ class JudgedSpec(ApiModel):
 
 @crd(status=False)
 class Judged(Resource, group="test.example.com", version="v1", plural="judgeds"):
-    """An object whose spec determines the decision of its webhook."""
+    """Object whose `spec.ask` says what its webhook must decide."""
 
     spec: JudgedSpec = Field(default_factory=JudgedSpec)
 
 
 class JudgedOperator(Operator[Judged]):
-    """Operator whose webhooks decide as the object's spec requests; it reconciles nothing."""
+    """Operator whose webhooks decide what the object's spec says; it reconciles nothing."""
 
     admission = webhook.AdmissionOptions(timeout_seconds=2)
     pods = webhook.Admission(
@@ -58,7 +58,7 @@ class JudgedOperator(Operator[Judged]):
 
     @webhook.default
     async def note(self, judged: JsonObject, request: AdmissionRequest) -> None:
-        """Add an annotation whose name needs escapes in a JSON patch."""
+        """Add a map entry to the spec whose key must be escaped in a JSON patch."""
         spec = judged.get("spec")
         if isinstance(spec, dict):
             notes = spec.setdefault("notes", {})
@@ -67,7 +67,7 @@ class JudgedOperator(Operator[Judged]):
 
     @webhook.validate_create
     async def judge(self, judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
-        """Decide as `spec.ask` requests."""
+        """Refuse, warn, fail or take too long, as `spec.ask` says; else accept."""
         match judged.spec.ask:
             case "refuse":
                 raise Refused(invalid("spec.ask", judged.spec.ask, "must not be asked"))
@@ -92,23 +92,23 @@ class JudgedOperator(Operator[Judged]):
 
     @pods.default
     async def note_creator(self, pod: JsonObject, request: AdmissionRequest) -> None:
-        """Note the creator of the pod in an annotation."""
+        """Write the pod's creator into an annotation."""
         pod["metadata"]["annotations"] = {"made-by": request.user.name}
 
     @pods.validate_create
     async def check(self, pod: Pod, request: AdmissionRequest) -> None:
-        """Require a team."""
+        """Refuse a pod without the label of a team."""
         if "team" not in pod.metadata.labels:
             raise Refused(required("metadata.labels[team]"))
 
     @pods.validate_delete
     async def keep(self, pod: Pod, request: AdmissionRequest) -> list[str]:
-        """Warn."""
+        """Allow the deletion with a warning."""
         return [f"{pod.metadata.name} was {pod.metadata.labels['team']}'s"]
 
     @parts.validate_connect
     async def enter(self, options: Unstructured, request: AdmissionRequest) -> None:
-        """Refuse to run a shell."""
+        """Refuse an exec that runs a shell."""
         if options.content.get("command") == ["sh"]:
             raise Refused(f"no shell in {request.name}")
 
@@ -119,13 +119,13 @@ class JudgedOperator(Operator[Judged]):
 
     @scales.validate_update
     async def scale(self, old: Unstructured, new: Unstructured, request: AdmissionRequest) -> None:
-        """Refuse more than three replicas."""
+        """Refuse a scale to more than three replicas."""
         if new.content["spec"].get("replicas", 0) > 3:
             raise Refused(forbidden("spec.replicas", f"{old.content['spec'].get('replicas', 0)} are enough"))
 
     @states.validate_update
     async def judge_state(self, old: Pod, new: Pod, request: AdmissionRequest) -> None:
-        """Refuse the phase Failed in a status."""
+        """Refuse a pod status with the phase Failed."""
         if request.object is not None and request.object["status"].get("phase") == "Failed":
             raise Refused(forbidden("status.phase", "is not to fail"))
 

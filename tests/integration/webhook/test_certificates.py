@@ -1,4 +1,4 @@
-"""Webhook certificates on a real API server, and the change from a URL to a Service."""
+"""Webhook certificates with a real API server, and a change from a URL to a Service."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(op
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Start a control plane for this module, because our configurations would disturb other tests."""
+    """Start a control plane for this module, because the test's webhooks would disturb other tests."""
     return module_control_plane(parts=BARE, crds=True)
 
 
@@ -73,25 +73,25 @@ def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
 
 
 def install(plane: ControlPlane) -> None:
-    """Apply the installation's manifests again, over all later changes."""
+    """Apply the manifests of the installation; this overwrites later changes."""
     plane.api.apply(webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"))
     replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(AT_SERVICE)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
 
 
 def set_bundle(plane: ControlPlane, path: str, bundle: str | None) -> None:
-    """Set the base64 CA bundle in a CRD's conversion webhook."""
+    """Set the CA bundle (base64) of a CRD's conversion webhook; None removes it."""
     plane.api.patch(path, {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}})
 
 
 def secret(plane: ControlPlane) -> dict[str, bytes]:
-    """Return the decoded data of the Secret."""
+    """Return the decoded data of the Secret with the certificates."""
     data = plane.api.get(SECRET)["data"]
     return {name: base64.b64decode(text) for name, text in data.items()}
 
 
 def all_trust(plane: ControlPlane, certificates: Certificates) -> None:
-    """Assert that every client configuration trusts the served certificate."""
+    """Assert that every webhook client configuration trusts the served certificate."""
     pair = certificates.source.pair(datetime.now(UTC))
     [serving] = certificates_in(pair.certificates)
     assert serving.names >= {"test-webhook-service.default.svc"}
@@ -113,7 +113,7 @@ async def transport_of(kubeconfig: Path) -> AsyncIterator[Transport]:
 
 @asynccontextmanager
 async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
-    """Run the certificates of a leading replica, without its server."""
+    """Run the certificate rotator of a leader, without a webhook server."""
     async with transport_of(kubeconfig) as transport:
         kept = secret_certificates(
             transport,
@@ -137,7 +137,7 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
 
 
 def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
-    """Grant the user exactly these rules, in the namespace or in the cluster."""
+    """Grant the user only these rules, in a namespace or, if it is None, in the cluster."""
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
@@ -180,7 +180,7 @@ async def test_certificate_rotator_restores_ca_bundles_that_an_installer_reset(i
             installed.api.request("PUT", VALIDATING, body=reset)
             set_bundle(installed, PETS, None)
             await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
-            # A write is told of once it is answered, which may be after it shows.
+            # The write is logged after its response, which may be after the write is visible.
             await eventually_async(lambda: asyncio.sleep(0, len(lines) == 2))
         assert secret(installed) == before
     told = [line["target"] for line in lines]
@@ -190,7 +190,7 @@ async def test_certificate_rotator_restores_ca_bundles_that_an_installer_reset(i
     ]
 
 
-async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
+async def test_rotator_logs_a_missing_webhook_configuration_once_and_updates_it_later(plane: ControlPlane):
     with capture_logs() as lines:
         async with running(plane.kubeconfig) as certificates:
             # The configurations are missing, and readiness does not depend on them.
@@ -208,7 +208,7 @@ async def test_certificates_report_missing_configurations_once_and_find_them_lat
     ("path", "whole"),
     [(MUTATING, False), (VALIDATING, False), (VALIDATING, True), (PETS, False), (PETS, True)],
 )
-async def test_certificate_target_does_not_overwrite_a_concurrent_change(
+async def test_ca_bundle_write_does_not_overwrite_a_concurrent_change(
     installed: ControlPlane, path: str, whole: bool
 ):
     async with transport_of(installed.kubeconfig) as transport:
@@ -249,10 +249,10 @@ async def test_webhook_client_config_has_a_service_after_an_apply_replaced_the_u
         await write_urls(plane)
         assert all("url" in each for each in client_configs(plane))
         await apply(plane, installation, server_side=server_side)
-        # Server-side apply may leave the bundle to the manager that has written it: the next one replaces it.
+        # Server-side apply may keep the bundle of the last manager; the next manager replaces it.
         also = {"caBundle"} if server_side else set()
         assert all({"service"} <= set(each) <= {"service"} | also for each in client_configs(plane))
-    # Of the definition, the manager has noted the conversion alone as applied.
+    # The manager owns only the conversion of the CRD.
     assert plane.api.get(PETS)["spec"]["versions"] == installation[-1]["spec"]["versions"]
     for path in (MUTATING, VALIDATING):
         plane.api.delete(path)
@@ -268,7 +268,9 @@ async def test_local_registration_restores_the_installed_client_configs_when_it_
     async with transport_of(plane.kubeconfig) as transport:
         targets = local_targets(transport)
         await take_away(targets, "https://127.0.0.1:944")
-        assert all("url" in each for each in client_configs(plane)), "it is another one's"
+        assert all("url" in each for each in client_configs(plane)), (
+            "the configuration belongs to another manager"
+        )
         await take_away(targets, "https://127.0.0.1:9443/")
     assert client_configs(plane) == before
     for path in (MUTATING, VALIDATING, PETS):
@@ -290,7 +292,7 @@ async def write_urls(plane: ControlPlane) -> None:
 
 
 def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
-    """Return the two configurations and a definition, as an installation applies them."""
+    """Return both webhook configurations and a CRD as an installation applies them."""
     definition = plane.api.get(PETS)
     return [
         *webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"),
@@ -304,7 +306,7 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
 
 
 async def apply(plane: ControlPlane, objects: list[dict[str, Any]], *, server_side: bool = False) -> None:
-    """Apply as kubectl does, or on the server's side as `make deploy` does, with a null for the URL."""
+    """Run `kubectl apply`; with `server_side`, on the server and with null URLs, as in `make deploy`."""
     if server_side:
         objects = copy.deepcopy(objects)
         for each in objects:

@@ -1,4 +1,4 @@
-"""Hostile clients that repeatedly send the most expensive reviews to a leading manager."""
+"""Hostile clients that send the most expensive reviews to a leading manager."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.support.webhook_manager import webhook_manager
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "6"))
 CONNECTIONS = 20
 FEWEST = 5
-"""Honest reviews, in however long."""
+"""Minimum number of valid reviews."""
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/operator-manager"
 LAG = "operator_manager_event_loop_lag_seconds"
 MORE_MEMORY = 100_000
-"""Kilobytes by which it may grow."""
+"""Maximum growth of the memory in kB."""
 
 UNVERIFIED = trusting()
-"""One for all: they must not keep the honest waiting."""
+"""One context for all clients, because making contexts would delay valid reviews."""
 
 HONEST = admission(b'{"apiVersion":"petstore.example.com/v1beta1","kind":"Pet","spec":{"name":" Thor "}}')
 HEAD = (
@@ -41,7 +41,7 @@ HEAD = (
 
 @pytest.mark.last
 @pytest.mark.long
-def test_manager_keeps_the_lease_and_answers_valid_reviews_in_little_memory_during_hostile_reviews(
+def test_manager_keeps_its_lease_and_answers_valid_reviews_during_hostile_reviews(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, crds=True)
@@ -66,7 +66,7 @@ def test_manager_keeps_the_lease_and_answers_valid_reviews_in_little_memory_duri
         before["leaseTransitions"],
     )
     assert after["renewTime"] > before["renewTime"]
-    # 0.2 s on a machine of its own; without limits a single review took a multiple of this.
+    # It takes 0.2 s on an idle machine. Without limits, a single review took much longer than the bound.
     assert lags[f'{LAG}_bucket{{le="2.5"}}'] == lags[f"{LAG}_count"]
 
 
@@ -77,13 +77,13 @@ def _address(manager: ManagerProcess) -> tuple[str, int]:
 
 
 def _memory(process: int, field: str) -> int:
-    """Return a memory field of /proc/PID/status in kilobytes."""
+    """Return a memory field of /proc/PID/status in kB."""
     status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{field}:"))
 
 
 async def _attack(host: str, port: int) -> Sequence[float]:
-    """Send hostile reviews; return how long each honest review took meanwhile."""
+    """Send hostile reviews; return the seconds that each valid review took meanwhile."""
     reviews = itertools.cycle([*hostile_reviews().values()])
     waits: list[float] = []
     turned_away = 0
@@ -99,7 +99,7 @@ async def _attack(host: str, port: int) -> Sequence[float]:
             try:
                 answer = await _ask(host, port, MUTATE, HONEST)
             except ConnectionError:
-                # Where a machine is so busy that we are as slow as the hostile ones, we are taken for one.
+                # On a very busy machine, this client may be as slow as the hostile ones, and be dropped.
                 turned_away += 1
                 continue
             waits.append(time.monotonic() - began)
@@ -119,7 +119,7 @@ async def _hostile(host: str, port: int, reviews: itertools.cycle[tuple[str, byt
 
 
 async def _ask(host: str, port: int, path: str, body: bytes, *, slow: bool = False) -> bytes:
-    """Send a review, the end of a slow one byte by byte; return the answer."""
+    """Send a review and return the response; `slow` sends the end of the review byte by byte."""
     reader, writer = await asyncio.open_connection(host, port, ssl=UNVERIFIED)
     try:
         writer.write(HEAD.format(path=path, length=len(body)).encode())

@@ -1,4 +1,4 @@
-"""A rolling update under load: pods are replaced one by one, and no review fails."""
+"""A rolling update under load, in which no review fails."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.support.ports import PortBlock
 
 DELAY = 7.0
 HEARD_WITHIN = 0.5
-"""Seconds after which nobody is sent to a pod that is not ready, as nodes hear of it."""
+"""Seconds after which nodes send no new connection to an unready pod."""
 
 
 class Service(LoopThread):
-    """Forwards new connections to ready pods, and keeps open connections, as kube-proxy does."""
+    """Forwarder of new connections to ready pods; open connections stay, as with kube-proxy."""
 
     def __init__(self) -> None:
         super().__init__("service")
@@ -46,7 +46,7 @@ class Service(LoopThread):
         await self._forwarder.__aexit__()
 
     def leads_to(self, *ports: int) -> None:
-        """Assert that the Service forwards to exactly these ports."""
+        """Assert that the Service forwards to these ports only."""
         assert sorted(self._ready) == sorted(ports)
 
     async def _probe(self) -> None:
@@ -67,7 +67,7 @@ def _is_ready(pod: ManagerProcess) -> bool:
 
 
 def create(plane: ControlPlane) -> None:
-    """Dry-run a creation, which fails if no webhook answers."""
+    """Dry-run a creation, which fails if no webhook responds."""
     plane.api.request("POST", pet_path("default"), query={"dryRun": "All"}, body=pet("first"))
 
 
@@ -79,10 +79,10 @@ def service() -> Iterator[Service]:
 
 @pytest.mark.contract
 @pytest.mark.long
-def test_rolling_update_under_load_fails_no_admission_review(
+def test_admission_reviews_under_load_succeed_during_a_rolling_update(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service
 ):
-    plane = own_control_plane(parts=BARE, crds=True)  # of our own: its API server calls our webhooks
+    plane = own_control_plane(parts=BARE, crds=True)  # not shared: its API server calls our webhooks
 
     def pod(port: int) -> ManagerProcess:
         started = run_manager(

@@ -1,6 +1,6 @@
 """Webhooks of a custom kind, Pods and Deployments, from the API server's call to the user's message.
 
-The manager has its certificates from files.
+The manager reads its certificates from files.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ VALIDATING = (
 
 
 class Served(NamedTuple):
-    """A manager that serves webhooks, and an API server that calls them."""
+    """A manager with webhooks, and an API server that calls them."""
 
     plane: ControlPlane
     manager: ManagerProcess
 
     def judged(self, name: str, ask: str = "", **query: str) -> Any:
-        """Create a Judged object; return it as stored."""
+        """Create a Judged object with `spec.ask`; return it as stored."""
         answer = self.plane.api.request("POST", OBJECTS, query=query, body=judged(name, ask))
         return json.loads(answer)
 
@@ -94,7 +94,7 @@ def served(
 
 
 def _is_asked(served: Served) -> None:
-    """Assert that the API server calls the webhooks, which takes a moment after their registration."""
+    """Assert that the API server calls the webhooks, which it does some time after their registration."""
     stored = served.judged("first", dryRun="All")
     assert stored["spec"]["notes"]
     with pytest.raises(ApiFailure):
@@ -172,7 +172,7 @@ def _refuses(served: Served, ask: str) -> None:
 
 
 def namespace(plane: ControlPlane, **labels: str) -> str:
-    """Create a namespace that accepts pods; return its path."""
+    """Create a namespace with these labels that accepts pods; return its API path."""
     name = f"test-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
     plane.api.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
@@ -185,7 +185,7 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
 
 
 def refusal(plane: ControlPlane, path: str, body: dict[str, Any] | None = None, method: str = "POST") -> str:
-    """Return the server's message for a request that it refuses."""
+    """Return the error message of a request that the server refuses."""
     with pytest.raises(ApiFailure) as caught:
         plane.api.request(
             method, path, body=body, content_type=MERGE_PATCH if method == "PATCH" else "application/json"
@@ -195,11 +195,11 @@ def refusal(plane: ControlPlane, path: str, body: dict[str, Any] | None = None, 
 
 @pytest.fixture
 def here(served: Served) -> str:
-    """Create a namespace whose objects the webhooks select; return its path."""
+    """Create a namespace whose labels the webhooks select; return its API path."""
     return namespace(served.plane, guarded="yes")
 
 
-def test_webhooks_mutate_validate_and_warn_about_foreign_pods(served: Served, here: str):
+def test_webhooks_for_pods_mutate_validate_and_warn(served: Served, here: str):
     assert refusal(served.plane, f"{here}/pods", pod("nobodys")).endswith(
         'Pod "nobodys" is invalid: metadata.labels[team]: Required value'
     )

@@ -1,4 +1,4 @@
-"""Secret values in the manager's memory."""
+"""Search for values of Secrets in the manager's memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WIPED = {
     "PYTHONMALLOC": "malloc",
     "GLIBC_TUNABLES": "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0",
 }
-"""Variables with which glibc overwrites memory as it is freed: what a search finds then is still in use."""
+"""Variables that make glibc overwrite freed memory, so that a search finds only memory in use."""
 
 
 def words_in_memory(pid: int, words: Iterable[str]) -> set[str]:
-    """Return those of `words` that occur in a process's memory."""
+    """Return the words that the memory of a process contains."""
     wanted = {word: word.encode() for word in words}
     return {word for block in _blocks(pid) for word, text in wanted.items() if text in block}
 
@@ -40,10 +40,10 @@ def _blocks(pid: int) -> Iterator[bytes]:
             first, end = (int(address, 16) for address in span.split("-"))
             try:
                 memory.seek(first)
-                # One read gives at most 2 GB, and may give less than was asked for.
+                # One read returns at most 2 GB, and may return less than requested.
                 yield memory.read(end - first)
             except OSError:
-                continue  # unmapped since, or not backed by anything
+                continue  # unmapped meanwhile, or without memory
 
 
 def encoded(word: str) -> str:
@@ -82,22 +82,22 @@ def test_manager_keeps_no_secret_value_in_memory(
     )
     crds.kubectl("create", "-f", "-", stdin=created)
     crds.kubectl("apply", "-f", "-", stdin=applied)
-    # One that is used, and read for that from the server.
+    # A Secret that is used, and so is read from the server.
     crds.kubectl("create", "-f", "-", stdin=secret(namespace, "given", stringData={"root": "word-of-root"}))
     walk.create("site", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     eventually(lambda: not walk.missing("site", CHILDREN))
     generated = walk.passwords("site")["password"]
 
-    # The server does not send them, so that they cannot be there, not even for a moment.
+    # The server does not send these values, so they are never in memory.
     never = ["word-of-created-data", "word-of-created-string"]
-    # These values pass through: in reads, creates, and kubectl's last-applied annotation.
+    # The manager receives or sends these values, but does not keep them.
     passing = ["word-of-applied-data", "word-of-applied-string", "word-of-root", generated]
     gone = [*never, *passing] if wiped else never
     words = [*gone, *map(encoded, gone), *(["word-of-large-annotation"] if wiped else [])]
 
     def search() -> None:
         found = words_in_memory(manager.process.pid, [*words, "word-of-small-annotation"])
-        assert found == {"word-of-small-annotation"}  # which shows that the search finds what there is
+        assert found == {"word-of-small-annotation"}  # so the search works
 
     eventually(search)
     assert not walk.errors()

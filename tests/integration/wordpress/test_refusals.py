@@ -1,4 +1,4 @@
-"""Refusals by the definition's validation: helpful messages that do not show a password."""
+"""Refusals by the CRD's validation, with messages that do not contain a password."""
 
 from __future__ import annotations
 

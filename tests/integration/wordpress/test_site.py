@@ -1,4 +1,4 @@
-"""The Wordpress operator, exercised with kubectl as a user would."""
+"""The Wordpress operator, used through kubectl."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_wordpress_operator_runs_exposes_and_deletes_its_samples(walk: Wordpress
     assert len(generated) == 2
     assert min(map(len, generated)) >= 32
 
-    # Each on its own volume, with labels of its own, found by its own Service.
+    # Each site has its own volumes, labels and Services.
     for name in (INLINE, BY_REFERENCE):
         for tier, workload, claim in (
             ("mysql", f"{name}-mysql", f"{name}-mysql-pv-claim"),

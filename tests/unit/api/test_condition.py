@@ -30,7 +30,7 @@ def set_ready(
     return set_condition(conditions, "Ready", status, reason, message, generation=generation, now=lambda: now)
 
 
-def test_set_condition_sets_the_transition_time_of_a_new_or_timeless_condition_in_whole_seconds():
+def test_set_condition_sets_a_missing_transition_time_in_whole_seconds():
     for conditions in ([Condition(type="Other", status="True", reason="R")], [ready("True")]):
         assert set_ready(conditions, "True", now=T0.replace(microsecond=123456))
         assert conditions[-1].type == "Ready"
@@ -88,7 +88,6 @@ class LampStatus(
     Status, about="the lamp", conditions={"Lit": "there is light", "Degraded": "its bulb is broken"}
 ):
     watts: int | None = None
-    """What it takes."""
 
 
 class Lamp(Resource, group="test.example.com", version="v1", plural="lamps"):
@@ -105,7 +104,7 @@ class Bare(Resource, group="test.example.com", version="v1", plural="bares"):
     pass
 
 
-def test_status_schema_describes_the_condition_types_after_the_fields_of_the_kind_and_its_base():
+def test_status_schema_has_conditions_last_and_describes_their_types():
     class LedStatus(LampStatus):
         hue: int = 0
 
@@ -131,7 +130,7 @@ class Foreign(Resource, group="test.example.com", version="v1", plural="foreigns
         ({"kind": Foreign}, ()),
     ],
 )
-def test_operator_conditions_default_to_those_of_the_status_model(
+def test_operator_conditions_default_to_the_condition_types_of_the_status_model(
     declared: dict[str, Any], conditions: tuple[str, ...]
 ):
     operator: Any = type("Some", (Operator,), declared)

@@ -127,7 +127,7 @@ def test_masked_hides_the_values_of_a_secret_when_its_model_is_not_loaded():
     assert done.stdout == "{'a': '***'}\n"
 
 
-def test_masked_hides_confidential_fields_in_every_version_of_a_kind_but_in_no_other_group():
+def test_masked_hides_confidential_fields_in_every_version_of_the_api_group():
     assert masked({"apiVersion": "vaults.test/v9", "kind": "Vault", "password": HIDDEN})["password"] == "***"
     other = {"apiVersion": "others.test/v1", "kind": "Vault", "password": "shown"}
     assert masked(other) == other

@@ -54,16 +54,16 @@ def test_resource_refuses_a_kind_without_version_or_plural(keywords: dict[str, s
 
 
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
-def test_decoded_object_keeps_its_original_json(form: type[bytes | bytearray | memoryview]):
+def test_decoded_resource_keeps_its_original_json_after_changes(form: type[bytes | bytearray | memoryview]):
     raw = b'{"metadata": {"name": "a"}, "spec": {"size": 1}}'
     gadget = Gadget.decode(form(raw))
     gadget.spec["size"] = 2
     assert gadget.origin == raw
-    assert (gadget.origin is raw) is (form is bytes), "bytes are shared"
+    assert (gadget.origin is raw) is (form is bytes), "bytes are not copied"
     assert gadget.model_copy(deep=True).origin == raw
 
 
-def test_resources_with_equal_fields_are_equal_when_only_one_was_decoded():
+def test_decoded_resource_equals_a_constructed_resource_with_the_same_fields():
     read = Gadget.decode(b'{"metadata": {"name": "a"}, "more": 1}')
     made = Gadget(metadata=ObjectMeta(name="a"), more=1)
     assert read == made
@@ -150,7 +150,7 @@ def condition(name: str, status: str = "True") -> dict[str, Any]:
     return {"type": name, "status": status, "reason": "Set", "message": "", "lastTransitionTime": None}
 
 
-def test_resource_take_updates_nested_status_objects_in_place():
+def test_resource_updates_nested_status_objects_in_place_when_it_takes_a_response():
     held = batch(status={"last": {"name": "one"}, "steps": [{"name": "one"}], "parts": {"a": {"name": "x"}}})
     status, last, steps = held.status, held.status.last, held.status.steps
     first, seen, parts = steps[0], status.seen, status.parts
@@ -167,7 +167,7 @@ def test_resource_take_updates_nested_status_objects_in_place():
     assert held.origin == stored.origin
 
 
-def test_resource_take_keeps_local_changes_made_during_the_write():
+def test_resource_keeps_local_changes_made_between_write_and_response():
     held = batch(status={"steps": [{"name": "one"}]})
     held.status.phase = "sent"
     sent = held.to_wire(only={"status"})
@@ -180,7 +180,7 @@ def test_resource_take_keeps_local_changes_made_during_the_write():
     assert held.status.last == Step(name="theirs")
 
 
-def test_resource_take_adds_changes_of_the_server_to_fields_that_the_write_did_not_send():
+def test_resource_takes_server_changes_of_fields_that_the_write_did_not_send():
     held = batch(spec={"name": "one"}, status={"phase": "old", "conditions": [condition("Ready")]})
     held.metadata.annotations["ours"] = "not sent yet"
     held.status.seen["ours"] = 1
@@ -209,7 +209,7 @@ class Accounts(Resource, group="test.example.com", version="v1", plural="account
     status: Account | None = None
 
 
-def test_resource_take_keeps_secret_values_that_the_json_form_masks():
+def test_resource_takes_secret_values_from_a_response_unmasked():
     user = {"name": "a", "password": "hidden"}
     first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": [user], "status": user}
     held = Accounts.decode(orjson.dumps(first))
@@ -221,7 +221,7 @@ def test_resource_take_keeps_secret_values_that_the_json_form_masks():
     assert {each.password.get_secret_value() for each in (held.status, *held.spec)} == {"hidden"}
 
 
-def test_resource_take_fills_and_empties_lists_and_maps_of_the_metadata_in_place():
+def test_resource_updates_metadata_lists_and_maps_in_place_when_it_takes_a_response():
     held = batch(metadata={"labels": {"a": "1"}})
     labels, finalizers = held.metadata.labels, held.metadata.finalizers
     for metadata in ({"finalizers": ["x"]}, {"labels": {"b": "2"}}):
@@ -240,14 +240,14 @@ class Sorted(Resource, group="test.example.com", version="v1", plural="sorteds")
         return sorted(set(names))
 
 
-def test_resource_take_replaces_a_list_when_its_json_has_fewer_items():
+def test_resource_takes_a_list_of_a_response_when_its_json_has_fewer_items():
     metadata = {"name": "a", "resourceVersion": "1"}
     held, stored = (Sorted.decode(orjson.dumps({"metadata": metadata, "spec": [each] * 2})) for each in "ba")
     held.take(stored, sent={})
     assert held.spec == ["a", "a"]
 
 
-def test_resource_take_replaces_a_long_list_in_linear_time():
+def test_resource_takes_a_long_list_of_a_response_in_linear_time():
     held = batch(status={"steps": [{"name": f"ours-{each}"} for each in range(2_000)]})
     stored = batch(status={"steps": [{"name": f"theirs-{each}"} for each in range(2_000)]})
     with Effort() as effort:
@@ -256,7 +256,7 @@ def test_resource_take_replaces_a_long_list_in_linear_time():
     assert effort.units < 30
 
 
-def test_resource_take_merges_conditions_by_type_when_client_and_server_changed_conditions():
+def test_resource_merges_conditions_by_type_when_client_and_server_changed_them():
     held = batch(status={"conditions": [condition("Ready"), condition("Gone")]})
     ready = held.status.conditions[0]
     del held.status.conditions[1]
@@ -268,7 +268,7 @@ def test_resource_take_merges_conditions_by_type_when_client_and_server_changed_
     assert next(each for each in held.status.conditions if each.type == "Ready") is ready
 
 
-def test_resource_take_changes_plain_json_in_place():
+def test_resource_updates_plain_json_in_place_when_it_takes_a_response():
     held = Unstructured.of("test.example.com/v1", "Widget").decode(
         b'{"metadata":{"name":"a"},"status":{"steps":[{"name":"x","n":1}],"old":1},"data":{"a":"1"},"gone":1,"on":1}'
     )
@@ -402,7 +402,7 @@ def test_unstructured_of_returns_the_same_class_for_the_same_kind():
         ("Box", "boxes"),
     ],
 )
-def test_unstructured_of_derives_a_missing_plural(kind: str, plural: str):
+def test_unstructured_of_derives_the_plural_from_the_kind_unless_it_is_given(kind: str, plural: str):
     assert Unstructured.of("example.com/v1", kind).plural == plural
     assert Unstructured.of("example.com/v1", kind, plural="things").plural == "things"
 
@@ -418,7 +418,7 @@ def test_unstructured_refuses_a_kind_without_name_or_version(api_version: str, k
 def test_unstructured_round_trips_unchanged():
     widget = Widget.decode(orjson.dumps(STORED))
     assert widget.to_wire() == STORED
-    assert orjson.dumps(widget.to_wire()["spec"]) == orjson.dumps(STORED["spec"])  # 1.0 is not 1
+    assert orjson.dumps(widget.to_wire()["spec"]) == orjson.dumps(STORED["spec"])  # 1.0 stays 1.0
     assert widget.to_wire(only={"status"}) == {"status": {"phase": "Ready"}}
     assert copy.deepcopy(widget) == widget == Unstructured.parse(STORED)
 
@@ -444,7 +444,7 @@ def test_unstructured_parse_treats_a_manifest_without_namespace_as_cluster_scope
         Unstructured.parse({**wire, "metadata": "none"})
 
 
-def test_take_over_updates_a_model_when_it_forbids_extra_fields():
+def test_take_over_updates_a_model_that_forbids_extra_fields():
     class Closed(ApiModel, extra="forbid"):
         size: int = 0
 

@@ -5,7 +5,7 @@ import pytest
 from manager.api.rights import RbacRule, rbac
 
 
-def test_rbac_splits_values_at_semicolons():
+def test_rbac_splits_each_argument_at_semicolons():
     assert rbac(groups="cache.example.com", resources="memcacheds;memcacheds/status", verbs="get;patch") == (
         RbacRule(("cache.example.com",), ("memcacheds", "memcacheds/status"), ("get", "patch"))
     )

@@ -1,4 +1,4 @@
-"""Models of the kinds: accepted input, and output."""
+"""Models of the kinds: what they accept, and what they write."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_wordpress_spec_has_the_defaults_of_its_crd():
 
 
 def quoted_rules(schema: Any, path: str = "") -> Iterator[str]:
-    """Return where a message quotes a pattern, or a rule that has no message of its own."""
+    """Yield the path of each pattern, and of each rule without a message, in a schema."""
     if isinstance(schema, list):
         schema = dict(enumerate(schema))
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Writes of the certificate rotator and their times; the simulation covers failures."""
+"""Times of the certificate rotator's writes; the simulation tests failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIFETIMES = Lifetimes(
 
 
 class Target:
-    """Target that stores its value, drops the value at once, or fails at first."""
+    """Rotation target that stores its CA bundle, loses it at once, or fails at first."""
 
     def __init__(
         self, name: str, written: Callable[[str], None], *fails: Exception, forgets: bool = False
@@ -64,7 +64,7 @@ class Target:
 
 
 class Scene:
-    """A store, and the targets."""
+    """Certificate store with rotation targets."""
 
     def __init__(self, *fails: Exception, forgets: bool = False) -> None:
         self.material = Material()
@@ -84,7 +84,7 @@ class Scene:
 
     @asynccontextmanager
     async def led(self) -> AsyncIterator[None]:
-        """Run the rotator as leader; yield after a minute."""
+        """Run the rotator as the leader does; yield after a minute."""
         rotator = CertificateRotator(
             self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES
         )
@@ -97,7 +97,7 @@ class Scene:
 
     @property
     def served(self) -> Certificate:
-        """Return the served certificate; assert that every target trusts its authority alone."""
+        """Return the served certificate; assert that every target trusts only its CA."""
         [served] = certificates_in(self.material.certificate)
         for target in self.targets:
             [authority] = certificates_in(target.bundle)
@@ -125,7 +125,7 @@ async def test_rotator_renews_certificate_when_service_name_changes():
         await asyncio.sleep(30)
         assert scene.served != first
         assert scene.served.names >= {"svc.ns.svc", "other.ns.svc"}
-        # A missing certificate says nothing about names.
+        # A missing webhook configuration causes no certificate with other names.
         before = len(scene.writes)
         for target in scene.targets:
             target.installed = False
@@ -143,7 +143,7 @@ async def test_rotator_keeps_certificates_trusted_by_every_target_while_the_ca_i
             [now] = certificates_in(scene.material.certificate)
             served.append(now)
             bundles += (target.bundle for target in scene.targets)
-            # API servers hear of a bundle after some seconds, and replicas of a certificate.
+            # API servers see a new bundle after some seconds, and replicas see a new certificate.
             for certificate, bundle in {
                 *((now, each) for each in bundles),
                 *((each, target.bundle) for each in served for target in scene.targets),
@@ -153,7 +153,7 @@ async def test_rotator_keeps_certificates_trusted_by_every_target_while_the_ca_i
         assert not first.vouched_for_by(authority)
 
 
-async def test_rotator_restores_the_authority_of_the_served_certificate_after_another_program_removed_it(
+async def test_rotator_keeps_the_served_certificate_trusted_when_another_program_replaces_the_ca(
     monkeypatch: pytest.MonkeyPatch,
 ):
     scene, trusted, inject = Scene(), list[bool](), Target.inject
@@ -173,7 +173,7 @@ async def test_rotator_restores_the_authority_of_the_served_certificate_after_an
     assert trusted == [True, True]
 
 
-async def test_rotator_issues_new_certificate_after_everything_expired():
+async def test_rotator_issues_new_certificate_when_certificate_and_ca_expired_while_it_was_stopped():
     scene = Scene()
     async with scene.led():
         first = scene.served
@@ -182,14 +182,14 @@ async def test_rotator_issues_new_certificate_after_everything_expired():
         assert scene.served.since > first.until
 
 
-async def test_rotator_limits_write_rate_when_bundle_is_reset_at_once():
+async def test_rotator_limits_its_writes_when_another_program_resets_each_ca_bundle():
     scene = Scene(forgets=True)
     async with scene.led():
         assert 20 < len(scene.writes) < 60
 
 
 @pytest.mark.parametrize("fault", [Invalid(422, "Invalid", "the test of the patch failed"), KeyError("x")])
-async def test_rotator_retries_target_after_failed_write(fault: Exception):
+async def test_rotator_retries_a_failed_ca_bundle_write(fault: Exception):
     scene = Scene(fault)
     async with scene.led():
         assert scene.served

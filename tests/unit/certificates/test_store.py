@@ -1,4 +1,4 @@
-"""Stores of certificates: they outlive the process, write atomically, and hide the keys."""
+"""Stores of certificates: they survive the process, write atomically, and hide the keys."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_repr_of_certificate_material_omits_private_key():
     assert "PRIVATE" not in repr(authority)
 
 
-async def test_secret_store_creates_a_tls_secret_or_keeps_foreign_keys_of_the_existing_secret():
+async def test_secret_store_creates_a_tls_secret_or_keeps_other_keys_of_the_secret():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.json({}, status=201))
     store, kept = secret_store(wire), material()
@@ -86,7 +86,7 @@ async def test_secret_store_creates_a_tls_secret_or_keeps_foreign_keys_of_the_ex
         ("POST", COLLECTION, 409, "AlreadyExists"),
     ],
 )
-async def test_secret_store_raises_changed_when_another_client_changed_the_secret(
+async def test_secret_store_write_fails_when_another_client_changed_the_secret(
     method: str, path: str, code: int, reason: str
 ):
     wire = ScriptedWire()
@@ -113,7 +113,7 @@ async def test_secret_store_error_omits_contents_of_the_secret():
 
 
 @pytest.mark.virtual_time
-async def test_secret_store_serves_the_last_pair_and_warns_once_while_the_secret_is_unreadable():
+async def test_secret_store_returns_the_last_pair_while_the_secret_cannot_be_read():
     wire = ScriptedWire()
     message = 'secrets "webhook-server-cert" is forbidden: User "x" cannot get'
     refusal = [Reply.status(403, "Forbidden", message)] * 3
@@ -141,7 +141,7 @@ async def test_secret_store_serves_the_last_pair_and_warns_once_while_the_secret
     following.cancel()
 
 
-async def test_folder_store_writes_private_folder_and_reads_it_back(tmp_path: Path):
+async def test_folder_store_reads_what_it_wrote_and_its_folder_is_private(tmp_path: Path):
     folder = tmp_path / "local" / "webhook"
     store, kept = FolderStore(folder), material()
     with pytest.raises(CertificateUnusable, match="has no certificate yet"):
@@ -176,7 +176,7 @@ async def test_folder_store_replaces_a_damaged_file(tmp_path: Path, content: byt
     assert orjson.loads((tmp_path / "certificates.json").read_bytes()).keys() == kept.encode().keys()
 
 
-def test_folder_store_refuses_a_folder_that_is_a_file_or_that_another_user_can_write_to(
+def test_folder_store_refuses_a_folder_that_others_own_or_can_write_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store = FolderStore(tmp_path)
@@ -190,7 +190,7 @@ def test_folder_store_refuses_a_folder_that_is_a_file_or_that_another_user_can_w
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnusable, match=r"certificates.json cannot be .*: Not a directory"):
         FolderStore(tmp_path / "file" / "folder").look()
-    # Root's would do.
+    # A folder of root would be accepted.
     os.chown(tmp_path, tmp_path.stat().st_uid or 1, -1)
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(StoreUnusable, match=f"{tmp_path} belongs to another user"):

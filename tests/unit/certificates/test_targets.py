@@ -12,7 +12,7 @@ from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.connected import connected
 
 
-async def test_certificate_target_leaves_foreign_webhooks_in_the_same_configuration_unchanged():
+async def test_ca_bundle_write_leaves_other_webhooks_of_the_configuration_unchanged():
     def webhook(name: str, service: str) -> dict[str, Any]:
         config = {"service": {"name": service, "namespace": "ns"}, "caBundle": "b2xk"}
         return {"name": name, "clientConfig": config}
@@ -33,7 +33,7 @@ async def test_certificate_target_leaves_foreign_webhooks_in_the_same_configurat
 
 
 @pytest.mark.parametrize("field", ["namespaceSelector", "objectSelector"])
-async def test_certificate_target_is_not_intact_when_it_has_an_extra_selector(field: str):
+async def test_webhook_configuration_is_not_intact_when_it_has_an_extra_selector(field: str):
     rest = {"sideEffects": "None", "admissionReviewVersions": ["v1"]}
 
     def webhooks(**more: Any) -> list[dict[str, Any]]:

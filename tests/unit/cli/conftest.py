@@ -29,10 +29,10 @@ VERSION_ANSWER = Reply.json({"gitVersion": "v1.36.3"})
 
 
 class Plain(Operator[Memcached]):
-    """An operator for tests of the command line."""
+    """Operator that reconciles nothing."""
 
     set_up: ClassVar[list[str]] = []
-    """The names of those that were set up."""
+    """Names of the operators that were set up."""
 
     def setup(self) -> None:
         self.set_up.append(self.name)
@@ -56,7 +56,7 @@ class Outcome:
     err: str
 
     def refusal(self, code: int = 2) -> str:
-        """Assert the exit code; return the single line on stderr without the program's name."""
+        """Assert the exit code; return the only line of stderr without the program's name."""
         assert (self.code, self.out) == (code, "")
         name, _, told = self.err.partition(": ")
         assert (name, told.count("\n")) == ("operator-manager", 1)
@@ -91,7 +91,7 @@ def write_file(tmp_path: Path) -> WriteFile:
 
 @pytest.fixture
 def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Return a function that installs a package, version 1.2, with one module and one entry point."""
+    """Yield a function that installs a package of version 1.2 with one module and one entry point."""
     monkeypatch.syspath_prepend(tmp_path)
     modules: list[str] = []
 
@@ -113,12 +113,12 @@ def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 @pytest.fixture(autouse=True)
 def garbage_collector_as_it_was(gc_thresholds: None) -> None:
-    """Restore the garbage collector's thresholds, which `run` changes."""
+    """Restore the thresholds of the garbage collector, which `run` changes."""
 
 
 @pytest.fixture
 def command(capfd: pytest.CaptureFixture[str]) -> Command:
-    """Return a function that runs `operator-manager` in this process."""
+    """Return a function that runs an `operator-manager` command in the test's process."""
 
     def call(*argv: str, operators: Sequence[AnyOperator] = OPERATORS) -> Outcome:
         code = main(argv, operators, name="operator-manager", version=VERSION)
@@ -129,7 +129,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 class Asked(NamedTuple):
-    """Recorded arguments of a manager assembly."""
+    """Recorded arguments of the assembly of a manager."""
 
     settings: Settings
     operators: list[str]
@@ -145,7 +145,7 @@ async def end(stop: asyncio.Event) -> None:
 
 @pytest.fixture
 def assemble(monkeypatch: pytest.MonkeyPatch) -> Assemble:
-    """Return a function that replaces the manager; it records the arguments of each assembly."""
+    """Return a function that replaces the manager by a fake and records how it is assembled."""
 
     def use(run: Callable[[asyncio.Event], Any] = end) -> list[Asked]:
         asked: list[Asked] = []
@@ -171,7 +171,7 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Assemble:
 
 
 class Config:
-    """Minimal stand-in for a client configuration."""
+    """Client configuration without a server."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -181,7 +181,7 @@ class Config:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
-    """Connect managers to a server that reports its version; metrics and health checks are off."""
+    """Connect managers to a scripted server that reports only its version; disable metrics and health."""
     wire = ScriptedWire()
     wire.on("GET", "/version", VERSION_ANSWER)
 

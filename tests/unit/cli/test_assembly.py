@@ -38,12 +38,12 @@ PAGES = {
     "health_probe_bind_address": "health",
     "console_bind_address": "console",
 }
-"""What the setting of an address serves, in the order of the start."""
+"""Name of the server that each address setting starts, in order of the start."""
 
 
 @pytest.fixture(autouse=True)
 def set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the operators that were set up."""
+    """Return a list to which each operator's name is added at its setup."""
     seen: list[str] = []
     monkeypatch.setattr(Plain, "set_up", seen)
     return seen
@@ -62,7 +62,7 @@ async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda ma
 async def serving(
     flags: dict[str, str], operators: Sequence[AnyOperator] = OPERATORS
 ) -> AsyncIterator[LogLines]:
-    """Serve the pages of a manager; yield the log lines that name them."""
+    """Serve the pages of a manager; yield the log lines with the addresses."""
     with capture_logs() as lines:
         async with started(flags, operators) as manager, AsyncExitStack() as stack:
             for lifespan in manager._lifespans:
@@ -71,13 +71,13 @@ async def serving(
 
 
 @pytest.mark.virtual_time
-async def test_assembly_sets_up_every_operator_with_its_concurrency_and_rollout_limit(
+async def test_assembly_sets_up_each_operator_with_its_reconcile_and_rollout_limits(
     wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     limits: list[int | None] = []
     monkeypatch.setattr(Rollouts, "limit", lambda self, most: limits.append(most))
     monkeypatch.setattr(OPERATORS[2], "options", ControllerOptions(max_concurrent_rollouts=7))
-    # A user without the right to read the version still can do all else.
+    # The manager works without the right to read the version.
     wire.on("GET", "/version", Reply.status(403, "Forbidden"))
 
     def concurrency(manager: Manager) -> list[int]:
@@ -94,7 +94,7 @@ async def test_assembly_sets_up_every_operator_with_its_concurrency_and_rollout_
 
 
 @pytest.mark.virtual_time
-async def test_assembly_takes_part_in_leader_election_only_with_leader_elect_or_shards(wire: ScriptedWire):
+async def test_manager_uses_leader_election_only_with_the_flag_leader_elect_or_shards(wire: ScriptedWire):
 
     def takes_part(manager: Any) -> bool:
         return "leader-election" in manager.health.readiness.names
@@ -140,14 +140,14 @@ async def metrics_answer(
     path: str = "/metrics",
     operators: Sequence[AnyOperator] = OPERATORS,
 ) -> tuple[str, int]:
-    """Return the scheme of /metrics or another page, and its answer to a client without a token."""
+    """Return the scheme of a page of a server, and the status for a client without a token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
     async with serving(flags, operators) as [line], aiohttp.ClientSession() as session:
         for scheme in ("https", "http"):
             with suppress(aiohttp.ClientError):
                 async with session.get(f"{scheme}://{line['address']}{path}", ssl=trusting()) as answer:
                     return scheme, answer.status
-    raise AssertionError("it is not served")
+    raise AssertionError("no server starts")
 
 
 async def test_console_serves_objects_without_a_token_only_outside_of_a_pod(
@@ -228,7 +228,7 @@ UNAVAILABLE = {
     ],
     ids=[*UNAVAILABLE, "leader election", "shards"],
 )
-async def test_assembled_manager_is_alive_but_not_ready_while_it_waits_for_the_api_server(
+async def test_manager_is_live_but_not_ready_while_it_waits_for_the_api_server(
     wire: ScriptedWire, set_up: list[str], step: Any, flags: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     made: list[Manager] = []
@@ -239,7 +239,7 @@ async def test_assembled_manager_is_alive_but_not_ready_while_it_waits_for_the_a
         assembling = asyncio.create_task(
             assemble(flags, lambda manager: manager.health.readiness.problem("start"))
         )
-        # One log line as soon as a user expects it, and no further ones for a while.
+        # One log line soon, and no further lines for some time.
         await asyncio.sleep(6)
         [line] = lines
         assert line["log_level"] == "warning"
@@ -270,7 +270,7 @@ async def test_assembly_closes_the_connection_when_an_operator_setup_fails(wire:
 
     with pytest.raises(LookupError):
         async with started({}, [Broken]):
-            pytest.fail("it was assembled")
+            pytest.fail("the manager was assembled")
     assert wire.closed
 
 
@@ -295,9 +295,7 @@ async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_u
     ]
 
 
-async def test_assembled_manager_opens_no_connection_of_an_operator_when_the_console_port_is_in_use(
-    wire: ScriptedWire,
-):
+async def test_manager_starts_no_operator_lifespan_when_the_console_port_is_in_use(wire: ScriptedWire):
     opened: list[str] = []
 
     @asynccontextmanager
@@ -318,7 +316,7 @@ async def test_assembled_manager_opens_no_connection_of_an_operator_when_the_con
 
 
 class Called(Plain):
-    """Operator with HTTP routes that other programs call."""
+    """Operator with an HTTP route for other programs."""
 
     def setup(self) -> None:
         self.manager.add_routes([web.get("/called", self.called)])
@@ -328,9 +326,7 @@ class Called(Plain):
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/called"])
-async def test_metrics_and_routes_of_operators_need_a_token_only_when_metrics_secure_is_set(
-    wire: ScriptedWire, path: str
-):
+async def test_metrics_server_requires_a_token_only_when_metrics_secure_is_set(wire: ScriptedWire, path: str):
     assert await metrics_answer({}, path=path, operators=[Called]) == ("http", 200)
     assert await metrics_answer({}, path="/other", operators=[Called]) == ("http", 404)
     secure = {"metrics_secure": "true"}

@@ -1,4 +1,4 @@
-"""The command line: commands, those of installed packages, completion, and exit codes of the program."""
+"""Commands of the program and of installed packages, completion, and exit codes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_crds_command_sets_the_service_of_the_deployed_manager_for_conversion(co
 
 @contextmanager
 def handled(number: signal.Signals, handler: Any) -> Iterator[None]:
-    """Handle a signal so in the block, at whose end the handler must be the same."""
+    """Set a signal handler for the block; assert that it is still set at the end."""
     original = signal.signal(number, handler)
     try:
         yield
@@ -138,13 +138,13 @@ def test_command_replaces_the_interrupt_handler_while_it_runs(
 def test_main_exits_on_a_signal_when_it_is_process_1_of_a_container(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ):
-    """The kernel drops a signal for which process 1 has no handler, and the pod would not end."""
+    """Ensure that there is a handler: the kernel ignores signals to process 1 that have none."""
     ended: list[int] = []
     monkeypatch.setattr(os, "getpid", lambda: 1)
     monkeypatch.setattr(os, "_exit", ended.append)
     interrupted = click.Command("version", callback=lambda: signal.raise_signal(number))
     monkeypatch.setattr("manager.cli.commands.version", interrupted)
-    # A shell has background jobs ignore SIGINT.
+    # A shell makes background jobs ignore SIGINT.
     with handled(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL):
         assert main(["version"], (), name="test", version="1") == 0
     assert ended == [128 + number]
@@ -196,7 +196,7 @@ def test_command_of_an_installed_package_receives_the_programs_operators(command
     assert command("hello").refusal() == "hello: Missing argument 'WORD'."
 
 
-def test_installed_commands_appear_in_help_suggestions_and_completion_and_replace_no_built_in_command(
+def test_installed_commands_appear_in_help_and_never_replace_a_built_in_command(
     command: Command, install: Install, monkeypatch: pytest.MonkeyPatch
 ):
     install(f"{MODULE}:COMMANDS")
@@ -238,7 +238,7 @@ PROGRAMS = {
 
 
 def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
-    """Run code in a new interpreter."""
+    """Run the code in a new Python process."""
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -251,7 +251,7 @@ def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subproc
     )
 
 
-def test_manager_imports_only_modules_that_every_operator_needs_and_reads_no_source():
+def test_program_start_imports_no_optional_packages_and_reads_no_source_file():
     done = interpreted(
         "import sys, linecache; import controllers.main;"
         "import manager.cli.run;"
@@ -289,7 +289,7 @@ def test_command_succeeds_when_its_output_pipe_is_closed(argv: str, tmp_path: Pa
     ("argv", "closed", "code"),
     [("--help", ">&-", 0), ("--version", "<&- >&- 2>&-", 0), ("no-such-command", "2>&-", 2)],
 )
-def test_program_keeps_its_exit_code_when_standard_files_are_closed(
+def test_program_keeps_its_exit_code_when_stdin_stdout_or_stderr_is_closed(
     program: str, argv: str, closed: str, code: int
 ):
     ended = subprocess.run(
@@ -380,7 +380,6 @@ def test_completion_prints_nothing_when_the_operators_cannot_be_loaded(
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_completion_script_completes_a_command_in_bash(program: str, tmp_path: Path):
-    """Run the completion script in bash itself."""
     script = tmp_path / "script"
     for shell in ("zsh", "fish", "bash"):
         done = run(*PROGRAMS[program], "completion", shell, environ=os.environ, timeout=GENEROUS)

@@ -1,4 +1,4 @@
-"""Errors of the first request to the API server; test_assembly.py tests the waits for the server."""
+"""Errors of the first request to the API server; test_assembly.py tests waiting for the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.connected import connected
 
 
-async def test_credentials_error_names_the_expired_client_certificate():
+async def test_error_for_status_401_names_the_expired_client_certificate():
     ended = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     issued = trustme.CA().issue_cert("a.test", not_after=ended).cert_chain_pems[0].bytes()
     tls = Tls(TlsFiles(certificate=Pem("client-certificate-data", data=issued)))

@@ -1,4 +1,4 @@
-"""How the program finds its operators and those of installed packages, and the settings of both."""
+"""Discovery of the program's operators and of installed operators, and their settings."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ COMMANDS = ("run", "crds", "generate", "simulate", "plan")
 
 
 class Idle(Operator[Memcached]):
-    """Operator that does nothing."""
+    """Operator that reconciles nothing."""
 
 
 class Lossy(Operator[Gadget]):
-    """Operator without a method for its other version."""
+    """Operator without a conversion method for its other version."""
 
     versions = (OldGadget,)
 
@@ -61,12 +61,12 @@ class Lossy(Operator[Gadget]):
 
 @crd()
 class Second(Resource, group="cache.example.com", version="v1", kind="Memcached", plural="memcacheds"):
-    """Another model of the same kind."""
+    """Second model class of the same kind."""
 
 
 @crd()
 class SamePlural(Resource, group="cache.example.com", version="v1", plural="memcacheds"):
-    """Another kind with the same plural."""
+    """Different kind with the same plural."""
 
 
 def of_kind(kind: type[Resource]) -> AnyOperator:
@@ -104,7 +104,7 @@ def test_every_command_refuses_invalid_operators_with_the_same_message(
         assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(f"{each}: {told}")
 
 
-def test_crds_command_prints_a_kind_of_two_operators_once(command: Command):
+def test_crds_command_prints_a_crd_once_when_two_operators_reconcile_its_kind(command: Command):
     both = (operator("first"), operator("second"))
     assert command("crds", operators=both).out == command("crds", operators=both[:1]).out
 
@@ -212,7 +212,7 @@ MODULE = "hello_from_outside"
 
 @pytest.fixture
 def install(install_package: Install) -> Install:
-    """Return a function that installs a package with the operators above, given an entry point's line."""
+    """Return a function that installs a package with the operators above, under this entry point."""
 
     def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
         install_package(MODULE, GREETER, value, group=group, package=package)
@@ -225,7 +225,7 @@ def test_run_starts_installed_operators_beside_built_in_ones_and_names_their_pac
 ):
     asked = assemble()
     install(f"hi = {MODULE}:Greeter", group="greenhouse.operators", package="other-operators")
-    assert "greeter" not in command("run", "--help").out, "it is for another program"
+    assert "greeter" not in command("run", "--help").out, "the package is for another program"
     install(f"hi = {MODULE}:Greeter")
     for argv in (["--greeter-words=bye"], ["--controllers=greeter"], ["--controllers=*,-greeter"]):
         assert command("run", *argv).code == 0
@@ -250,7 +250,7 @@ def test_run_starts_installed_operators_beside_built_in_ones_and_names_their_pac
     ],
 )
 @pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)
-def test_run_names_a_broken_installed_operator_in_one_line(
+def test_run_error_names_an_installed_operator_that_cannot_be_loaded(
     command: Command, install: Install, value: str, said: str, argv: tuple[str, ...]
 ):
     install(f"hi = {value}")

@@ -1,4 +1,4 @@
-"""The command `run`: its flags, exit codes, and stop by signals."""
+"""The command `run`: its flags, its exit codes, and its stop by signals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
     return fail
 
 
-def test_run_exits_with_0_after_a_clean_end_and_warns_of_an_unknown_environment_variable(
+def test_run_exits_with_0_and_warns_of_an_unknown_environment_variable(
     command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
 ):
     asked = assemble()
@@ -80,7 +80,7 @@ def test_run_ends_on_a_signal_even_before_the_cluster_answers(
         (ExceptionGroup("a", [ExceptionGroup("b", [Unreachable("no\n way"), KeyError()])]), "no way"),
     ],
 )
-def test_run_fails_with_one_log_line_after_an_external_error(
+def test_run_exits_with_1_and_one_log_line_after_an_external_error(
     command: Command, assemble: Assemble, error: Exception, said: str
 ):
     assemble(failing(error))
@@ -93,7 +93,7 @@ def test_run_fails_with_one_log_line_after_an_external_error(
     assert "stacktrace" not in told
 
 
-def test_run_logs_a_traceback_at_debug_for_a_start_error_and_at_error_for_an_unexpected_error(
+def test_run_logs_the_traceback_of_an_expected_error_only_at_debug_level(
     command: Command, assemble: Assemble
 ):
     error = CannotStart("cannot start the connection to the store: KeyError: 'x'")
@@ -126,11 +126,11 @@ def test_run_logs_a_traceback_at_debug_for_a_start_error_and_at_error_for_an_une
         (["--config=/nope"], "/nope: cannot read the settings file"),
     ],
 )
-def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
+def test_run_reports_a_wrong_flag_in_one_line_and_does_not_start(
     command: Command, monkeypatch: pytest.MonkeyPatch, argv: list[str], expected: str
 ):
     def assembled(*_: object) -> AbstractAsyncContextManager[None]:
-        pytest.fail("it was started")
+        pytest.fail("the manager was started")
 
     monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run", *argv, operators=DECLARING).refusal().startswith(f"run: {expected}")
@@ -176,7 +176,7 @@ def test_run_parses_only_the_settings_of_enabled_operators(
         (["--concurrency=a=1", "--concurrency", "b=2,c=3"], {"concurrency": "a=1,b=2,c=3"}),
         (["--kubeconfig="], {"kubeconfig": ""}),
         (["--namespaces="], {"namespaces": ""}),
-        # The operators' flags parse alike.
+        # Flags of operators have the same syntax.
         (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
         (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
     ],
@@ -194,7 +194,7 @@ def test_run_help_shows_every_setting_with_its_flag_variables_and_default(comman
         assert "(default " in said
 
 
-def test_plan_flag_overrides_the_setting_of_an_operator_with_the_same_name(command: Command):
+def test_flag_of_plan_overrides_the_operator_setting_of_the_same_name(command: Command):
     same = operator("same", setting("timeout"))
     assert command("plan", "--all", "--timeout=soon", operators=[same]).refusal() == (
         'plan: Invalid value for \'--timeout\': a duration such as "15s", "1m30s" or "500ms" is expected'
@@ -210,9 +210,9 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @contextmanager
 def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event]]:
-    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush.
+    """Yield a watchdog, the event of the first stop signal, and the event of the last flush of the log.
 
-    At the end, assert that the handlers of the signals are those of before.
+    At the end, assert that the signal handlers are restored.
     """
     flushed, numbers = threading.Event(), (signal.SIGTERM, signal.SIGINT)
     handlers = [signal.getsignal(number) for number in numbers]
@@ -227,7 +227,7 @@ def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("taken", ["by nobody else", "by a handler of the loop"])
-async def test_stop_signals_work_after_another_library_changed_the_wakeup_fd(exits: list[int], taken: str):
+async def test_stop_signals_work_when_another_library_changed_the_signal_fd(exits: list[int], taken: str):
     loop = asyncio.get_running_loop()
     with watched_signals() as (_, stop, flushed):
         if taken == "by nobody else":
@@ -237,13 +237,13 @@ async def test_stop_signals_work_after_another_library_changed_the_wakeup_fd(exi
         signal.raise_signal(signal.SIGTERM)
         await asyncio.wait_for(stop.wait(), 10)
         signal.raise_signal(signal.SIGTERM)
-        assert flushed.wait(10)  # at once again, whatever the loop does
+        assert flushed.wait(10)  # the second signal flushes even if the loop is blocked
         loop.remove_signal_handler(signal.SIGUSR1)
     assert exits == [1]
 
 
 @pytest.mark.parametrize("is_blocked", [False, True])
-async def test_second_stop_signal_flushes_the_log_and_exits_even_when_the_loop_is_blocked(
+async def test_second_stop_signal_flushes_the_log_and_exits_while_the_loop_is_blocked(
     exits: list[int], log_lines: LogLines, is_blocked: bool
 ):
     with watched_signals() as (watchdog, stop, flushed):
@@ -251,7 +251,7 @@ async def test_second_stop_signal_flushes_the_log_and_exits_even_when_the_loop_i
         if is_blocked:
             signal.raise_signal(signal.SIGTERM)
             assert flushed.wait(10)
-            assert not stop.is_set()  # the loop has not had a turn
+            assert not stop.is_set()  # the loop has not run yet
         else:
             await asyncio.wait_for(stop.wait(), 10)
             assert watchdog.due() is not None

@@ -1,4 +1,4 @@
-"""Settings of the command `run`: their sources, and the errors for values that cannot be used."""
+"""Settings of the command `run`: their sources, and errors for invalid values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_flag_overrides_environment_and_environment_overrides_file(
     assert found == ["info", "error", "debug", "warn", "debug"]
 
 
-def test_list_setting_of_a_flag_or_variable_replaces_the_list_of_the_file(
+def test_list_of_a_flag_or_variable_replaces_the_list_of_the_settings_file(
     monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
 ):
     monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "b")
@@ -87,7 +87,7 @@ def test_load_settings_ignores_an_empty_variable_and_a_file_key_without_a_value(
     assert (settings.log_level, settings.namespaces) == ("info", ())
 
 
-def test_settings_are_equal_from_flags_variables_and_file(
+def test_setting_has_the_same_value_from_flag_variable_and_file(
     monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
 ):
     periods = ("resync_period", "graceful_shutdown_timeout", "shutdown_delay", "leader_elect_retry_period")

@@ -1,4 +1,4 @@
-"""Webhook server of a manager: its conditions, its log lines, and whether the API server reaches it."""
+"""Webhook server of a manager: when it runs, what it logs, and whether the API server can call it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AUTHORITY = Authority("of the API server")
 
 
 class With(Plain):
-    """Operator with a webhook."""
+    """Operator that has a webhook."""
 
     @webhook.validate_create
     async def accept(self, obj: Memcached, request: AdmissionRequest) -> None: ...
@@ -47,7 +47,7 @@ FILES = {"webhook_cert_path": "/certificates", "webhook_bind_address": ":9443"}
 
 
 async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple[bool, list[str]]:
-    """Return whether the manager serves webhooks, and its log lines about them."""
+    """Return whether the assembled manager serves webhooks, and its log lines about webhooks."""
     with capture_logs() as lines:
         async with assembled(
             PROGRAM, load_settings(flags), (), SettingValues(), (known, *OPERATORS)
@@ -67,15 +67,13 @@ async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple
     ],
     ids=["a disabled operator", "off", "no address", "no webhook"],
 )
-async def test_webhooks_are_served_when_any_known_operator_has_webhooks_unless_they_are_off(
+async def test_webhooks_are_served_when_an_operator_has_webhooks_and_they_are_enabled(
     wire: ScriptedWire, flags: dict[str, str], known: AnyOperator, outcome: tuple[bool, list[str]]
 ):
     assert await assemble({**FILES, **flags}, known=known) == outcome
 
 
-async def test_webhooks_are_off_with_a_logged_hint_when_the_api_server_cannot_reach_this_machine(
-    wire: ScriptedWire,
-):
+async def test_webhooks_are_off_and_a_hint_is_logged_when_the_api_server_is_remote(wire: ScriptedWire):
     served, [line] = await assemble({})
     assert not served
     assert line.startswith("webhooks are off: the API server https://api.example.com is not on this machine;")
@@ -93,7 +91,7 @@ async def test_webhooks_are_off_with_a_logged_hint_when_the_api_server_cannot_re
         ({"webhook_url": "https://dev.example.test:9443", "webhook_bind_address": "127.0.0.1:9443"}, False),
     ],
 )
-async def test_assembly_warns_of_webhook_flags_that_prevent_calls_of_the_api_server(
+async def test_assembly_warns_when_webhook_flags_prevent_calls_by_the_api_server(
     wire: ScriptedWire, flags: dict[str, str], warned: bool, tmp_path: Path
 ):
     served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})
@@ -102,7 +100,7 @@ async def test_assembly_warns_of_webhook_flags_that_prevent_calls_of_the_api_ser
 
 
 def reach(monkeypatch: pytest.MonkeyPatch, *problems: NotCalled) -> None:
-    """Let the tests whether the API server reaches this machine fail so in turn, and then succeed."""
+    """Let checks whether the API server can call this machine fail with `problems`, and then succeed."""
     left = iter(problems)
 
     async def reached(*_: object) -> tuple[BindAddress, str]:
@@ -121,7 +119,7 @@ async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
 
 
 @pytest.mark.virtual_time
-async def test_webhooks_start_later_when_the_api_server_was_at_first_too_slow(
+async def test_webhooks_start_later_when_the_api_server_does_not_call_them_at_first(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log_lines: LogLines
 ):
     reach(monkeypatch, *[NotCalled("the API server has called no webhook within 5 s", passing=True)] * 3)
@@ -168,7 +166,7 @@ async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     ],
     ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )
-async def test_assembly_refuses_a_client_authority_file_without_an_authority(
+async def test_assembly_refuses_an_invalid_webhook_client_ca_file(
     wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str
 ):
     file = tmp_path / "ca.crt"
@@ -179,7 +177,7 @@ async def test_assembly_refuses_a_client_authority_file_without_an_authority(
 
 
 @pytest.mark.parametrize(("operator", "required"), [(With, True), (GadgetOperator, False)])
-async def test_webhooks_require_a_client_certificate_unless_a_kind_is_converted(
+async def test_webhooks_require_a_client_certificate_unless_a_kind_has_conversions(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, operator: AnyOperator, required: bool
 ):
     made: list[bool] = []
@@ -207,7 +205,7 @@ async def test_webhooks_require_a_client_certificate_unless_a_kind_is_converted(
         ({"webhook_certificates": "local", "webhook_url": "https://localhost:9443"}, IN_CLUSTER, "local"),
     ],
 )
-def test_certificate_way_depends_on_flags_and_config_source(
+def test_certificate_way_returns_the_certificate_source_for_flags_and_kubeconfig(
     flags: dict[str, str], source: str, way: str | None
 ):
     config: Any = Config(source)
@@ -220,7 +218,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Server:
-    """API server that can or cannot reach this machine."""
+    """API server that can, or cannot, call webhooks on this machine."""
 
     def __init__(self, *, calls: bool = True, allowed: bool = True, says: str = "") -> None:
         self.wire = ScriptedWire()
@@ -257,11 +255,11 @@ async def tried(server: Server, flags: dict[str, str], at: str = "https://127.0.
 
 
 def left(server: Server) -> int:
-    """Return the number of webhook configurations left on the server."""
+    """Return the number of webhook configurations that remain on the server."""
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 
-async def test_reached_address_returns_a_free_local_port_when_the_server_calls():
+async def test_reached_address_returns_a_free_local_port_when_the_api_server_calls_it():
     server = Server()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address, url = await tried(server, {})
@@ -292,7 +290,7 @@ async def test_reached_address_uses_the_given_bind_address(given: str, url: str)
         ("context deadline exceeded", r"has called no webhook within 0\.05 s$", True),
     ],
 )
-async def test_reached_address_raises_not_called_when_the_server_cannot_call_or_is_slow(
+async def test_reached_address_raises_not_called_when_the_api_server_calls_no_webhook(
     monkeypatch: pytest.MonkeyPatch, says: str, problem: str, is_temporary: bool
 ):
     monkeypatch.setattr(webhooks, "_PATIENCE", 0.05)
@@ -310,7 +308,7 @@ async def test_reached_address_raises_not_called_when_the_server_cannot_call_or_
         ("https://cluster.test:6443", r"server https://cluster\.test:6443.* is not on this machine$", []),
     ],
 )
-async def test_reached_address_registers_no_webhook_when_rights_are_missing_or_the_server_is_remote(
+async def test_reached_address_registers_no_webhook_without_rights_or_for_a_remote_server(
     at: str, problem: str, asked: list[str]
 ):
     server = Server(allowed=False)

@@ -1,4 +1,4 @@
-"""Replicas of an election on scripted wires, in virtual time."""
+"""Replicas of a leader election on scripted wires, in virtual time."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ PREFIX = f"/apis/{GROUP}/v1/namespaces/"
 
 
 class LeaseServer(ClusterServer):
-    """Control plane that serves Leases only."""
+    """Control plane that tests use only for Leases."""
 
     @staticmethod
     def path(namespace: str, name: str = "") -> str:
-        """Return the path of a Lease, or of all in the namespace."""
+        """Return the API path of a Lease, or of all Leases in the namespace without a name."""
         return f"{PREFIX}{namespace}/leases" + (f"/{name}" if name else "")
 
     @property
     def leases(self) -> dict[str, dict[str, Any]]:
-        """Return all Leases by path."""
+        """Return all Leases by API path."""
         found = (each.decode() for each in self.cluster.store.select(GROUP, PLURAL))
         return {self.path(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in found}
 
     def put(self, namespace: str, name: str, spec: dict[str, Any], **metadata: Any) -> None:
-        """Store a Lease as another client would: over any existing one, valid or not."""
+        """Store a Lease as another client, whether or not it exists or is valid."""
         store, key = self.cluster.store, Key(GROUP, PLURAL, namespace, name)
         if (stored := store.get(key)) is not None:
             lease = stored.decode()
@@ -52,7 +52,7 @@ class LeaseServer(ClusterServer):
         store.create(key, lease)
 
     def delete(self, namespace: str, name: str) -> None:
-        """Delete a Lease as another client would."""
+        """Delete a Lease as another client."""
         self.cluster.store.delete(Key(GROUP, PLURAL, namespace, name))
 
     def spec(self, namespace: str, name: str) -> dict[str, Any]:
@@ -63,7 +63,6 @@ class LeaseServer(ClusterServer):
 
 @asynccontextmanager
 async def lease_server() -> AsyncIterator[LeaseServer]:
-    """Run a control plane without controllers."""
     async with DevCluster(port=None, controllers=False) as cluster:
         yield LeaseServer(cluster)
 
@@ -84,7 +83,7 @@ def permits(leadership: Leadership) -> bool:
 
 
 class Participant:
-    """A replica in an election: its wire to the server, its transport and its configuration."""
+    """A replica in an election, with its wire, transport and configuration."""
 
     def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
         self.wire, self.metrics, rng = ScriptedWire(), Metrics(), random.Random(identity)
@@ -103,13 +102,13 @@ class Participant:
         self._server = server
 
     def reach(self, step: Step | None = None) -> None:
-        """Send further requests about Leases to the given step, or else to the server."""
+        """Answer all later requests about Leases with `step`, or by the server if `step` is None."""
         for method in ("GET", "PUT", "POST", "DELETE"):
             self.wire.on(method, EVERYTHING, step or self._server.answer)
 
 
 class Candidate(Participant):
-    """Replica that leads or is on standby."""
+    """Replica that is the leader or on standby."""
 
     def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
         super().__init__(server, identity, clock)
@@ -121,18 +120,18 @@ class Candidate(Participant):
         return self.run
 
     async def lead(self, seconds: float = 0.0) -> None:
-        """Start, wait until elected, then wait `seconds` more."""
+        """Start the election, wait until this replica leads, and then wait for `seconds`."""
         self.start()
         await self.elector.elected.wait()
         await asyncio.sleep(seconds)
 
     async def ended(self) -> None:
-        """Wait for the end of the election; raise its error."""
+        """Wait for the end of the election; raise its error, if any."""
         assert self.run is not None
         await self.run
 
     async def kill(self) -> None:
-        """End the process; nothing it does has an effect any more."""
+        """Cancel the election without a release, as a crash of the process would."""
         assert self.run is not None
         self.run.cancel()
         await asyncio.wait([self.run])
@@ -150,7 +149,7 @@ class Candidate(Participant):
 
 
 class Election:
-    """Factory of candidates on one server."""
+    """Election on one server, to which the test adds candidates."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
@@ -161,13 +160,13 @@ class Election:
         return self.candidates[-1]
 
     async def leader(self, identity: str = "first", *, clock: str = "", seconds: float = 0.0) -> Candidate:
-        """Return a candidate that has led for `seconds`."""
+        """Start a candidate; return it when it has been the leader for `seconds`."""
         candidate = self.candidate(identity, clock=clock)
         await candidate.lead(seconds)
         return candidate
 
     async def standby(self, identity: str = "second", *, clock: str = "") -> Candidate:
-        """Start a candidate that waits, and knows the leader."""
+        """Start a candidate; return it when it is on standby and has seen the leader."""
         candidate = self.candidate(identity, clock=clock)
         candidate.start()
         await asyncio.sleep(0.1)

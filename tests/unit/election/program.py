@@ -1,4 +1,4 @@
-"""Simulated program on one Lease server, whose replicas use shards or leader election."""
+"""Simulated program on one Lease server, with replicas that use shards or leader election."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 class Replica(Participant):
-    """Replica whose work needs a moment to prepare for a shard and to end."""
+    """Replica with shards, whose work needs some time to prepare a shard and to end."""
 
     def __init__(
         self, program: Program, identity: str, *, prepares: float = 0.2, ends: float = 0.1, count: int = COUNT
@@ -42,13 +42,13 @@ class Replica(Participant):
         self.task = asyncio.get_running_loop().create_task(self.coordinator.run())
 
     def attach(self, work: Work) -> None:
-        """Do nothing: there is no manager."""
+        """Do nothing, because there is no manager."""
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
         raise NotImplementedError
 
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
-        """Wait forever; `prepare` reports the end of the preparation."""
+        """Wait until cancelled; `prepare` calls `prepared` instead."""
         await asyncio.Event().wait()
 
     def prepare(self, numbers: frozenset[int]) -> None:
@@ -65,7 +65,7 @@ class Replica(Participant):
     def begin(self, number: int, leadership: Leadership) -> None:
         leadership.permit()
         for other in self.program.replicas:
-            # No overlap with another replica's work, even while that is ending.
+            # The shard must not overlap with a shard for which another replica still has a permit.
             for theirs, last in other.terms.items():
                 if (
                     number * other.count < (theirs + 1) * self.count
@@ -82,7 +82,7 @@ class Replica(Participant):
 
     @property
     def permitted(self) -> set[int]:
-        """Return the started shards for which the replica still has a write permit."""
+        """Return the numbers of the started shards for which the replica has a write permit."""
         return {number for number, leadership in self.working.items() if permits(leadership)}
 
     def measured(self, name: str, **labels: str) -> float:
@@ -96,7 +96,7 @@ class Replica(Participant):
         self.gone()
 
     async def stop(self) -> None:
-        """Stop as the manager does: end all work, then leave."""
+        """Stop as a manager stops: end all work, and then leave the coordinator."""
         await asyncio.sleep(self.ends)
         self.working.clear()
         await self.coordinator.release()
@@ -117,7 +117,7 @@ class Replica(Participant):
 
 
 class Leader(Candidate):
-    """Replica with leader election and without shards."""
+    """Replica that uses leader election and no shards."""
 
     count = 1
 
@@ -139,7 +139,7 @@ class Leader(Candidate):
         for other in self.program.replicas:
             if other is not self:
                 assert not any(map(permits, other.terms.values())), (
-                    f"{other.identity} works beside the leader"
+                    f"{other.identity} works while the leader works"
                 )
         self.terms[0] = self.elector.leadership
 
@@ -154,7 +154,7 @@ class Leader(Candidate):
 
 
 class Program:
-    """Program with several replicas on one server."""
+    """Program with several replicas on one Lease server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
@@ -168,7 +168,7 @@ class Program:
         return leader
 
     def begin(self, identity: str, **how: Any) -> Replica:
-        """Start a replica, and return before its first step."""
+        """Start a replica without waiting, and return it."""
         self.replicas.append(replica := Replica(self, identity, **how))
         return replica
 
@@ -183,16 +183,16 @@ class Program:
 
     @property
     def shares(self) -> list[int]:
-        """Return each replica's number of shards, once each shard has one owner."""
+        """Return the number of shards of each replica; assert that each shard has one owner."""
         owners = Counter(number for replica in self.sharers for number in replica.permitted)
-        assert owners == Counter(range(self.sharers[0].count)), f"not once each: {owners}"
+        assert owners == Counter(range(self.sharers[0].count)), f"shards without exactly one owner: {owners}"
         return sorted(len(replica.permitted) for replica in self.sharers)
 
     def moved(self, *, since: float) -> list[int]:
         return [number for at, number, _ in self.moves if at >= since]
 
     async def unowned(self, seconds: float) -> float:
-        """Return the longest time without an owner for any shard within the next `seconds`."""
+        """Return the longest time that any shard has no owner during the next `seconds`."""
         longest, since = 0.0, dict.fromkeys(range(COUNT), now())
         for _ in range(round(seconds / 0.05)):
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The permission for effects outside of the cluster, which holds as long as the lease."""
+"""Permission for effects outside the cluster, which is valid as long as the lease."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.election.conftest import LEASE, NAME, NAMESPACE, Election
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_leadership_permits_all_effects_without_an_election():
+async def test_leadership_permits_all_writes_when_there_is_no_election():
     leadership = Leadership()
     await asyncio.sleep(3600)
     leadership.permit(seconds=3600)
@@ -23,31 +23,31 @@ async def test_leadership_permits_all_effects_without_an_election():
         await asyncio.sleep(3600)
 
 
-async def test_leadership_permits_no_effect_when_the_process_has_never_led(election: Election):
+async def test_leadership_permits_no_write_when_the_process_has_never_led(election: Election):
     await election.leader()
     second = await election.standby()
     with pytest.raises(Fenced, match="this process does not lead"):
         second.elector.leadership.permit()
     with pytest.raises(Fenced, match="this process does not lead"):
         async with second.elector.leadership.held():
-            pytest.fail("it was entered")
+            pytest.fail("the block was entered")
 
 
-async def test_leadership_guard_permits_effects_while_the_leader_renews_its_lease(election: Election):
+async def test_leadership_guard_lets_a_block_run_while_the_leader_renews_its_lease(election: Election):
     first = await election.leader()
     async with first.elector.leadership.held():
         await asyncio.sleep(120)
     for _ in range(300):
         await asyncio.sleep(0.37)
         first.elector.leadership.permit()
-        # As the docstring says: two retry periods less than the deadline are always there.
+        # A permit is always valid for at least the renew deadline minus two retry periods.
         first.elector.leadership.permit(seconds=6)
         with pytest.raises(Fenced, match="may not lead for 10 s more"):
             first.elector.leadership.permit(seconds=10)
 
 
 @pytest.mark.parametrize("taken", [False, True])
-async def test_leadership_guard_cancels_an_effect_when_the_lease_is_lost(election: Election, taken: bool):
+async def test_leadership_guard_cancels_its_block_when_the_lease_is_lost(election: Election, taken: bool):
     first = await election.leader(seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
     if taken:
@@ -65,7 +65,7 @@ async def test_leadership_guard_cancels_an_effect_when_the_lease_is_lost(electio
         await first.run
 
 
-async def test_leadership_guard_passes_on_errors_timeouts_and_cancellation_of_the_effect(election: Election):
+async def test_leadership_guard_propagates_errors_timeouts_and_cancellation_of_its_block(election: Election):
     first = await election.leader()
     with pytest.raises(TimeoutError):
         async with first.elector.leadership.held(), asyncio.timeout(1):

@@ -1,4 +1,4 @@
-"""Election of one leader, which acquires, renews, loses or releases the lease."""
+"""Leader election: acquisition, renewal, loss and release of the lease."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 async def lost(candidate: Candidate) -> str:
-    """Wait for the loss of the leadership; return its reason."""
+    """Wait until the candidate loses the leadership; return the reason."""
     with pytest.raises(LeadershipLost) as caught:
         await candidate.ended()
     return str(caught.value)
@@ -55,7 +55,7 @@ async def test_first_replica_leads_at_once_and_then_only_renews_once_each_retry_
 async def test_leader_sends_no_write_after_its_renew_deadline(election: Election, fault: Callable[..., Step]):
     first = await election.leader(seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
-    # A renewal that is made, and whose answer is lost, does not count.
+    # A renewal whose response is lost does not count.
     first.wire.on("PUT", LEASE, fault(election.server.answer) if fault is LostAfter else fault())
     await asyncio.sleep(renewed + 9.9 - now())
     first.elector.leadership.permit()
@@ -75,7 +75,7 @@ async def test_leader_sends_no_write_after_its_renew_deadline(election: Election
 
 async def test_renew_deadline_counts_from_the_time_at_which_the_renewal_was_sent(election: Election):
     first = await election.leader(seconds=60)
-    # The server renews it at once, and its answer takes long.
+    # The server stores the renewal at once, but its response is late.
     first.wire.on("PUT", LEASE, election.server.late(4.5), Stall())
     await asyncio.sleep(2.1)
     sent = first.wire.sent("PUT", LEASE)[-1].at
@@ -94,7 +94,7 @@ async def test_renew_deadline_counts_from_the_time_at_which_the_renewal_was_sent
     ],
     ids=["hangs", "throttled", "throttled for a day", "answer lost"],
 )
-async def test_leader_sends_a_second_renewal_when_the_first_renewal_hangs_is_throttled_or_has_no_answer(
+async def test_leader_sends_a_second_renewal_when_the_first_fails_or_hangs(
     election: Election, fault: Callable[..., Step], warnings: int
 ):
     first = await election.leader(seconds=60)
@@ -115,18 +115,18 @@ async def test_lease_renewal_is_retried_at_once_after_a_conflict(election: Elect
     await asyncio.sleep(2.3)
     assert first.leads
     assert first.wire.sent("PUT", LEASE)[-1].at - edited < 2.3
-    assert election.spec["strategy"] == "x", "what others put there is kept"
+    assert election.spec["strategy"] == "x", "annotations of other clients are kept"
     assert first.elector.problem is None
 
 
 async def test_leader_reads_the_lease_again_before_it_accepts_another_holder(election: Election):
     first = await election.leader(seconds=10)
-    # From a watch cache that is behind; nothing orders versions like this one.
+    # An event of an outdated watch cache; this version cannot be compared.
     behind = Lease({"name": NAME, "resourceVersion": "old"}, {"holderIdentity": "another"})
     first.elector._lock._view.saw(behind, now=now())
     await asyncio.sleep(10)
     assert first.leads
-    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first claim, and now"
+    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first acquisition, and now"
 
 
 @pytest.mark.parametrize("deleted", [False, True])
@@ -141,7 +141,7 @@ async def test_leadership_ends_when_another_client_acquires_or_releases_the_leas
     taken = now()
     assert await lost(first) == f"lease default/election is now {now_is}"
     assert now() - taken <= 2.5
-    # The work has only a moment to end.
+    # Work gets only a short time to end.
     assert first.watchdog.due() == pytest.approx(now() + 4.0, abs=0.001)
     assert election.spec["holderIdentity"] == by
 
@@ -163,7 +163,7 @@ async def test_leader_writes_nothing_after_a_process_pause_beyond_the_renew_dead
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
     await asyncio.sleep(60)
-    freeze(20.0)  # this task runs next, before any timer of the elector
+    freeze(20.0)  # this task continues before the elector's timers run
     assert not first.leads
     with pytest.raises(Fenced, match="not renewed in time"):
         first.elector.leadership.permit()
@@ -176,7 +176,7 @@ async def test_leader_writes_nothing_after_a_process_pause_beyond_the_renew_dead
 
 
 async def taken_over(first: Candidate, second: Candidate) -> float:
-    """Return the seconds from the first replica's release until the second one leads."""
+    """Release the lease of `first`; return the seconds until `second` leads."""
     await first.elector.release()
     released = now()
     await second.elector.elected.wait()
@@ -198,7 +198,7 @@ async def test_standby_sends_no_request_until_its_watch_shows_a_release(election
     assert second.elector.problem is None
     assert len(second.wire.requests) == asked
     (watch,) = second.wire.sent("GET", LEASES)
-    assert watch.query["fieldSelector"] == f"metadata.name={NAME}", "RBAC can grant that"
+    assert watch.query["fieldSelector"] == f"metadata.name={NAME}", "RBAC can grant a watch of one Lease"
     assert second.elector._lock._view.lease is not None
     assert second.elector._lock._view.lease.holder == "first"
     assert await taken_over(first, second) < 0.1
@@ -207,7 +207,7 @@ async def test_standby_sends_no_request_until_its_watch_shows_a_release(election
 @pytest.mark.parametrize(
     ("clock", "after_renewal"), [("pod/boot", 15.0), ("pod/other-boot", 25.0), ("", 25.0)]
 )
-async def test_standby_waits_only_for_the_rest_of_the_lease_when_the_dead_leader_was_on_its_host(
+async def test_standby_waits_less_when_the_dead_leader_ran_on_the_same_host(
     election: Election, clock: str, after_renewal: float
 ):
     first = await election.leader("first", clock="pod/boot", seconds=60)
@@ -220,7 +220,7 @@ async def test_standby_waits_only_for_the_rest_of_the_lease_when_the_dead_leader
 
 
 @pytest.mark.parametrize("clock", ["", "pod/boot"])
-async def test_standby_takes_over_when_the_leader_is_silent_for_its_lease(election: Election, clock: str):
+async def test_standby_takes_over_when_the_leader_stops_its_lease_renewals(election: Election, clock: str):
     first = await election.leader("first", clock=clock)
     second = await election.standby("second", clock=clock)
     await asyncio.sleep(60)
@@ -244,7 +244,7 @@ async def test_standby_takes_over_when_the_leader_is_silent_for_its_lease(electi
     ],
     ids=["not allowed", "hangs", "unreached", "no JSON", "reads hang"],
 )
-async def test_standby_sees_a_release_in_time_when_its_watch_or_its_reads_fail(
+async def test_standby_takes_over_a_released_lease_in_time_when_watch_or_reads_fail(
     election: Election, path: str, fault: Step, within: float
 ):
     first = await election.leader("first")
@@ -253,7 +253,7 @@ async def test_standby_sees_a_release_in_time_when_its_watch_or_its_reads_fail(
     second.start()
     await asyncio.sleep(30.7)
     assert (second.elector.problem is None) == (path == LEASES), "only the watch may fail"
-    if path == LEASES:  # it reads the Lease once in each retry period instead
+    if path == LEASES:  # instead, the standby reads the Lease once in each retry period
         assert 15 <= len(second.wire.sent("GET", LEASE)) <= 20
         assert len(second.wire.sent("GET", LEASES)) < 10
     assert await taken_over(first, second) <= within
@@ -264,7 +264,7 @@ async def test_silent_lease_watch_is_replaced_and_the_lease_is_read_again(electi
     second = await election.standby("second")
     election.server.silence()
     await asyncio.sleep(60)
-    # Read at the retry period until the watch is replaced, after 1.5 lease durations; then no more.
+    # It reads the Lease each retry period until it replaces the watch after 1.5 lease durations.
     assert len(second.wire.sent("GET", LEASES)) == 2
     assert 10 <= len(second.wire.sent("GET", LEASE)) <= 16
     assert await taken_over(first, second) < 0.1
@@ -308,17 +308,19 @@ async def test_lease_acquisition_is_repeated_when_its_response_was_lost(
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_lease_acquisition_counts_from_the_time_at_which_it_was_sent(election: Election):
+async def test_renew_deadline_counts_from_the_time_at_which_the_acquisition_was_sent(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Delayed(4.0, election.server.answer))
     await first.lead()
     assert now() == pytest.approx(4.0, abs=0.1)
     assert first.elector._lock.taken
     deadline = first.elector._lock.deadline
-    assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
+    assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), (
+        "counted from the time at which the acquisition was sent"
+    )
 
 
-async def test_lease_acquisition_is_repeated_after_a_long_pause_of_the_process(election: Election):
+async def test_lease_acquisition_is_repeated_when_the_process_paused_during_the_request(election: Election):
     first = election.candidate("first")
 
     def held_up(request: WireRequest) -> Step:
@@ -327,19 +329,19 @@ async def test_lease_acquisition_is_repeated_after_a_long_pause_of_the_process(e
 
     first.wire.on("POST", LEASES, held_up)
     await first.lead()
-    assert first.leads, "by a second claim"
+    assert first.leads, "by a second acquisition"
     assert first.elector._lock.deadline == pytest.approx(now() + 10.0, abs=0.1)
     assert len(first.wire.sent("PUT", LEASE)) == 1
 
 
-async def test_elector_starts_no_work_when_it_stops_during_the_write_of_the_shard_count(election: Election):
+async def test_elector_starts_no_work_when_stopped_before_the_shard_count_is_written(election: Election):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("PUT", LEASE, answer, Delayed(1.0, answer), answer)
     first.start()
     await asyncio.sleep(0.5)
-    assert len(first.wire.sent("PUT", LEASE)) == 2, "the claim, and the statement"
+    assert len(first.wire.sent("PUT", LEASE)) == 2, "the acquisition, and the write of the shard count"
     began: list[float] = []
     first.elector._lock._began = lambda: began.append(now())
     await first.elector.release()
@@ -351,7 +353,7 @@ async def test_elector_starts_no_work_when_it_stops_during_the_write_of_the_shar
 async def test_standby_does_not_treat_a_deleted_lease_as_released(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
-    first.wire.on("PUT", LEASE, Stall())  # cut off in the very moment
+    first.wire.on("PUT", LEASE, Stall())  # the stop interrupts this request
     await asyncio.sleep(3)
     last_renewal = first.wire.sent("POST", LEASES)[-1].at
     election.server.delete(NAMESPACE, NAME)
@@ -396,7 +398,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(
     assert not [line for line in lines if why in line.get("was", "")]
     assert first.elector.problem == problem
     assert len(first.wire.requests) <= 70
-    if exists:  # once another has it, it is no problem
+    if exists:  # no problem when another replica holds the lease
         election.server.put(NAMESPACE, NAME, {"holderIdentity": "other", "leaseDurationSeconds": 15})
         await asyncio.sleep(3)
         assert first.elector.problem is None
@@ -421,12 +423,12 @@ async def test_elector_release_ends_the_election_and_frees_the_lease(election: E
     assert first.watchdog.due() is None
     renewals = first.renewals()
     await asyncio.gather(first.elector.release(), first.elector.release())
-    assert first.renewals() == renewals, "twice is once"
+    assert first.renewals() == renewals, "a second release does nothing"
     assert election.spec["holderIdentity"] == ""
     assert election.spec["leaseDurationSeconds"] == 1
     assert not first.leads
     assert first.gauge == 0
-    await first.transport.request("POST", DATA)  # Events, say
+    await first.transport.request("POST", DATA)  # a write such as an Event
 
 
 async def test_elector_release_never_frees_the_lease_of_another_holder(election: Election):
@@ -445,7 +447,7 @@ async def test_elector_release_is_repeated_when_its_answer_was_lost(
     first = await election.leader(seconds=60)
     steps = {"before": LostBefore(), "stall": Stall(), "after": LostAfter(election.server.answer)}
     first.wire.on("PUT", LEASE, *(steps[each] for each in faults), election.server.answer)
-    if renewing:  # of a renewal whose answer was lost, it finds the version first
+    if renewing:  # after a lost renewal, the release first reads the version
         await asyncio.sleep(2.1)
         assert first.elector.problem is not None
     started = now()
@@ -492,11 +494,11 @@ async def test_standby_stops_at_once_and_writes_nothing(election: Election):
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_lease_acquisition_without_response_is_released_at_stop(election: Election, lost: bool):
+async def test_elector_stop_releases_a_lease_acquired_without_a_response(election: Election, lost: bool):
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("POST", LEASES, LostAfter(answer) if lost else Delayed(1.0, answer))
-    # Not seen by other means before the stop.
+    # The watch does not show the Lease before the stop.
     first.wire.on("GET", LEASES, Unreached())
     first.start()
     await asyncio.sleep(0.5)
@@ -510,7 +512,7 @@ async def test_lease_acquisition_without_response_is_released_at_stop(election: 
 
 
 @pytest.mark.parametrize("claims_again", [False, True])
-async def test_lost_lease_acquisition_is_released_at_stop_after_an_earlier_watch_event(
+async def test_elector_stop_releases_the_lease_when_response_is_lost_and_watch_is_outdated(
     election: Election, claims_again: bool
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
@@ -523,7 +525,7 @@ async def test_lost_lease_acquisition_is_released_at_stop_after_an_earlier_watch
     assert (view.holder, election.spec["holderIdentity"]) == ("", "first")
     assert view.lease is not None
     view.saw(view.lease, now=now())
-    if claims_again:  # and finds another version
+    if claims_again:  # the second acquisition finds another version
         await asyncio.sleep(0.1)
         assert len(first.wire.sent("PUT")) == 2
     await first.elector.release()
@@ -539,7 +541,9 @@ async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_cre
     assert 2 < len(first.wire.sent("POST")) < 20
 
 
-async def test_election_ends_with_the_error_of_its_work(election: Election, monkeypatch: pytest.MonkeyPatch):
+async def test_election_raises_the_error_when_the_work_of_the_leader_cannot_start(
+    election: Election, monkeypatch: pytest.MonkeyPatch
+):
     def start() -> None:
         raise RuntimeError("it cannot start")
 
@@ -552,20 +556,20 @@ async def test_election_ends_with_the_error_of_its_work(election: Election, monk
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_replica_with_shards_waits_until_the_single_leader_has_ended(program: Program, killed: bool):
+async def test_replica_with_shards_waits_while_a_leader_without_shards_runs(program: Program, killed: bool):
     leader = await program.lead("leader")
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
     assert leader.leads
     assert not a.permitted | b.permitted
-    # Ready: a rolling update goes on only when the new one is.
+    # The replicas are ready, because a rolling update waits for ready replicas.
     assert (a.coordinator.problem, b.coordinator.problem) == (None, None)
     await (leader.kill() if killed else leader.stop())
     await asyncio.sleep(30 if killed else 10)
     assert program.shares == [4, 4]
 
 
-async def test_single_leader_starts_after_the_last_shard_is_released(program: Program):
+async def test_leader_without_shards_starts_after_the_last_shard_is_released(program: Program):
     await program.start("a", "b", ends=20.0)
     first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
     leader = await program.lead("leader")
@@ -580,7 +584,7 @@ async def test_single_leader_starts_after_the_last_shard_is_released(program: Pr
     assert not other.permitted
 
 
-async def test_single_leader_without_the_right_to_list_leases_waits_while_a_replica_renews(program: Program):
+async def test_leader_without_shards_waits_for_a_replica_whose_lease_reads_fail(program: Program):
     await program.start("a")
     (b,) = await program.start("b")
     leader = await program.lead("leader")
@@ -611,7 +615,7 @@ async def test_replica_with_shards_retries_at_intervals_when_it_cannot_read_the_
     b = program.begin("b")
     b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
     await asyncio.sleep(30)
-    # Four shards and its own Lease are renewed, once each retry period of 2 s.
+    # It renews four shards and its own Lease in each retry period of 2 s.
     assert len(b.wire.sent("PUT", EVERYTHING)) < 5 * 30
     assert not b.permitted
     assert "it cannot get" in (b.coordinator.problem or "")
@@ -633,7 +637,7 @@ async def test_replica_with_a_different_shard_count_waits_and_reports_the_reason
     assert b.coordinator.problem is None
 
 
-async def test_lease_without_a_label_can_be_acquired(program: Program):
+async def test_replica_acquires_shard_leases_that_have_no_label(program: Program):
     program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
     program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
     await program.start("a")

@@ -62,7 +62,7 @@ class Cluster:
 async def replica(
     cluster: Cluster, authority: trustme.CA, credentials: Credentials | None = None
 ) -> AsyncIterator[tuple[Transport, LeaderElector]]:
-    """Run a transport, and a leading elector with its own lane."""
+    """Run a transport, and an elector that leads and has its own connections."""
     given = credentials or FixedCredentials(f"Bearer {cluster.token}")
     config = config_for(cluster.server.url, authority, credentials=given)
     rng, metrics = random.Random(1), Metrics()
@@ -79,7 +79,7 @@ async def replica(
                 identity="me",
                 rng=rng,
                 metrics=metrics,
-                # Often, for a short test; a busy machine has long to succeed.
+                # A short retry period makes the test short; long durations are for busy machines.
                 timing=LeaseTiming(lease_duration=300.0, renew_deadline=240.0, retry_period=0.05),
             )
         )
@@ -122,7 +122,7 @@ async def test_lease_renewals_continue_during_1000_unanswered_requests(
         assert {type(each) for each in await asyncio.gather(*writes, return_exceptions=True)} == {Fenced}
 
 
-async def test_elector_reads_a_token_replaced_long_after_the_first_rejection(
+async def test_elector_renews_with_a_token_that_is_replaced_long_after_its_rejection(
     cluster: Cluster, authority: trustme.CA, tmp_path: Path
 ):
     file = tmp_path / "token"

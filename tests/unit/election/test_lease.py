@@ -68,7 +68,7 @@ MINE = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewT
         (HELD.released(now=NOW - timedelta(seconds=1)), 5, STAMP, STAMP),
         (Lease.new(namespace="ns", name="x"), 0, STAMP, STAMP),
         (MINE, 4, "then", STAMP),
-        # A clock that stands still: else the server would see no change.
+        # If the clock stands still, add 1 µs; without a new time, the server would see no change.
         (MINE.claimed(identity="me", seconds=15, now=NOW), 4, "then", "2026-05-04T03:02:01.123457Z"),
     ],
     ids=["of another", "released", "new", "renewal", "frozen clock"],
@@ -88,7 +88,7 @@ def test_acquired_lease_has_the_holder_a_higher_transition_count_and_utc_times(
     assert claimed.metadata == before.metadata
 
 
-def test_lease_write_keeps_resource_version_uid_and_foreign_fields():
+def test_lease_write_keeps_resource_version_uid_and_unknown_fields():
     metadata = {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
     spec = {"holderIdentity": "other", "strategy": "OldestEmulationVersion"}
     stored = {"metadata": {**metadata, "managedFields": [{}]}, "spec": spec}
@@ -159,9 +159,7 @@ def test_host_clock_is_the_same_in_every_process_of_the_host():
     ],
     ids=str,
 )
-def test_lease_decode_reads_invalid_fields_as_missing_or_text(
-    spec: dict[str, Any], field: str, value: object
-):
+def test_lease_decode_replaces_invalid_values_by_defaults(spec: dict[str, Any], field: str, value: object):
     assert getattr(lease(**spec), field) == value
 
 

@@ -28,7 +28,7 @@ def stamped(holder: str = "pod-1_old", clock: str = CLOCK, at: float = 90.0) -> 
 
 
 def foreign() -> list[Lease]:
-    """Return Leases whose holder has a different clock or no usable clock name."""
+    """Return Leases of holders on another host, or without a valid host clock."""
     renewed = stamped()
     taken = Lease(renewed.metadata, {**renewed.spec, "holderIdentity": "pod-2_new"})
     annotations = [
@@ -67,10 +67,10 @@ def gone(last: Lease) -> Callable[[LeaseObservation, float], object]:
         ({100: LONG_HELD}, 100 + 2**31 - 1),
         ({100: LONG_HELD, 101: gone(lease(2))}, 160),
         ({100: lease(1, holder=""), 101: gone(lease(2))}, AT_ONCE),
-        # The holder has been silent since 100, though the lease was in doubt.
+        # The holder has not renewed since 100, although the observation was doubtful.
         ({100: lease(1), 150: lambda view, _: setattr(view, "doubtful", True), 201: lease(1)}, 115),
         ({100: lease(1), 150: lambda view, _: setattr(view, "doubtful", True)}, NEVER),
-        # A holder with our own clock: the record is as old as it says, but not younger than its first sight.
+        # The holder has the same host clock, so the time in the annotation counts, if it is in the past.
         ({100: stamped(at=90.0)}, 105),
         ({100: stamped(at=70.0)}, 85),
         ({100: stamped(at=5000.0)}, 115),
@@ -78,7 +78,9 @@ def gone(last: Lease) -> Callable[[LeaseObservation, float], object]:
         *(({100: each}, 115) for each in foreign()),
     ],
 )
-def test_lease_observation_has_the_earliest_acquisition_time(sights: dict[float, Any], claimable_at: float):
+def test_lease_observation_computes_the_time_from_which_the_lease_can_be_acquired(
+    sights: dict[float, Any], claimable_at: float
+):
     seen = view()
     for now, sight in sights.items():
         if isinstance(sight, Lease):
@@ -90,7 +92,7 @@ def test_lease_observation_has_the_earliest_acquisition_time(sights: dict[float,
     assert not seen.claimable(min(claimable_at - 0.1, 1e12)) or claimable_at == AT_ONCE
 
 
-def test_lease_observation_counts_metadata_without_a_spec_as_no_renewal():
+def test_lease_observation_sees_no_renewal_when_an_event_has_only_metadata():
     record = {"leaseDurationSeconds": 15, "renewTime": "a", "acquireTime": "a", "leaseTransitions": 3}
     whole = lease(1, holder="y" * 5_000, **record, strategy="x")
     assert len(whole.outline("").encode()) < 5_000
@@ -104,7 +106,7 @@ def test_lease_observation_counts_metadata_without_a_spec_as_no_renewal():
     assert seen.claimable_at() == 127.0
 
 
-def test_lease_observation_ignores_a_not_found_read_when_the_watch_has_shown_a_newer_lease():
+def test_lease_observation_ignores_not_found_when_the_watch_showed_a_newer_lease():
     seen = view()
     seen.saw(lease(5), now=100.0)
     seen.was_read(None, before=4)
@@ -113,7 +115,7 @@ def test_lease_observation_ignores_a_not_found_read_when_the_watch_has_shown_a_n
     assert seen.lease is None
 
 
-def test_lease_observation_ignores_a_late_event_and_requests_a_read():
+def test_lease_observation_ignores_an_outdated_event_and_requests_a_read():
     seen = view()
     seen.saw(lease(5, holder="other"), now=100.0)
     for late in (lambda: seen.saw(lease(4, holder=""), now=101.0), lambda: seen.saw_none(lease(3))):
@@ -124,7 +126,7 @@ def test_lease_observation_ignores_a_late_event_and_requests_a_read():
         assert seen.holder == "other"
 
 
-def test_lease_observation_accepts_an_older_version_after_a_restored_server():
+def test_lease_observation_accepts_an_older_version_when_its_newest_version_is_reset():
     seen = view()
     seen.saw(lease(500, renewTime="a"), now=100.0)
     seen.newest = None
@@ -133,13 +135,13 @@ def test_lease_observation_accepts_an_older_version_after_a_restored_server():
     assert seen.newest == 20
 
 
-def test_lease_observation_without_a_host_clock_trusts_no_recorded_time():
+def test_lease_observation_without_a_host_clock_ignores_the_time_in_the_annotation():
     seen = LeaseObservation(identity="me", timing=LeaseTiming())
     seen.saw(lease(holder="pod-1_old").annotated({"/sent": "pod-1_old  90"}), now=100.0)
     assert seen.claimable_at() == 115.0
 
 
-def test_lease_observation_reports_no_change_for_a_renewal():
+def test_lease_observation_does_not_call_its_listener_for_a_renewal():
     changes: list[None] = []
     timing = LeaseTiming(clock=CLOCK)
     seen = LeaseObservation(identity="me", timing=timing, changed=lambda: changes.append(None))
@@ -154,7 +156,7 @@ def test_lease_observation_reports_no_change_for_a_renewal():
 
 
 @pytest.mark.virtual_time
-async def test_lease_observation_is_in_doubt_after_a_write_without_a_response(election: Election):
+async def test_lease_observation_is_doubtful_after_a_write_without_a_response(election: Election):
     first, changes = election.candidate("first"), list[None]()
     leases = Leases(first.transport, namespace=NAMESPACE, name=NAME)
     watcher = LeaseWatcher(first.config, leases)
@@ -165,7 +167,7 @@ async def test_lease_observation_is_in_doubt_after_a_write_without_a_response(el
         await seen.claim(leases, await seen.base(leases, timeout=1.0), timeout=1.0)
 
     await claim()
-    assert len(changes) == 2, "there was none, and now it is ours, whatever the watch says later"
+    assert len(changes) == 2, "first there was no Lease, and then this replica holds it"
     await claim()
     assert (len(changes), seen.doubtful) == (2, False)
     first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
@@ -173,5 +175,5 @@ async def test_lease_observation_is_in_doubt_after_a_write_without_a_response(el
         await claim()
     assert seen.doubtful
     await claim()
-    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first claim, and in doubt"
+    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first acquisition, and when doubtful"
     assert not seen.doubtful

@@ -1,4 +1,4 @@
-"""The console's pages, and the users who may see them."""
+"""The console's pages, and which users may see them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
 
 @asynccontextmanager
 async def lonely() -> AsyncIterator[World]:
-    """Run a manager with a Foo whose friend does not exist."""
+    """Run a manager with a Foo whose friend (a pod) does not exist."""
     foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
     async with operated(FooOperator, objects=[foo]) as world:
         await world.until(foo, lambda it: it.status.conditions)
@@ -68,7 +68,7 @@ WEB = "/objects/memcacheds.cache.example.com/default/web"
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[World]:
-    """Run a manager with a Memcached that is ready."""
+    """Run a manager with a ready Memcached."""
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(MemcachedOperator, objects=[memcached]) as world:
         await world.until(memcached, lambda it: it.status.ready_replicas == 1)
@@ -79,7 +79,7 @@ async def serving() -> AsyncIterator[World]:
 async def visited(
     serve_pages: ServePages, access: Access | None = None, *, debugs: bool = False
 ) -> AsyncIterator[tuple[World, Site]]:
-    """Serve the console of a manager with a Foo whose friend is not there."""
+    """Serve the console of a manager with a Foo whose friend (a pod) does not exist."""
     async with lonely() as world:
         yield world, await serve_pages(console_of(world, access).routes(has_debug_pages=debugs))
 
@@ -100,7 +100,7 @@ async def test_console_api_shows_the_reconciles_of_an_object_to_local_clients(se
             assert (await get(site, absent))[0] == 404
 
 
-async def test_console_pages_need_no_thread_of_the_reconcilers(serve_pages: ServePages):
+async def test_console_pages_are_served_when_reconcilers_occupy_all_threads(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         _, text = await get(site, "/search")
         style = re.findall(r"/static/[^\"]*css[^\"]*", text)[0]
@@ -111,7 +111,9 @@ async def test_console_pages_need_no_thread_of_the_reconcilers(serve_pages: Serv
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
-async def test_console_refuses_a_host_header_of_another_machine(serve_pages: ServePages, host: str):
+async def test_console_refuses_a_request_with_the_host_header_of_another_machine(
+    serve_pages: ServePages, host: str
+):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site, Host=host)
         assert (status, text) == (421, "not a name of this machine\n")
@@ -123,7 +125,7 @@ PATH = "/objects/foos.tutorial.my.domain/default/lonely"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{987654*7}}\n\u202e"
 
 
-async def test_object_page_shows_the_problem_and_the_trigger_of_the_next_reconcile(serve_pages: ServePages):
+async def test_object_page_shows_the_problem_and_what_triggers_the_next_reconcile(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site, PATH)
         assert status == 200
@@ -234,9 +236,7 @@ async def test_overview_page_of_a_standby_names_the_leader(
         assert "<dt>Leader</dt><dd>pod-a_1</dd>" in text
 
 
-async def test_readiness_count_runs_in_time_slices_and_stops_when_no_page_needs_it(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_readiness_count_runs_in_short_slices_and_stops_without_pages(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager_console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
         [(controller, informer)] = sources(world.manager)
@@ -259,7 +259,7 @@ async def test_readiness_count_runs_in_time_slices_and_stops_when_no_page_needs_
         assert figures.not_ready(informer) == (0, True)
 
 
-async def test_console_pages_load_no_foreign_resources_and_run_no_foreign_scripts(serve_pages: ServePages):
+async def test_console_pages_load_no_resources_and_run_no_scripts_of_other_origins(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site), aiohttp.ClientSession() as session:
         for path in ("/", "/search", PATH):
             async with session.get(f"http://{site.address}{path}") as answer:
@@ -355,7 +355,7 @@ async def test_console_pause_ends_when_its_object_is_deleted(serve_pages: ServeP
         listening = asyncio.create_task(console.changes.run())
         site = await serve_pages(console.routes())
         foo = await world.get(Foo, "lonely")
-        for _ in range(2):  # to ask for it again is no second one
+        for _ in range(2):  # a second request does not count again
             assert (await post(site, f"{PATH}/pause"))[0] == 303
         await world.delete(foo)
         again = await world.create(Foo(metadata=ObjectMeta(name="lonely"), spec=FooSpec(name="joe")))
@@ -364,7 +364,7 @@ async def test_console_pause_ends_when_its_object_is_deleted(serve_pages: ServeP
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
-async def test_console_actions_refuse_foreign_origins_hosts_and_get(serve_pages: ServePages, action: str):
+async def test_console_actions_refuse_other_origins_hosts_and_methods(serve_pages: ServePages, action: str):
     async with visited(serve_pages) as (world, site):
         for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
             assert (await post(site, f"{PATH}/{action}", Origin=origin))[0] == 403
@@ -404,7 +404,7 @@ GET_FOO = {"verb": "get", **FOOS, "namespace": "default", "name": "lonely"}
         ),
     ],
 )
-async def test_console_in_a_cluster_answers_only_users_with_the_right(
+async def test_console_in_a_cluster_answers_only_users_with_permission(
     serve_pages: ServePages, path: str, right: dict[str, str]
 ):
     wire, ask = api_server(), post if right["verb"] == "update" else get
@@ -437,11 +437,11 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
             assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer ann"))[0] == 303
         assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer bob"))[0] == 303
     told = Counter(line["by"] for line in log_lines if line["event"] == "action requested in the console")
-    assert 10 <= told["ann"] < 50  # of 10 a minute
+    assert 10 <= told["ann"] < 50  # the limit is 10 per minute
     assert told["bob"] == 1
 
 
-async def test_console_pages_of_owned_objects_have_yaml_but_no_actions(serve_pages: ServePages):
+async def test_console_pages_of_owned_objects_show_yaml_and_offer_no_actions(serve_pages: ServePages):
     async with serving() as world:
         site = await serve_pages(console_of(world).routes())
         _, text = await get(site, WEB)

@@ -1,4 +1,4 @@
-"""Open pages of the console in virtual time: delay of changes, and cost."""
+"""Console pages that stay open, in virtual time: delay of updates, and cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.virtual_time
 WITHIN = 2.0
 SCRIPT = (ROOT / "manager_console/static/console.js").read_text()
 PAUSE = int(re.findall(r"const pause = (\d+);", SCRIPT)[0]) / 1000
-"""Seconds from an answer to a browser's next request."""
+"""Seconds from a response to the browser's next request."""
 
 FOO, WEB = (
     "/objects/foos.tutorial.my.domain/default/lonely",
@@ -44,7 +44,7 @@ FOO, WEB = (
 
 @asynccontextmanager
 async def shop() -> AsyncIterator[World]:
-    """Run a manager with a Foo that waits for jack, and a Memcached that is ready."""
+    """Run a manager with a Foo whose pod does not exist, and a ready Memcached."""
     foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(FooOperator, MemcachedOperator, objects=[foo, memcached]) as world:
@@ -55,7 +55,7 @@ async def shop() -> AsyncIterator[World]:
 
 
 async def fetch(console: Console, path: str) -> str:
-    """Return the live part of a page."""
+    """Return the part of a page that is updated while the page is open."""
     target = f"{path}{'&' if '?' in path else '?'}part=1"
     names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
     page = {"": "/", "search": "/search"}.get(
@@ -71,7 +71,7 @@ async def fetch(console: Console, path: str) -> str:
 
 
 async def poll_until_shown(console: Console, path: str, word: str) -> None:
-    """Request a page as an open browser does, until the page contains the word."""
+    """Request a page as an open browser does, until it contains the word."""
     while True:
         if word in await fetch(console, path):
             return
@@ -83,7 +83,7 @@ async def another_foo(world: World) -> None:
 
 
 async def a_pod_hangs(world: World) -> None:
-    """Delete an uncached pod with a finalizer, which causes no reconcile."""
+    """Delete an uncached pod that has a finalizer, which causes no reconcile."""
     [pod] = world.cluster.client.list("pods", "default")
     name = pod["metadata"]["name"]
     patch = {"metadata": {"finalizers": ["example.com/hangs"]}}
@@ -92,7 +92,7 @@ async def a_pod_hangs(world: World) -> None:
 
 
 async def an_event(world: World) -> None:
-    """Record an Event as another program."""
+    """Record an Event about the Memcached, as another program does."""
     web = await world.get(Memcached, "web")
     about = {"kind": "Memcached", "namespace": "default", "name": "web", "uid": web.metadata.uid}
     said = {"reason": "Unlucky", "message": "a meteorite", "type": "Warning", "count": 1}
@@ -143,7 +143,7 @@ async def test_console_page_shows_a_change_within_two_seconds(
 
 @pytest.fixture
 def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
-    """Return the collected data that the console keeps for its pages."""
+    """Return a list of weak references to all data that the console collects."""
     found: list[weakref.ref[Collected]] = []
     collect = Collector.collect
 
@@ -156,7 +156,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
     return found
 
 
-async def test_console_renders_a_page_once_per_user_and_then_frees_it(
+async def test_console_renders_a_page_once_for_concurrent_requests_of_a_user(
     collected: list[weakref.ref[Collected]],
 ):
     async with shop() as world:
@@ -176,9 +176,7 @@ async def test_console_renders_a_page_once_per_user_and_then_frees_it(
         assert not console._made._values
 
 
-async def test_console_uses_at_most_a_quarter_of_a_core_for_the_pages_of_all_users(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_console_pages_of_all_users_use_at_most_a_quarter_of_a_cpu(monkeypatch: pytest.MonkeyPatch):
     spent, loop, seconds = 0.0, asyncio.get_running_loop(), 0.1
     monkeypatch.setattr("time.thread_time", lambda: spent)
     collect = Collector.collect
@@ -207,9 +205,9 @@ async def test_overview_rates_count_each_reconcile_once_even_when_the_history_dr
     async with operated(FooOperator) as world:
         [controller] = world.manager.controllers
         figures, count = Figures(controller), 0
-        await asyncio.sleep(1)  # for the queue
+        await asyncio.sleep(1)  # until the queue is empty
         for _ in range(4):
-            for _ in range(15):  # of one object the history keeps 20
+            for _ in range(15):  # the history keeps 20 records of one object
                 controller.ask(ObjectKey("default", "nobody"), "ann")
                 await asyncio.sleep(1)
             count += 15
@@ -223,9 +221,7 @@ STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_search_returns_limited_number_of_rows_in_key_order(
-    monkeypatch: pytest.MonkeyPatch, state: str
-):
+async def test_search_returns_a_limited_number_of_sorted_rows(monkeypatch: pytest.MonkeyPatch, state: str):
     foos = [
         Foo(metadata=ObjectMeta(name=f"f{each}"), spec=FooSpec(name="not a name" if each % 2 else "jack"))
         for each in range(9)
@@ -242,7 +238,7 @@ async def test_search_returns_limited_number_of_rows_in_key_order(
         assert await search(world.manager, ["pets.example.com"], query) == ([], False)
 
 
-async def test_search_for_a_waiting_object_among_many_yields_to_other_tasks():
+async def test_search_lets_other_tasks_run_when_it_checks_many_objects():
     large = {"example.com/note": "x" * 4000}
     foos = [
         Foo(metadata=ObjectMeta(name=f"f{each}", annotations=large), spec=FooSpec(name="jack"))
@@ -256,4 +252,4 @@ async def test_search_for_a_waiting_object_among_many_yields_to_other_tasks():
         look = search(world.manager, kinds(world.manager), {"state": "waiting"})
         assert await turns_of_others(look) >= 15
         look = search(world.manager, kinds(world.manager), {})
-        assert await turns_of_others(look) >= 3, "large objects are few in a portion"
+        assert await turns_of_others(look) >= 3, "a time slice has few large objects"

@@ -1,4 +1,4 @@
-"""The console of a replica with shards: the owner of an object, and the right to see the owner."""
+"""The console of a replica with shards: the owner of an object, and who may see it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OTHER = "pod-b_0123456789"
 
 
 class Part:
-    """Console of a replica with some of the shards; another replica has the rest."""
+    """Console of a replica with some shards; another replica has the other shards."""
 
     def __init__(self, world: World, access: Access | None = None) -> None:
         wire = LocalWire(world.cluster)
@@ -68,7 +68,7 @@ class Part:
 
 
 @pytest.mark.parametrize("here", [True, False], ids=["on the owner", "on another replica"])
-async def test_object_page_names_the_owning_replica_and_has_actions_only_there(
+async def test_object_page_names_the_owning_replica_and_only_its_console_offers_actions(
     serve_pages: ServePages, here: bool
 ):
     async with lonely() as world:
@@ -98,7 +98,7 @@ async def test_object_page_names_the_owning_replica_and_has_actions_only_there(
         assert len(controller.runs.of(foo.key)) == 1
 
 
-async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serve_pages: ServePages):
+async def test_console_api_finds_the_owning_replica_of_an_uncached_object_by_uid(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
         part.hold()
@@ -111,7 +111,7 @@ async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serv
         assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
 
 
-async def test_console_lists_an_uncached_object_with_the_rights_of_the_manager(
+async def test_console_reads_an_uncached_object_with_list_requests_only(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
 ):
     asked_for: list[str] = []
@@ -157,7 +157,9 @@ async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: S
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_console_shows_shard_holders_only_with_a_right_to_leases(serve_pages: ServePages, may: bool):
+async def test_console_shows_shard_holders_only_to_users_with_lease_rights(
+    serve_pages: ServePages, may: bool
+):
     wire = api_server()
 
     def review(sent: Sent) -> Reply:

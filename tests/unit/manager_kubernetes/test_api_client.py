@@ -1,4 +1,4 @@
-"""kubernetes-asyncio on the manager's transport."""
+"""kubernetes-asyncio with the manager's transport."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEY = ObjectKey("default", "a")
 
 @pytest.fixture(scope="module")
 def package() -> Any:
-    # Here, and not by every worker that collects this: it takes half a second to import.
+    # Imported here, because the import takes half a second in each worker that collects this file.
     return pytest.importorskip("kubernetes_asyncio")
 
 
@@ -45,7 +45,7 @@ def models(package: Any) -> Any:
 
 
 class Scene(NamedTuple):
-    """Control plane behind a scripted wire, with a cache of ConfigMaps whose watches deliver no events."""
+    """Control plane behind a scripted wire, and a cache of ConfigMaps whose watches get no events."""
 
     wire: ScriptedWire
     client: Client
@@ -126,7 +126,7 @@ async def test_kubernetes_asyncio_can_write_objects_of_uncached_kinds(core: Any,
     await core.delete_collection_namespaced_config_map("default")
 
 
-async def test_kubernetes_asyncio_error_is_also_an_error_of_the_library(core: Any, models: Any):
+async def test_kubernetes_asyncio_call_raises_an_error_that_is_also_a_manager_error(core: Any, models: Any):
     with pytest.raises(NotFound, match=r'^configmaps "a" not found$') as missing:
         await core.read_namespaced_config_map("a", "default")
     assert isinstance(missing.value, models.ApiException)
@@ -140,7 +140,7 @@ async def test_kubernetes_asyncio_error_is_also_an_error_of_the_library(core: An
     assert Failure.of(lost.value) is Failure.RACE
 
 
-async def test_kubernetes_asyncio_writes_are_refused_after_the_lease_is_lost_but_reads_continue(
+async def test_kubernetes_asyncio_writes_fail_and_reads_succeed_after_the_lease_is_lost(
     core: Any, models: Any, scene: Scene
 ):
     await core.create_namespaced_config_map("default", config_map(models, x="1"))
@@ -182,7 +182,9 @@ async def test_kubernetes_asyncio_watch_yields_events_and_reconnects_after_silen
     assert scene.wire.sent("GET", CONFIG_MAPS)[-1].query["resourceVersion"] == "5"
 
 
-async def test_response_without_preload_supports_every_read_method(core: Any, models: Any, scene: Scene):
+async def test_response_without_preload_content_supports_all_read_methods(
+    core: Any, models: Any, scene: Scene
+):
     for text in (b"one\ntwo", b""):
         scene.wire.on("GET", LOG, Reply(body=text))
         lines = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
@@ -194,7 +196,7 @@ async def test_response_without_preload_supports_every_read_method(core: Any, mo
     assert orjson.loads(await created.read())["metadata"]["name"] == "a"
 
 
-async def test_response_without_preload_is_limited_in_size(
+async def test_response_without_preload_content_is_limited_in_size(
     core: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ):
     for bound in ("LONGEST", "LONGEST_LINE"):
@@ -252,7 +254,7 @@ async def pods(models: Any) -> AsyncIterator[tuple[DevCluster, Any]]:
 
 
 async def echo(process: Process) -> int:
-    """Print the last word of the command and standard input."""
+    """Print the last word of the command and then stdin; return the exit code."""
     await process.write(f"{process.command[-1]} ".encode())
     await process.write(await process.read())
     return 0
@@ -276,7 +278,7 @@ async def test_exec_output_that_arrives_byte_by_byte_is_collected_at_low_cost():
     assert spent.units < 50
 
 
-async def test_kubernetes_asyncio_exec_returns_the_output_or_without_preload_a_websocket(
+async def test_kubernetes_asyncio_exec_returns_output_or_websocket_by_preload_content(
     pods: tuple[DevCluster, Any], models: Any
 ):
     cluster, core = pods

@@ -1,4 +1,4 @@
-"""Models of kubernetes-asyncio as objects of the library."""
+"""Conversion of kubernetes-asyncio models to objects of the library."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
 
 @pytest.fixture(scope="module")
 def models() -> Any:
-    # Here, and not by every worker that collects this: it takes half a second to import.
+    # Imported here, because the import takes half a second in each worker that collects this file.
     return pytest.importorskip("kubernetes_asyncio").client
 
 
 class OwnDeployment(Resource, group="apps", version="v1", kind="Deployment", plural="deployments"):
-    """An author's own model of Deployments."""
+    """Model of Deployments that an operator's author has written."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
 
 
 def unchecked(models: Any) -> Any:
-    """Return model settings that turn off the check of required fields."""
+    """Return a configuration of kubernetes-asyncio without the check of required fields."""
     settings = models.Configuration()
     settings.client_side_validation = False
     return settings
@@ -43,7 +43,7 @@ def deployment(models: Any, **fields: Any) -> Any:
     return models.V1Deployment(metadata=models.V1ObjectMeta(name="web", namespace="n"), spec=spec, **fields)
 
 
-def test_kubernetes_asyncio_model_is_serialised_as_by_that_package(models: Any):
+def test_kubernetes_asyncio_model_is_serialised_without_its_unset_fields(models: Any):
     found = resource_of(deployment(models))
     assert isinstance(found, Deployment)
     assert found.key == ("n", "web")
@@ -59,7 +59,7 @@ def test_kubernetes_asyncio_model_is_converted_to_the_declared_kind(models: Any)
     assert type(resource_of(deployment(models), [ConfigMap, OwnDeployment])) is OwnDeployment
 
 
-def test_model_of_a_kind_without_library_class_is_converted_to_unstructured(models: Any):
+def test_kubernetes_asyncio_model_is_converted_to_unstructured_when_its_kind_has_no_class(models: Any):
     version, metadata = "apps.example.com/v1", models.V1ObjectMeta(name="db", namespace="n")
     found = resource_of(models.V1StatefulSet(api_version=version, kind="Set", metadata=metadata))
     assert type(found) is Unstructured.of(version, "Set")
@@ -75,7 +75,7 @@ def test_model_of_a_kind_without_library_class_is_converted_to_unstructured(mode
         ("V2HorizontalPodAutoscaler", "autoscaling_v2"),
     ],
 )
-def test_model_without_a_kind_is_converted_to_the_builtin_kind_of_its_class_name(
+def test_kubernetes_asyncio_model_without_kind_gets_it_from_its_class_name(
     models: Any, name: str, module: str
 ):
     model = getattr(models, name)(local_vars_configuration=unchecked(models))
@@ -83,12 +83,12 @@ def test_model_without_a_kind_is_converted_to_the_builtin_kind_of_its_class_name
     assert (found.__module__, found.__name__) == (f"manager_kinds.{module}", name[2:])
 
 
-def test_model_of_an_unknown_kind_must_set_api_version_and_kind(models: Any):
+def test_kubernetes_asyncio_model_of_an_unknown_kind_must_set_api_version_and_kind(models: Any):
     with pytest.raises(ValueError, match=r"V1Scale has to set its kind: V1Scale\(api_version="):
         resource_of(models.V1Scale())
 
 
-def test_library_object_is_returned_unchanged_and_any_other_value_is_refused():
+def test_resource_of_returns_a_resource_unchanged_and_refuses_a_dict():
     secret = Secret()
     assert resource_of(secret) is secret
     with pytest.raises(

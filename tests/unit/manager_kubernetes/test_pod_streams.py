@@ -1,4 +1,4 @@
-"""exec, attach, port-forward and logs, over sockets and in process."""
+"""exec, attach, port-forward and logs, over sockets and in the test's process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOG = "/api/v1/namespaces/default/pods/web/log"
 
 
 class Scene:
-    """Control plane with a running pod, and a client for its streams."""
+    """Control plane with a running pod, and a client of its streams."""
 
     def __init__(self, cluster: DevCluster, transport: Transport, metrics: Metrics) -> None:
         self.cluster = cluster
@@ -50,7 +50,7 @@ class Scene:
         self.ended = asyncio.Event()
 
     async def hang(self, _: Process) -> int:
-        """Run a process that ends only by cancellation."""
+        """Run a process that only a cancellation ends."""
         self.begun.set()
         try:
             await asyncio.Event().wait()
@@ -104,7 +104,7 @@ async def test_exec_writes_stdin_and_reads_output_concurrently(scene: Scene, siz
     assert (result.exit_code, result.stdout) == (0, stdin or b"")
 
 
-async def test_exec_raises_an_error_when_the_command_prints_too_much(scene: Scene):
+async def test_exec_raises_an_error_when_the_command_output_exceeds_the_limit(scene: Scene):
     async def yes(process: Process) -> int:
         try:
             while True:
@@ -118,7 +118,7 @@ async def test_exec_raises_an_error_when_the_command_prints_too_much(scene: Scen
     await asyncio.wait_for(scene.ended.wait(), 10)
 
 
-async def test_exec_ends_a_command_that_takes_too_long(scene: Scene):
+async def test_exec_ends_the_command_when_its_timeout_has_passed(scene: Scene):
     scene.cluster.sessions.exec = scene.hang
     with pytest.raises(DeadlineExceeded, match=r"exec of pod default/web: has not ended within 0\.2 s"):
         await scene.streams.exec(WEB, ["sleep"], timeout=0.2)
@@ -147,7 +147,7 @@ async def test_exec_ends_the_command_when_it_is_cancelled_or_the_lease_is_lost(
     await asyncio.wait_for(scene.ended.wait(), 10)
 
 
-async def test_exec_does_not_begin_without_the_right_to_write(scene: Scene):
+async def test_exec_starts_no_command_after_the_lease_is_lost(scene: Scene):
     scene.cluster.sessions.exec = scene.hang
     scene.transport.fence("the lease is lost")
     with pytest.raises(Fenced, match="the lease is lost"):
@@ -188,13 +188,13 @@ async def test_port_forward_transfers_bytes_in_both_directions(scene: Scene):
         assert await connection.read() == b""
 
 
-async def test_port_forward_to_a_closed_port_raises_the_error_of_the_node(scene: Scene):
+async def test_port_forward_to_a_closed_port_raises_the_error_of_the_kubelet(scene: Scene):
     async with scene.streams.port_forward(WEB, 8080) as connection:
         with pytest.raises(ConnectionLost, match=r"port 8080 of pod default/web: .* connection refused"):
             await connection.read()
 
 
-async def test_exec_raises_the_error_of_the_server_or_of_the_node(scene: Scene):
+async def test_exec_raises_the_error_of_the_api_server_or_the_kubelet(scene: Scene):
     with pytest.raises(NotFound, match='pods "other" not found'):
         await scene.streams.exec(ObjectKey("default", "other"), ["ls"])
     with pytest.raises(BadRequest, match="container no is not valid for pod web"):
@@ -203,7 +203,7 @@ async def test_exec_raises_the_error_of_the_server_or_of_the_node(scene: Scene):
         await scene.streams.exec(WEB, ["ls"])
 
 
-async def test_exec_refuses_a_pod_without_namespace_and_a_command_that_is_not_a_list(scene: Scene):
+async def test_exec_refuses_a_pod_without_namespace_and_a_command_string(scene: Scene):
     with pytest.raises(ValueError, match="a pod has a namespace and a name"):
         await scene.streams.exec(ObjectKey("", "web"), ["ls"])
     with pytest.raises(TypeError, match="a list of its words"):

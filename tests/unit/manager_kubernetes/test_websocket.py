@@ -1,4 +1,4 @@
-"""WebSockets of the wire to a real server, on both event loops."""
+"""WebSockets with a real server, on both event loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def echo(opened: WebSocket) -> None:
 
 
 class Server:
-    """Answers each request with a WebSocket, unless told otherwise."""
+    """Server that accepts each request as a WebSocket, unless the test sets another answer."""
 
     def __init__(self) -> None:
         self.requests: list[ApiRequest] = []
@@ -86,7 +86,7 @@ def opening(wire: HttpWire, path: str = "/a", permit: Any = None) -> Any:
 
 
 async def said(wire: HttpWire) -> bytes | None:
-    """Send a message; return its echo."""
+    """Send a message to the server; return what it sends back."""
     async with opening(wire) as opened:
         await opened.send_bytes(b"hello")
         found: bytes | None = await opened.receive_message()
@@ -129,7 +129,7 @@ async def flood(opened: WebSocket) -> None:
 
 
 @pytest.mark.parametrize(("serve", "error"), [(echo, ConnectionLost), (flood, ProtocolError)])
-async def test_websocket_raises_an_error_when_the_connection_breaks_or_a_message_is_too_long(
+async def test_websocket_raises_an_error_for_a_broken_connection_or_an_overlong_message(
     server: Server, wire: HttpWire, serve: Any, error: type[Exception]
 ):
     server.serve = serve
@@ -140,7 +140,7 @@ async def test_websocket_raises_an_error_when_the_connection_breaks_or_a_message
             await opened.receive_message()
 
 
-async def test_wire_abort_closes_websockets(server: Server, wire: HttpWire):
+async def test_http_wire_abort_closes_open_websockets(server: Server, wire: HttpWire):
     async with opening(wire) as opened:
         wire.abort()
         with pytest.raises(ConnectionLost):
@@ -149,7 +149,7 @@ async def test_wire_abort_closes_websockets(server: Server, wire: HttpWire):
     assert await said(wire) == b"hello"
 
 
-async def test_websocket_sends_no_message_without_a_write_permit(server: Server, wire: HttpWire):
+async def test_websocket_sends_no_message_when_the_write_permit_check_fails(server: Server, wire: HttpWire):
     permit = Mock(side_effect=[None, None, Fenced("no more"), Fenced("no more")])
     async with opening(wire, permit=permit) as opened:
         await opened.send_bytes(b"one")
@@ -205,7 +205,7 @@ async def test_websocket_renews_rejected_credentials_once(
 
 
 @pytest.mark.parametrize(("kind", "scheme"), [(Proxy, "http"), (SocksProxy, "socks5")])
-async def test_websocket_goes_through_the_proxy(
+async def test_websocket_connects_through_an_http_or_socks5_proxy(
     server: Server, authority: trustme.CA, kind: Any, scheme: str
 ):
     async with kind(server.port) as proxy:
@@ -214,7 +214,7 @@ async def test_websocket_goes_through_the_proxy(
             assert await said(wire) == b"hello"
 
 
-async def test_websocket_through_a_proxy_for_plain_http_is_refused():
+async def test_websocket_to_a_plain_http_server_through_a_proxy_is_refused():
     async with wire_to("http://127.0.0.1:1", proxy=URL("http://127.0.0.1:2")) as wire:
         with pytest.raises(ConfigError, match="a proxy for plain HTTP carries no WebSocket"):
             await said(wire)

@@ -1,4 +1,4 @@
-"""Informers that cache only the objects of some shards."""
+"""Informers that cache only objects of some shards."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def held(informer: Informer) -> list[str]:
 
 @asynccontextmanager
 async def watched(informer: Informer) -> AsyncIterator[EventLog]:
-    """Run the informer, and yield the log of the events after its first list."""
+    """Run the informer; yield the log of the events after its first list."""
     told = EventLog()
     async with running(informer):
         await moments()
@@ -62,7 +62,7 @@ SHARDS = 4
 
 
 def uid_in(number: int, but: str = "") -> str:
-    """Return a UID of that shard, one among four."""
+    """Return a UID in the shard `number` of four shards that differs from `but`."""
     return next(
         uid
         for uid in (f"{count}-is-the-uid-of-{but}" for count in range(1000))
@@ -83,7 +83,7 @@ def listed(version: int, *pods: dict[str, Any]) -> Reply:
 
 
 class TestShardFilter:
-    """Informers of some shards, with a server that sends objects of other shards, too."""
+    """Informers of some shards, with a server that also sends objects of other shards."""
 
     @pytest.fixture
     async def restricted(self, make: Make) -> Informer:
@@ -91,7 +91,7 @@ class TestShardFilter:
 
     @pytest.fixture(autouse=True)
     def serve(self, wire: ScriptedWire) -> None:
-        """Make a server that ignores shardSelector, and has an object of each shard."""
+        """Make a server with one object in each shard that ignores the parameter shardSelector."""
         self.server, self.stream = PodServer(wire), Stream()
         for number in range(SHARDS):
             self.stream.event("ADDED", in_shard(number, number + 1))
@@ -107,7 +107,7 @@ class TestShardFilter:
             ]
             assert [filter_of(restricted).has_listed(number) for number in (1, 2)] == [True, False]
             assert restricted.synced
-            assert not restricted.has_all_of("ns"), "what it has not may be another replica's"
+            assert not restricted.has_all_of("ns"), "a missing object may belong to another replica"
             self.stream.event("ADDED", in_shard(0, 11, "new"))
             self.stream.event("MODIFIED", in_shard(2, 12))
             restricted.observe_write(encoded(in_shard(3, 13)))
@@ -156,7 +156,7 @@ class TestShardFilter:
             await asyncio.sleep(2)
             assert told.take() == ["DELETED ns/in-0@1", "MODIFIED ns/in-1@20", "ADDED ns/in-2@12"]
             assert self.server.sent("watch")[0].query["resourceVersion"] == "12"
-            # The watch begins before what was known of the others.
+            # The watch starts at version 12, so it repeats earlier events of the other shards.
             watch.event("DELETED", in_shard(0, 13))
             watch.event("DELETED", in_shard(2, 14))
             watch.event("ADDED", in_shard(1, 15, "gone"))
@@ -183,7 +183,7 @@ class TestShardFilter:
             assert self.server.sorts() == ["stream", "watch"]
             assert self.server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_continues_its_first_list_when_it_loses_a_shard(self, make: Make):
+    async def test_informer_continues_its_first_list_for_other_shards_when_it_loses_a_shard(self, make: Make):
         stream = Stream()
         self.server.on("stream", stream)
         restricted = make(shards=some(0, 1))
@@ -191,7 +191,7 @@ class TestShardFilter:
             await moments()
             filter_of(restricted).restrict(some(0))
             await asyncio.sleep(3 * NARROW_AFTER)
-            assert self.server.sorts() == ["stream"], "it would be listed again"
+            assert self.server.sorts() == ["stream"], "another request would list again"
             for number in (0, 1):
                 stream.event("ADDED", in_shard(number, number + 1))
             stream.event("BOOKMARK", bookmark(10, ends_list=True))
@@ -202,7 +202,7 @@ class TestShardFilter:
             assert self.server.sorts() == ["stream", "watch"]
             assert self.server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_has_no_object_of_a_regained_shard_before_its_list(self, restricted: Informer):
+    async def test_informer_caches_objects_of_a_regained_shard_after_a_new_list(self, restricted: Informer):
         self.server.on("list", listed(12, in_shard(1, 12, "other")))
         self.server.on("watch", Stream())
         async with running(restricted):
@@ -236,7 +236,7 @@ LABEL = "m/shard"
 
 
 def child(name: str, version: int, *, label: str | None = None, **owner: Any) -> dict[str, Any]:
-    """Return a Pod with that label; with an `owner`, its controller is a Foo with these fields."""
+    """Return a Pod with this shard label; `owner` has fields of the Foo that is its controller."""
     controller = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "controller": True, **owner}
     labels = {} if label is None else {LABEL: label}
     return pod(name, version, ownerReferences=[controller] if owner else [], labels=labels)
@@ -247,7 +247,7 @@ def label_in(number: int) -> str:
 
 
 class TestShardFilterChildren:
-    """Informers of the children in some shards; the label or else the owner determines the shard."""
+    """Informers of children; the label, or else the owner, determines the shard of a child."""
 
     @pytest.fixture
     async def children(self, make: Make) -> Make:
@@ -283,7 +283,7 @@ class TestShardFilterChildren:
             self.stream.event("ADDED", child(version=version, **each))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
 
-    async def test_informer_excludes_labels_of_other_shards_and_unowned_objects(self, children: Make):
+    async def test_informer_omits_unowned_objects_and_objects_labelled_for_other_shards(self, children: Make):
         informer = children(0, 1, label_selector="app=web")
         async with running(informer):
             await moments()
@@ -292,7 +292,7 @@ class TestShardFilterChildren:
             assert asked.query["labelSelector"] == f"app=web,{LABEL} notin ({','.join(some(2, 3).labels)})"
             assert "shardSelector" not in asked.query
 
-    async def test_informer_with_all_shards_omits_no_object(self, children: Make):
+    async def test_informer_caches_all_objects_when_it_has_all_shards(self, children: Make):
         informer = children(0, 1, 2, 3)
         async with running(informer):
             await moments()
@@ -303,10 +303,10 @@ class TestShardFilterChildren:
         async with watched(restricted) as told:
             self.stream.event("MODIFIED", child("owned", 11, uid=uid_in(1), label=label_in(1)))
             self.stream.event("MODIFIED", child("labelled", 12, uid=uid_in(0)))
-            # The server tells of what leaves a selection as if it went, in the state before.
+            # When an object leaves the selection, the server sends DELETED with the object's last state.
             self.stream.event("DELETED", child("owned", 13, uid=uid_in(1), label=label_in(1)))
             self.stream.event("ADDED", child("owned", 14, uid=uid_in(1)))
-            # Another one's by its owner, and no label says otherwise any more.
+            # Without a label, the owner determines the shard: another replica's.
             self.stream.event("MODIFIED", child("labelled", 15, uid=uid_in(3)))
             self.stream.event("DELETED", child("anothers-by-its-owner", 16, uid=uid_in(3)))
             await moments()
@@ -318,12 +318,14 @@ class TestShardFilterChildren:
                 "DELETED ns/labelled@12",
             ]
 
-    async def test_observe_write_caches_a_child_at_once_unless_in_another_shard(self, restricted: Informer):
+    async def test_observe_write_caches_a_child_only_when_the_replica_owns_its_shard(
+        self, restricted: Informer
+    ):
         async with running(restricted):
             await moments()
             restricted.observe_write(encoded(child("new", 11, uid=uid_in(0), label=label_in(0))))
             restricted.observe_write(encoded(child("others", 12, uid=uid_in(2), label=label_in(2))))
-            # The object as it was before its label was taken away.
+            # The object before its label was removed.
             self.stream.event("DELETED", child("new", 10, uid=uid_in(0), label=label_in(0)))
             await moments()
             assert held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]

@@ -1,4 +1,4 @@
-"""Shard coordinator: the balance of shards, and their acquisition and release by replicas."""
+"""Shard coordinator: balance, acquisition and release of shards."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MEMBERS = st.sets(st.text("abcdefghij", min_size=1, max_size=3), min_size=1, max
 
 @st.composite
 def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
-    """Draw a shard count, the live replicas, and the shard owners, which can be absent replicas."""
+    """Draw a shard count, the live replicas, and the owner of each shard, which may have stopped."""
     count, members = draw(COUNTS), draw(MEMBERS)
     anybody = st.sampled_from([*sorted(members), "gone", "gone too"])
     return count, members, draw(st.dictionaries(st.integers(0, count - 1), anybody))
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_balance_assigns_equal_shares_with_few_moves_for_any_order_of_arguments(
+def test_balance_assigns_equal_shard_counts_with_the_fewest_moves(
     scene: tuple[int, set[str], dict[int, str]], rng: random.Random
 ):
     count, members, holders = scene
@@ -48,7 +48,7 @@ def test_balance_assigns_equal_shares_with_few_moves_for_any_order_of_arguments(
     assert max(shares) - min(shares) <= 1
     sizes = sorted(list(holders.values()).count(member) for member in members)
     share, larger = divmod(count, len(members))
-    # The fewest there can be: those who have most are allowed most.
+    # The minimum number of moves: replicas with most shards keep the larger shares.
     allowed = sorted([share + 1] * larger + [share] * (len(members) - larger))
     fewest = sum(max(0, has - may) for has, may in zip(sizes, allowed, strict=True))
     given_up = [number for number, who in holders.items() if who in members and wanted[number] != who]
@@ -60,10 +60,10 @@ def test_balance_assigns_equal_shares_with_few_moves_for_any_order_of_arguments(
 
 
 @given(scenes(), st.data())
-def test_balance_stays_the_same_while_shards_move_to_their_assigned_replicas(
+def test_balance_does_not_change_while_shards_move_to_their_assigned_replicas(
     scene: tuple[int, set[str], dict[int, str]], data: st.DataObject
 ):
-    """Without a stable balance, starting replicas would list ever new shards and own none."""
+    """If the balance changed, starting replicas would list new shards again and again and own none."""
     count, members, holders = scene
     wanted = balance(count, members, holders)
     for number, who in wanted.items():
@@ -87,7 +87,7 @@ async def test_shard_balance_gives_new_replicas_shards_with_few_moves(program: P
         assert len(program.moved(since=before)) == moves
     before = now()
     await asyncio.sleep(30)
-    assert not program.moved(since=before), "and nothing moves without need"
+    assert not program.moved(since=before), "no shard moves without need"
 
 
 @pytest.mark.parametrize("after_others", [False, True])
@@ -101,13 +101,13 @@ async def test_replicas_that_start_together_list_only_their_own_shards(program: 
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3
 
 
-async def test_stopping_replica_acquires_no_shard_and_releases_shards_without_stuck_work(program: Program):
+async def test_stopping_replica_releases_only_shards_without_stuck_reconciles(program: Program):
     a, b, c = await program.start("a", "b", "c")
     a.stuck = min(a.permitted)
     a.coordinator.leave()
     await b.stop()
     await asyncio.sleep(5)
-    assert a.permitted == {a.stuck}, "its work has not ended"
+    assert a.permitted == {a.stuck}, "a reconcile of this shard has not ended"
     assert a.permitted | c.permitted == set(range(COUNT))
 
 
@@ -116,7 +116,7 @@ async def test_coordinator_rarely_rebalances_while_every_replica_renews(
     program: Program, monkeypatch: pytest.MonkeyPatch, answers_after: float
 ):
     a, b = await program.start("a", "b")
-    for each in (a, b):  # with an answer that comes late, the watch is first to show a renewal
+    for each in (a, b):  # if the response is late, the watch shows a renewal first
         each.wire.on("PUT", EVERYTHING, program.server.late(answers_after))
     decisions = list[float]()
     decide = a.coordinator._decide
@@ -130,7 +130,7 @@ async def test_shard_moves_only_after_the_next_owner_has_listed_its_objects(prog
     (a,) = await program.start("a")
     assert a.measured("ranges_wanted") == COUNT
     assert a.measured("lease_handovers_total", direction="taken") == COUNT
-    assert a.measured("lease_unowned_seconds_count") == 0, "nobody had them before"
+    assert a.measured("lease_unowned_seconds_count") == 0, "the shards had no owner before"
     b = program.begin("b", prepares=8.0)
     await asyncio.sleep(7)
     assert (a.permitted, b.permitted) == (set(range(COUNT)), set())
@@ -173,7 +173,9 @@ async def test_replica_releases_shards_when_the_next_owner_never_finishes_its_li
 
 
 @pytest.mark.parametrize("refused", [False, True])
-async def test_last_replica_stops_at_once_or_in_6_s_with_a_refused_token(program: Program, refused: bool):
+async def test_last_replica_stops_within_1_s_and_with_a_refused_token_within_6_s(
+    program: Program, refused: bool
+):
     (a,) = await program.start("a")
     if refused:
         a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
@@ -182,10 +184,10 @@ async def test_last_replica_stops_at_once_or_in_6_s_with_a_refused_token(program
     if not refused:
         await a.coordinator.handed_over()
     await a.stop()
-    assert now() - began < (6.0 if refused else 1.0), "the time to release in, and a pause"
+    assert now() - began < (6.0 if refused else 1.0), "the timeout of the release, and a pause"
 
 
-async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_seconds_after_a_crash(program: Program):
+async def test_shards_of_a_crashed_replica_have_a_new_owner_within_20_seconds(program: Program):
     others = await program.start("a", "b")
     moved = [each.measured("lease_unowned_seconds_count") for each in others]
     (c,) = await program.start("c")
@@ -200,18 +202,18 @@ async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_seconds_after_
     assert 15.0 * len(had) <= unowned <= 20.0 * len(had)
 
 
-async def test_shard_is_released_only_when_its_work_has_ended(program: Program):
+async def test_shard_is_released_only_when_its_running_reconciles_have_ended(program: Program):
     (a,) = await program.start("a", ends=20.0)
     await program.start("b")
     await asyncio.sleep(10)
-    assert len(a.permitted) == COUNT, "it works on them to the end, and renews them"
+    assert len(a.permitted) == COUNT, "the replica works on its shards and renews them"
     await asyncio.sleep(10)
     assert program.shares == [4, 4]
 
 
-async def test_shard_is_fenced_before_its_release_is_visible(program: Program):
+async def test_replica_stops_writing_for_a_shard_before_other_replicas_see_its_release(program: Program):
     (a,) = await program.start("a")
-    # The server acts at once, and others see it before the answer is there.
+    # The server acts at once, so other replicas see it before the response arrives.
     a.wire.on("PUT", EVERYTHING, program.server.late(1.0))
     await program.start("b")
     assert program.shares == [4, 4]
@@ -244,7 +246,7 @@ async def test_disconnected_replica_stops_and_other_replicas_acquire_its_shards(
     assert program.shares == [4, 4]
 
 
-async def test_coordinator_ends_when_one_shard_is_lost(program: Program):
+async def test_coordinator_ends_with_an_error_when_another_holder_takes_a_shard(program: Program):
     a, _ = await program.start("a", "b")
     number = min(a.permitted - {0})
     program.server.put(NAMESPACE, f"{NAME}-{number}", {"holderIdentity": "somebody"})
@@ -265,10 +267,10 @@ async def test_shard_is_unowned_for_less_than_2_seconds_during_a_rolling_update(
     assert await program.unowned(25) < 2.0
     await rolling
     assert program.shares == [2, 3, 3]
-    assert len(program.moved(since=before)) <= 2 * COUNT, "each twice at most"
+    assert len(program.moved(since=before)) <= 2 * COUNT, "each shard moves twice at most"
 
 
-async def test_shard_acquisition_with_a_lost_response_is_detected_and_used(program: Program):
+async def test_replica_uses_a_shard_whose_acquisition_response_was_lost(program: Program):
     (a,) = await program.start("a")
     b = program.begin("b")
     for path in program.server.leases:
@@ -287,21 +289,21 @@ async def test_replica_repeats_a_failed_shard_acquisition_despite_events_of_othe
     assert program.shares == [8]
 
 
-async def test_shard_with_an_expired_lease_is_acquired_from_a_live_replica(program: Program):
+async def test_replica_acquires_shards_whose_leases_name_a_running_replica_but_have_expired(program: Program):
     labels = {f"{NAME}/lease": "shard"}
     for number in range(4):
-        # The state that b has left: it gave the Leases up while the server was unreachable.
+        # b has given these Leases up while the server was unreachable.
         name = f"{NAME}-{number}" if number else NAME
         notes = {f"{NAME}/shards": f"{COUNT}"}
         program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
     b, _ = program.begin("b"), program.begin("a", prepares=3.0)
     await asyncio.sleep(10)
-    assert b.permitted == set(range(4, COUNT)), "the others are a's in its eyes, and in a's they are b's"
+    assert b.permitted == set(range(4, COUNT)), "b assigns the other shards to a, and a assigns them to b"
     await asyncio.sleep(10)
     assert program.shares == [4, 4]
 
 
-async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_events(program: Program):
+async def test_replica_repeats_its_first_lease_list_when_the_list_is_refused(program: Program):
     await program.start("a")
     b = program.begin("b")
     refused = [Reply.status(403, "Forbidden", "it cannot list")]
@@ -314,7 +316,7 @@ async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_event
     assert program.shares == [4, 4]
 
 
-async def test_write_permit_for_a_released_shard_stays_invalid_after_the_shard_returns(program: Program):
+async def test_write_permit_stays_invalid_when_its_released_shard_is_acquired_again(program: Program):
     (a,) = await program.start("a")
     earlier = dict(a.working)
     (b,) = await program.start("b")
@@ -340,7 +342,7 @@ async def test_coordinator_moves_no_shard_during_a_short_outage(program: Program
     assert not program.moved(since=before)
 
 
-async def test_replica_without_the_right_to_create_leases_has_a_problem_and_no_shard(program: Program):
+async def test_replica_without_the_right_to_create_leases_owns_no_shard(program: Program):
     await program.start("a")
     b = program.begin("b")
     b.wire.on("POST", EVERYTHING, Reply.status(403, "Forbidden", "leases is forbidden: it cannot create"))
@@ -357,7 +359,7 @@ def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_replica_acquires_shards_despite_many_large_foreign_leases(program: Program):
+async def test_replica_acquires_shards_when_other_programs_have_many_large_leases(program: Program):
     await program.start("a")
     for number in range(100):
         odd = {
@@ -375,7 +377,7 @@ async def test_replica_acquires_shards_despite_many_large_foreign_leases(program
 
 @pytest.mark.usefixtures("short_answers")
 @pytest.mark.parametrize("size", [0, 20_000])
-async def test_shard_of_a_dead_owner_is_acquired_in_time_with_a_large_lease(program: Program, size: int):
+async def test_shard_with_a_large_lease_is_acquired_in_time_after_a_crash(program: Program, size: int):
     (a,) = await program.start("a")
     name = f"{NAME}-3"
     lease = program.server.leases[program.server.path(NAMESPACE, name)]
@@ -392,7 +394,7 @@ async def test_shard_of_a_dead_owner_is_acquired_in_time_with_a_large_lease(prog
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_replica_acquires_a_large_lease_after_failed_reads_at_intervals(program: Program):
+async def test_replica_retries_failed_reads_of_a_large_lease_at_intervals_and_acquires_it(program: Program):
     path, note = program.server.path(NAMESPACE, f"{NAME}-3"), {"note": "x" * 20_000}
     labels = {f"{NAME}/lease": "shard"}
     program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations=note)
@@ -422,7 +424,7 @@ async def test_coordinator_ends_with_the_error_of_a_failed_shard_release(
     a.gone()
 
 
-async def test_replica_that_stops_before_it_owns_a_shard_leaves_no_lease(program: Program):
+async def test_replica_holds_no_lease_after_it_stops_before_it_owns_a_shard(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)
     await asyncio.sleep(1)
@@ -433,7 +435,7 @@ async def test_replica_that_stops_before_it_owns_a_shard_leaves_no_lease(program
     assert holders == {"a"}
 
 
-async def test_watchdog_ends_the_process_before_its_first_lease_expires_whatever_it_renews(program: Program):
+async def test_watchdog_deadline_depends_on_the_lease_with_the_earliest_renew_deadline(program: Program):
     (a,) = await program.start("a")
     await asyncio.sleep(30)
     oldest = min(lock.deadline for lock in a.coordinator._locks)

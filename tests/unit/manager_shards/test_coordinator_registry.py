@@ -30,7 +30,7 @@ LABEL = "example.com/lease"
 
 
 class Replica(Participant):
-    """A replica of a program, on its own wire."""
+    """A replica with its own wire."""
 
     def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
         super().__init__(server, identity)
@@ -59,7 +59,7 @@ class Replica(Participant):
 
 
 class Program:
-    """Program with several replicas on one server."""
+    """Simulated program with several replicas on one Lease server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
@@ -85,7 +85,7 @@ async def program() -> AsyncIterator[Program]:
             await replica.kill()
 
 
-async def test_registry_removes_stopped_replicas_at_once_and_silent_replicas_later(program: Program):
+async def test_registry_removes_stopped_replicas_at_once_and_killed_replicas_later(program: Program):
     a, b = await program.start("a", "b", cleans=True)
     (c,) = await program.start("c")
     assert a.members == b.members == c.members == "a b c"
@@ -106,10 +106,10 @@ async def test_registry_removes_stopped_replicas_at_once_and_silent_replicas_lat
     assert a.members == "a"
     await asyncio.sleep(2.1)
     assert program.leases == ["a"]
-    assert [view.holder for view in a.watcher] == ["a"], "and it is forgotten"
+    assert [view.holder for view in a.watcher] == ["a"], "the registry forgets it"
 
 
-async def test_member_that_deletes_many_leases_slowly_stays_a_member(program: Program):
+async def test_replica_stays_registered_while_it_deletes_many_leases_slowly(program: Program):
     (a,) = await program.start("a", cleans=True)
     others = await program.start(*(f"gone-{number}" for number in range(12)))
     for each in others:
@@ -122,7 +122,9 @@ async def test_member_that_deletes_many_leases_slowly_stays_a_member(program: Pr
 
 
 @pytest.mark.parametrize("cleans", [True, False])
-async def test_registry_deletes_expired_leases_if_cleaning_but_no_others(program: Program, cleans: bool):
+async def test_registry_deletes_only_its_expired_leases_if_cleaning_is_enabled(
+    program: Program, cleans: bool
+):
     (a,) = await program.start("a", cleans=cleans)
     (b,) = await program.start("b")
     await b.kill()
@@ -135,8 +137,8 @@ async def test_registry_deletes_expired_leases_if_cleaning_but_no_others(program
     assert program.leases == (["a", "them"] if cleans else ["a", "b", "them"])
 
 
-async def test_registry_lists_all_members_despite_a_deeply_nested_lease(program: Program):
-    """Check Leases of many megabytes, beyond the limit of one cut, and without watch events."""
+async def test_registry_lists_all_replicas_when_one_lease_is_deeply_nested(program: Program):
+    """Serve also a Lease of 5 MB, and no watch events."""
     (a,) = await program.start("a")
     b = Replica(program.server, "b")
     program.replicas.append(b)
@@ -156,7 +158,7 @@ async def test_registry_lists_all_members_despite_a_deeply_nested_lease(program:
     await a.stop()
 
 
-async def test_replica_leaves_during_an_outage_and_rejoins_afterwards(program: Program):
+async def test_registry_removes_a_replica_during_its_outage_and_adds_it_again(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
     renewed = b.wire.sent("PUT")[-1].at
@@ -177,7 +179,7 @@ async def test_replica_leaves_during_an_outage_and_rejoins_afterwards(program: P
     assert a.members == b.members == "a b"
 
 
-async def test_replica_is_not_a_member_after_a_pause_longer_than_its_lease(program: Program):
+async def test_replica_is_not_registered_after_a_pause_longer_than_its_lease(program: Program):
     a, _ = await program.start("a", "b")
     await asyncio.sleep(30)
     freeze(20.0)
@@ -189,7 +191,7 @@ async def test_replica_is_not_a_member_after_a_pause_longer_than_its_lease(progr
 @pytest.mark.parametrize(
     "fault", [lambda: None, LostBefore, LostAfter, Stall, Unreached, lambda: Reply.status(500)]
 )
-async def test_members_stay_the_same_when_one_renewal_fails(
+async def test_registry_keeps_all_replicas_when_one_lease_renewal_fails(
     program: Program, fault: Callable[..., Step | None]
 ):
     a, b = await program.start("a", "b")
@@ -204,7 +206,7 @@ async def test_members_stay_the_same_when_one_renewal_fails(
     assert 30 <= len(a.wire.requests) - before <= 34, "only renewals"
 
 
-async def test_renewing_member_stays_a_member_after_a_restore_of_the_server(program: Program):
+async def test_registry_keeps_a_renewing_replica_when_lease_versions_become_lower(program: Program):
     a, *_ = await program.start("a", "b", "c")
     await asyncio.sleep(30)
     last = next(each for each in program.server.leases.values() if each["spec"]["holderIdentity"] == "b")
@@ -215,7 +217,7 @@ async def test_renewing_member_stays_a_member_after_a_restore_of_the_server(prog
         assert a.members == "a b c"
 
 
-async def test_replica_stop_leaves_the_member_lease_to_expire_when_its_deletion_times_out(program: Program):
+async def test_replica_stop_does_not_wait_when_the_deletion_of_its_lease_hangs(program: Program):
     a, b = await program.start("a", "b")
     b.wire.on("DELETE", EVERYTHING, Stall())
     started = now()

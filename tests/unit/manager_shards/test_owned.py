@@ -17,7 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize(("at_once", "seconds"), [(True, 0.0), (False, 5.0)])
-async def test_owned_shards_cancel_work_at_once_or_after_the_grace_period(at_once: bool, seconds: float):
+async def test_ended_shard_cancels_reconciles_at_once_or_after_a_grace_period(at_once: bool, seconds: float):
     owned = OwnedShards(4, Metrics(), grace=5.0)
     informer: Any = SimpleNamespace(filter=None, list=list)
     objects = owned.owned_objects(
@@ -47,7 +47,7 @@ async def test_owned_shards_cancel_work_at_once_or_after_the_grace_period(at_onc
         assert not ours
 
 
-async def test_owned_shards_leadership_has_the_deadline_of_the_first_shard():
+async def test_leadership_of_owned_shards_has_the_renew_deadline_of_shard_0():
     owned, leadership = OwnedShards(4, Metrics()), Leadership(elected=False)
     assert owned.leadership.deadline == -math.inf
     owned.begin(0, leadership)

@@ -1,4 +1,4 @@
-"""Shard of an object, by the hash that the API server uses."""
+"""Shard of an object, by the hash function of the API server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UIDS = st.uuids(version=4).map(str)
 COUNTS = [2**power for power in range(9)]
 
 
-def test_shard_hash_agrees_with_the_shards_of_a_real_server():
+def test_shard_number_of_a_uid_equals_the_number_recorded_from_a_real_server():
     found = recorded_uids()
     assert len({number for _, number in found}) == 16, "the recording has objects in all shards"
     for uid, number in found:

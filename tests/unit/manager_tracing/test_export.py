@@ -1,4 +1,4 @@
-"""Export of spans to a collector."""
+"""Export of spans to a collector of traces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manager_tracing.export import make_session
 
 
 class Collector(BaseHTTPRequestHandler):
-    """A server that answers one request, and logs none."""
+    """A trace collector that accepts a request."""
 
     def do_POST(self) -> None:
         self.send_response(200)
@@ -28,7 +28,7 @@ class Collector(BaseHTTPRequestHandler):
 
 @contextmanager
 def served(collector: type[Collector]) -> Iterator[int]:
-    """Serve one request, and yield the port."""
+    """Run a server for one request, and yield its port."""
     with HTTPServer(("127.0.0.1", 0), collector) as server:
         thread = Thread(target=server.handle_request)
         thread.start()
@@ -38,8 +38,8 @@ def served(collector: type[Collector]) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
-def test_exporter_reads_little_of_an_endless_collector_answer(encoding: str):
-    """Serve a compression bomb, or an answer without end."""
+def test_exporter_stops_reading_when_the_response_of_the_collector_is_endless(encoding: str):
+    """Serve a compression bomb, or a response without an end."""
     sent = 0
 
     class Endless(Collector):

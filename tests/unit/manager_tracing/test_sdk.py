@@ -1,4 +1,4 @@
-"""Set-up of the OpenTelemetry SDK by environment variables."""
+"""Configuration of the OpenTelemetry SDK by environment variables."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_sdk_tracer_raises_cannot_trace_for_unsupported_environment(
     monkeypatch: pytest.MonkeyPatch, environ: str, told: str
 ):
     variables = dict(each.split("=", 1) for each in environ.split("; "))
-    for name, value in variables.items():  # the SDK reads them there
+    for name, value in variables.items():  # the SDK reads the process environment
         monkeypatch.setenv(name, value)
     with pytest.raises(CannotTrace, match=told) as caught:
         async with tracing(Program("test", "0"), variables):
@@ -65,8 +65,8 @@ async def test_sdk_tracer_raises_cannot_trace_for_unsupported_environment(
     assert "s3cret" not in str(caught.value)
 
 
-async def test_sdk_tracer_logs_repeated_sdk_warnings_once_and_then_with_a_count():
-    """Emit the SDK's warnings from another thread, four for each batch, as without a collector."""
+async def test_sdk_tracer_logs_a_repeated_sdk_warning_once_and_later_with_a_count():
+    """Log a warning every 7 s from another thread, as the SDK does without a collector."""
     sdk = logging.getLogger("opentelemetry.exporter.anything")
 
     def fails() -> None:

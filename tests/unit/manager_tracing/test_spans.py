@@ -1,4 +1,4 @@
-"""Spans of reconciles, as a collector gets them."""
+"""Spans of reconciles, as a trace collector receives them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Do = Callable[[Any, Context], Any]
 
 
 class Traced:
-    """Test world with tracing of every reconcile."""
+    """Test environment in which every reconcile is traced."""
 
     def __init__(self, world: World, exporter: InMemorySpanExporter) -> None:
         self.world = world
@@ -42,7 +42,7 @@ class Traced:
         return list(self._exporter.get_finished_spans())
 
     def roots(self) -> list[ReadableSpan]:
-        """Return the spans of reconciles, in the order of their ends."""
+        """Return the spans of reconciles in the order of their ends."""
         return [span for span in self.spans() if span.name == "reconcile greeting"]
 
     def children(self, root: ReadableSpan) -> dict[str, ReadableSpan]:
@@ -52,7 +52,7 @@ class Traced:
 
 @asynccontextmanager
 async def traced(do: Do, **members: Any) -> AsyncIterator[Traced]:
-    """Run an operator with this reconcile, and create a Greeting."""
+    """Run an operator whose reconcile is `do`, and create a Greeting."""
 
     class Doing(Operator[Greeting]):
         name = "greeting"
@@ -76,12 +76,11 @@ def config(name: str = "one") -> ConfigMap:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Poll until the condition is true."""
     for _ in range(600):
         if holds():
             return
         await asyncio.sleep(0.1)
-    pytest.fail("it is not so")
+    pytest.fail("the condition did not become true")
 
 
 async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pytest.MonkeyPatch):
@@ -123,14 +122,14 @@ async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pyt
     parent = f"00-{first.context.trace_id:032x}-{post.context.span_id:016x}-01"
     assert [headers["traceparent"] == parent for headers in sent] == [True, False]
     assert first.status.status_code is StatusCode.UNSET
-    # Its write triggered the second reconcile, which had nothing to write.
+    # The write of the first reconcile triggered the second, which wrote nothing.
     links = {each.context.span_id for each in second.links}
     assert links & {post.context.span_id, children["patch greetings/status"].context.span_id}
     assert [each.name for each in second.events].count("write spared") >= 1
     assert f'trace_id="{second.context.trace_id:032x}"' in page
 
 
-async def test_reconcile_span_has_events_and_calls_at_their_times():
+async def test_reconcile_span_has_the_times_of_its_events_and_external_calls():
     async def work(greeting: Greeting, ctx: Context) -> None:
         await asyncio.sleep(1)
         ctx.event("Greeted", "told")
@@ -158,7 +157,7 @@ async def test_reconcile_span_has_events_and_calls_at_their_times():
         (ExceptionGroup("several", [KeyError("Xk-secret")]), "ExceptionGroup", "panic"),
     ],
 )
-async def test_spans_of_a_failed_reconcile_and_a_refused_request_have_error_status_and_omit_secrets(
+async def test_spans_of_failed_reconciles_and_requests_have_error_status_without_secrets(
     error: Exception, kind: str, failure: str
 ):
     async def fail(greeting: Greeting, ctx: Context) -> None:
@@ -178,7 +177,7 @@ async def test_spans_of_a_failed_reconcile_and_a_refused_request_have_error_stat
     assert attributes["reconcile.failure"] in {failure, "unexpected"}
     assert "Xk-secret" not in str(first.to_json())
     assert [each.name for each in first.events].count("exception") == 1
-    # The next attempt is because of this one.
+    # The failed attempt triggers the next attempt.
     assert [each.context.span_id for each in second.links] == [first.context.span_id]
     assert dict(second.attributes or {})["reconcile.attempt"] == 1
 
@@ -199,7 +198,7 @@ async def test_reconcile_span_ends_when_the_reconcile_is_cancelled():
     assert root.status.status_code is StatusCode.ERROR
 
 
-async def test_review_span_joins_the_trace_of_the_caller():
+async def test_webhook_review_span_belongs_to_the_trace_of_the_api_server():
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer, trace, parent = SpanTracer(provider), "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -10,10 +10,10 @@ from tests.support.petstores import LocalStore, local_store
 
 @pytest.fixture(autouse=True)
 async def grpc_stays() -> AsyncIterator[None]:
-    """Keep gRPC's own thread until the test is over.
+    """Keep gRPC's own thread running until the end of the test.
 
-    When the last channel or server goes, gRPC waits for that thread to end, which is short. It does so in
-    whatever code lets go of it, and that is not to look like a blocking call of ours.
+    When the last channel or server closes, gRPC waits shortly for that thread to end. This wait would be
+    reported as a blocking call of our code.
     """
     grpc.aio.init_grpc_aio()
     yield
@@ -22,12 +22,12 @@ async def grpc_stays() -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Restore the environment variables that the command line sets, for later child processes."""
+    """Restore the environment variables that the program sets, for later child processes."""
     monkeypatch.setenv("GRPC_VERBOSITY", "NONE")
 
 
 @pytest.fixture
 async def store() -> AsyncIterator[LocalStore]:
-    """Run a store in memory."""
+    """Run a pet store that keeps its data in memory."""
     async with local_store() as running:
         yield running

@@ -1,4 +1,4 @@
-"""The client's handling of responses and of missing responses."""
+"""The client with valid and invalid responses of the store, and without a response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STOPPING = "\x1b[2Jthe server is\nstopping"
 
 # ruff: noqa: N802 -- the calls have the names of the wire contract
 class OtherStore(PetStoreServicer):
-    """Store that never answers, adds nothing, returns impossible results, and has no other calls."""
+    """Store that never answers deletions, adds nothing, and returns invalid results."""
 
     async def AddPets(self, request: pb.AddPetsReq, context: Any) -> pb.AddPetsResp:
         if request.pets and request.pets[0].name == "Late":
@@ -90,7 +90,7 @@ async def test_client_call_has_a_deadline_and_can_be_cancelled(other: PetStoreCl
 async def test_client_call_raises_unreachable_when_the_client_is_closed(other: PetStoreClient):
     async with PetStoreClient(other.address) as client:
         call = asyncio.create_task(client.delete(["x"]))
-        await other.add([])  # the store is up, and this loop has had its turns
+        await other.add([])  # the store runs, and this loop has run
     with pytest.raises(Unreachable):
         await call
 
@@ -107,9 +107,7 @@ async def test_client_refuses_answers_that_break_the_contract(other: PetStoreCli
         await other.update([pet(id="1")])
 
 
-async def test_client_call_cancelled_by_a_stopping_store_is_retryable(
-    other: PetStoreClient,
-):
+async def test_client_call_raises_unreachable_when_a_stopping_store_cancels_it(other: PetStoreClient):
     with pytest.raises(Unreachable, match=r"^\\x1b\[2Jthe server is\\nstopping$"):
         await other.add([pet("Late")])
 
@@ -120,7 +118,7 @@ async def test_client_search_omits_invalid_pets_when_it_is_lenient(other: PetSto
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_client_add_returns_the_first_record_when_it_is_repeated_with_the_same_key(when: str):
+async def test_client_add_returns_the_first_record_when_the_idempotency_key_is_repeated(when: str):
     faults = Faults()
     async with local_store(faults=faults) as store:
         faults.fail("AddPets", when, times=2)
@@ -131,7 +129,7 @@ async def test_client_add_returns_the_first_record_when_it_is_repeated_with_the_
         assert [found.id for found in await store.pets()] == [identity]
 
 
-async def test_client_search_can_be_stopped_early(store: LocalStore):
+async def test_client_is_usable_after_a_search_that_was_stopped_early(store: LocalStore):
     for start in (0, 1000):
         await store.client.add([pet(str(number)) for number in range(start, start + 1000)])
     async with aclosing(store.client.search()) as pets:
@@ -139,7 +137,7 @@ async def test_client_search_can_be_stopped_early(store: LocalStore):
     assert len(await store.pets()) == 2000
 
 
-async def test_client_detects_support_of_idempotency_keys_from_a_record_with_a_key(store: LocalStore):
+async def test_client_knows_that_the_store_supports_idempotency_keys_after_reading_one(store: LocalStore):
     client = store.client
     await client.add([pet(idempotency_key="mine"), pet()])
     assert [each async for each in client.search(names=["nobody"])] == []
@@ -151,7 +149,7 @@ async def test_client_detects_support_of_idempotency_keys_from_a_record_with_a_k
 
 
 class EndlessStore(OtherStore):
-    """Store without idempotency keys and with an endless number of pets."""
+    """Store that has no idempotency keys, and returns an endless number of pets."""
 
     async def SearchPets(self, request: pb.SearchPetsReq, context: Any) -> AsyncIterator[pb.Pet]:
         while True:
@@ -164,7 +162,7 @@ async def test_client_search_stops_reading_when_the_store_ignores_the_key_filter
         assert client.knows_keys is False
 
 
-async def test_client_reports_the_end_of_each_call():
+async def test_client_reports_method_and_grpc_code_of_each_finished_call():
     told: list[tuple[str, str, str]] = []
     async with (
         local_store() as store,

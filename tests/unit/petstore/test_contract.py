@@ -1,4 +1,4 @@
-"""The published wire contract, which must not change."""
+"""The published gRPC contract, which must not change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from petstore.proto import petstore_pb2 as pb
 from tests.support import ROOT
 
-# The published fields with their numbers and types (those of FieldDescriptor), repeated ones starred.
+# The published fields with numbers and FieldDescriptor types; `*` marks repeated fields.
 PUBLISHED = {
     "DateRange": "start=1:11 end=2:11",
     "Pet": "id=1:9 name=2:9 type=3:14 birthday=4:11",
@@ -32,7 +32,7 @@ ONE_ANSWER = ("AddPets", "UpdatePets", "DeletePets", "ChangeSampler")
 CALLS = {**dict.fromkeys(ONE_ANSWER, False), "SearchPets": True}
 
 
-def test_contract_differs_from_the_published_contract_only_by_the_extensions():
+def test_proto_contract_is_the_published_contract_plus_the_declared_extensions():
     messages = {
         name: " ".join(
             f"{field.name}={field.number}:{field.type}{'*' if field.is_repeated else ''}"

@@ -10,7 +10,7 @@ def picked(sampler: Sampler) -> int:
     return sum(sampler.picks() for _ in range(1000))
 
 
-def test_sampler_picks_no_call_by_default_then_the_configured_share():
+def test_sampler_selects_no_call_by_default_or_the_configured_fraction():
     sampler = Sampler(random.Random(1))
     assert picked(sampler) == 0
     sampler.change(pb.Sampler(type=pb.STAlways))

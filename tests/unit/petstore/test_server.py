@@ -1,4 +1,4 @@
-"""Health, metrics, log, addresses and stop of the server."""
+"""The server's health, metrics, log, addresses and stop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def samples(page: str) -> dict[tuple[str, str, str], float]:
-    """Return the metric samples by name, method and code."""
+    """Return the values of metrics by metric name, gRPC method and code."""
     return {
         (sample.name, sample.labels.get("grpc_method", ""), sample.labels.get("grpc_code", "")): sample.value
         for family in text_string_to_metric_families(page)
@@ -93,7 +93,7 @@ async def test_server_refuses_too_large_messages_and_too_many_calls():
         await store.client.delete(["3"])
 
 
-async def test_change_sampler_call_is_refused_unless_the_store_allows_it(store: LocalStore):
+async def test_change_sampler_call_is_refused_without_the_flag_allow_change_sampler(store: LocalStore):
     with pytest.raises(grpc.aio.AioRpcError, match="--allow-change-sampler") as caught:
         await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
@@ -109,12 +109,12 @@ async def test_health_service_reports_serving_until_the_server_stops():
                 assert answer.status == SERVING
             watch = health.Watch(health_pb2.HealthCheckRequest())
             assert (await watch.read()).status == SERVING
-            # Read from now on: the stream's end may overtake unread changes.
+            # Read from now on, because the end of the stream may arrive before unread changes.
             change = asyncio.create_task(watch.read())
         assert (await change).status == NOT_SERVING
 
 
-async def test_server_refuses_addresses_in_use_and_releases_its_file(tmp_path: Path):
+async def test_server_start_fails_for_an_address_in_use_and_unlocks_the_data_file(tmp_path: Path):
     async with local_store(metrics=True) as store:
         calls, metrics = store.server.address, store.server.metrics_address
         assert metrics is not None
@@ -127,4 +127,4 @@ async def test_server_refuses_addresses_in_use_and_releases_its_file(tmp_path: P
                 async with PetStoreServer(options):
                     pass
     async with local_store(tmp_path / "pets.db"):
-        pass  # the file was let go
+        pass  # the file is not locked any more

@@ -1,4 +1,4 @@
-"""Semantics of the published contract, call by call; bare messages where the client would not send them."""
+"""Behaviour of each call in the contract; tests send gRPC messages that the client cannot send."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_store_update_changes_all_records_or_no_record(store: LocalStore):
         await store.client.update([pet()])
 
 
-async def test_store_delete_ignores_unknown_ids(store: LocalStore):
+async def test_pet_store_delete_ignores_unknown_ids(store: LocalStore):
     first, second, third = await store.client.add([pet("a"), pet("b"), pet("c")])
     for ids in ([first, "no-such-id", third, first], [], ["no-such-id"]):
         await store.client.delete(ids)
@@ -124,7 +124,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize(("filters", "found"), SEARCHES.values(), ids=SEARCHES)
-async def test_store_search_matches_any_value_of_a_filter_and_every_filter(
+async def test_store_search_returns_records_that_match_one_value_of_every_filter(
     store: LocalStore, filters: dict[str, Any], found: str
 ):
     await store.client.add(
@@ -138,7 +138,7 @@ async def test_store_search_matches_any_value_of_a_filter_and_every_filter(
     assert "".join([one.name async for one in store.client.search(**filters)]) == found
 
 
-async def test_store_add_is_idempotent_for_a_key_in_parallel_calls_and_within_one_call(store: LocalStore):
+async def test_store_adds_one_record_when_calls_repeat_an_idempotency_key(store: LocalStore):
     pets = [pet("Thor", idempotency_key="uid-1"), pet("Tron", idempotency_key="uid-2")] * 2
     answers = await asyncio.gather(*(store.client.add(pets) for _ in range(50)))
     assert len({tuple(ids) for ids in answers}) == 1
@@ -162,7 +162,7 @@ async def test_store_update_sets_the_key_of_a_record_without_a_key(store: LocalS
     assert [found.idempotency_key for found in await store.pets()] == ["uid-2", "uid-1"]
 
 
-async def test_store_without_the_extensions_ignores_idempotency_keys():
+async def test_store_ignores_idempotency_keys_when_it_is_configured_to():
     async with local_store(ignore_idempotency_keys=True) as store:
         first = await store.client.add([pet(idempotency_key="uid-1")])
         assert await store.client.add([pet(idempotency_key="uid-1")]) != first

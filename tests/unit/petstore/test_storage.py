@@ -30,7 +30,7 @@ async def test_storage_keeps_all_records_across_a_restart(tmp_path: Path):
         assert await storage.add([pet("c", idempotency_key="key")]) == ids[:1]
 
 
-async def test_storage_refuses_a_file_in_use_by_any_path(tmp_path: Path):
+async def test_storage_refuses_a_file_in_use_even_by_a_symlink(tmp_path: Path):
     path = tmp_path / "pets.db"
     link = tmp_path / "link.db"
     link.symlink_to(path)
@@ -51,14 +51,14 @@ async def opened(path: Path, *pets: Pet) -> None:
 
 
 def refused(path: Path, match: str) -> None:
-    """Assert that the database is refused with that text, and stays unchanged."""
+    """Assert that the file is refused with a message that matches, and that it does not change."""
     before = path.read_bytes()
     with pytest.raises(DataUnusable, match=match):
         asyncio.run(opened(path))
     assert path.read_bytes() == before
 
 
-def test_storage_refuses_damaged_and_foreign_files(tmp_path: Path):
+def test_storage_refuses_damaged_files_and_files_of_other_programs(tmp_path: Path):
     good, bad = tmp_path / "good.db", tmp_path / "bad.db"
     asyncio.run(opened(good, *(pet(f"pet-{number}") for number in range(3000))))
     content = good.read_bytes()
@@ -81,7 +81,7 @@ def test_storage_refuses_damaged_and_foreign_files(tmp_path: Path):
         refused(bad, reason)
 
 
-async def test_storage_opens_a_file_left_by_a_killed_start(tmp_path: Path):
+async def test_storage_opens_a_database_without_tables_from_a_killed_process(tmp_path: Path):
     path = tmp_path / "pets.db"
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")
@@ -91,7 +91,7 @@ async def test_storage_opens_a_file_left_by_a_killed_start(tmp_path: Path):
         assert await found(storage) == ["Thor"]
 
 
-async def test_storage_does_other_writes_when_one_write_is_refused(tmp_path: Path):
+async def test_storage_stores_other_concurrent_writes_when_one_write_is_refused(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         (identity,) = await storage.add([pet("a")])
         results = await asyncio.gather(
@@ -104,10 +104,10 @@ async def test_storage_does_other_writes_when_one_write_is_refused(tmp_path: Pat
         assert await found(storage) == ["a", "b", "c"]
 
 
-async def test_storage_search_sees_writes_requested_earlier(tmp_path: Path):
+async def test_storage_search_returns_records_of_writes_requested_before_it(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.add([pet(str(number))])) for number in range(100)]
-        await asyncio.sleep(0)  # the writes have been asked for, none has been done
+        await asyncio.sleep(0)  # the writes are requested, but none is done
         assert await found(storage) == [str(number) for number in range(100)]
         assert all(write.done() for write in writes)
 
@@ -158,7 +158,7 @@ async def test_storage_finishes_waiting_writes_when_it_closes(tmp_path: Path):
 async def test_storage_write_to_a_full_disk_raises_disk_full_and_stores_nothing(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         await storage.add([pet("before")])
-        storage._database.execute("PRAGMA max_page_count=1")  # as many as the file has by now
+        storage._database.execute("PRAGMA max_page_count=1")  # the file cannot grow
         with pytest.raises(DiskFull, match="the disk of the store is full; nothing was written"):
             await storage.add([pet("x" * 250) for _ in range(200)])
         storage._database.execute("PRAGMA max_page_count=1000000")

@@ -23,7 +23,7 @@ NAMES = ("pets.example", "127.0.0.1")
 
 
 class Folder:
-    """The TLS files of a server or of a client."""
+    """The folder with the TLS files of a server or a client."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir()
@@ -34,12 +34,12 @@ class Folder:
         self._time += 1
         for path, content in ((self.ca, ca), (self.cert, pair[0]), (self.key, pair[1])):
             path.write_bytes(content)
-            os.utime(path, (self._time, self._time))  # however coarse the clock of the file system is
+            os.utime(path, (self._time, self._time))  # a new time even if the file system's clock is coarse
         return TlsFiles(ca_file=self.ca, cert_file=self.cert, key_file=self.key)
 
 
 class World:
-    """The files of a server and of a client, each with an authority."""
+    """The TLS files of a server and of a client, each with its own CA."""
 
     def __init__(self, path: Path) -> None:
         self.server_ca, self.client_ca, self.stranger = (Authority(name) for name in ("a", "b", "c"))
@@ -60,7 +60,7 @@ async def serving(files: TlsFiles) -> AsyncIterator[str]:
 
 
 async def ask(address: str, files: TlsFiles, server_name: str | None = None) -> None:
-    """Make one call with a new client; raise PetStoreError when it fails."""
+    """Make one call with a new client; raise PetStoreError if it fails."""
     tls = await asyncio.to_thread(Tls.of_client, files)
     async with PetStoreClient(address, timeout=20, tls=tls, server_name=server_name) as client:
         assert await client.add([pet()])
@@ -76,7 +76,7 @@ async def test_store_serves_only_a_client_with_a_trusted_certificate(world: Worl
         await ask(address, world.client_files, "pets.example")
 
 
-async def test_client_refuses_store_with_another_authority_or_name(world: World):
+async def test_client_refuses_a_store_whose_certificate_has_another_ca_or_name(world: World):
     async with serving(world.server_files) as address:
         for files, name in ((TlsFiles(ca_file=world.server.ca), None), (world.client_files, "other.example")):
             with pytest.raises(Unreachable):
@@ -103,13 +103,13 @@ async def test_store_uses_renewed_certificates_and_ignores_invalid_certificates(
             assert len(client._channels) == 2
 
             def spoil_both() -> None:
-                """Break both keys: a half-written renewal, and a key that gRPC's clients do not support."""
+                """Write an incomplete key for one side; for the other, a key type unknown to gRPC clients."""
                 world.server.key.write_bytes(private_pem(ec.generate_private_key(ec.SECP256K1())))
                 world.client.key.write_bytes(b"")
 
             await asyncio.to_thread(spoil_both)
             await client.add([pet()])
-            # The store looks at its files when a client connects.
+            # The store reads its files when a client connects.
             _, writer = await asyncio.open_connection(*address.split(":"))
             while sum("going on with the earlier ones" in line for line in caplog.messages) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -123,7 +123,7 @@ async def test_store_uses_renewed_certificates_and_ignores_invalid_certificates(
 
 
 async def until_served(address: str, files: TlsFiles) -> None:
-    """Wait until the store has checked its files."""
+    """Wait until the store has read its files again."""
     async with asyncio.timeout(60):
         while True:
             with suppress(Unreachable):

@@ -1,4 +1,4 @@
-"""The manager's runnables, and the order of start and stop."""
+"""The manager's runnables, and the order in which they start and stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
 class FakeElector(Coordinator):
-    """Elects, loses and fails when the test says so."""
+    """Elector whose election, loss and failure the test controls."""
 
     leadership = Leadership()
     problem: str | None = None
@@ -65,7 +65,7 @@ class FakeElector(Coordinator):
 
 
 class House:
-    """A manager, and what happened around it, in order."""
+    """A manager, and `notes` of what happened in order."""
 
     def __init__(self, *, elect: bool = False, grace: float = 30.0, delay: float = 0.0) -> None:
         self.notes: list[str] = []
@@ -113,7 +113,7 @@ class House:
             try:
                 yield
             finally:
-                assert asyncio.current_task() is self.task, "a context ends in the task that opened it"
+                assert asyncio.current_task() is self.task, "a lifespan closes in the task that opened it"
                 self.notes.append(f"{name} closed")
 
         self.manager.add(Lifespan(opened))
@@ -153,7 +153,7 @@ class House:
         return source
 
     async def start(self, *, elected: bool = False) -> None:
-        """Start it, and wait until nothing more happens by itself."""
+        """Start the manager, and wait until its start has finished."""
         self.task = asyncio.create_task(self.manager.run(self.stop), name="manager under test")
         await turns(20)
         if elected:
@@ -162,12 +162,12 @@ class House:
             await turns()
 
     async def stopped(self) -> None:
-        """Ask it to stop, and wait for the end, as `ended` does."""
+        """Request the manager's stop, and wait for its end as `ended` does."""
         self.stop.set()
         await self.ended()
 
     async def ended(self) -> None:
-        """Wait for the end; raises what `run` raised. Nothing may be left behind."""
+        """Wait for the manager's end; assert that no task or request remains; raise the error of `run`."""
         assert self.task is not None
         await asyncio.wait([self.task])
         left = asyncio.all_tasks() - {asyncio.current_task()}
@@ -177,7 +177,7 @@ class House:
 
 
 async def begin(source: ManualSource) -> None:
-    """Have its controller work on something."""
+    """Start a reconcile of the source's controller."""
     source.add("a")
     await turns()
 
@@ -242,7 +242,9 @@ async def test_manager_starts_and_stops_its_runnables_and_lifespans_in_order():
 
 
 @pytest.mark.parametrize(("hands_over_after", "ends"), [(3.0, 4), (3600.0, 11)])
-async def test_manager_accepts_work_until_its_shards_are_handed_over(hands_over_after: float, ends: float):
+async def test_stopping_manager_reconciles_until_its_shards_are_handed_over(
+    hands_over_after: float, ends: float
+):
     house = House(elect=True)
     _, source = house.controller("worker", seconds=2.0)
     await house.start(elected=True)
@@ -256,7 +258,7 @@ async def test_manager_accepts_work_until_its_shards_are_handed_over(hands_over_
     assert house.notes[-4:] == ["worker reconciled a", "released", "election ended", "events flushed"]
 
 
-async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
+async def test_stopping_manager_serves_webhooks_during_the_shutdown_delay():
     house = House(elect=True, delay=5.0)
     house.runnable("webhooks")
     house.runnable("led", leader_only=True)
@@ -266,14 +268,14 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     assert house.manager.stopping
     assert house.manager.health.readiness.problem("shutdown") == "the manager is stopping"
     assert house.manager.health.liveness.report().healthy
-    # The next leader need not wait for it.
+    # The next leader does not wait for the flush of Events.
     assert house.notes[-4:] == ["led ended", "released", "election ended", "events flushed"]
     await house.ended()
     assert house.notes[-1] == "webhooks ended"
     assert now() == pytest.approx(5)
 
 
-async def test_standby_manager_runs_leaderless_work_and_is_ready_without_problem():
+async def test_standby_manager_is_ready_and_runs_work_that_needs_no_leader_election():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -326,7 +328,7 @@ async def test_manager_stops_cleanly_when_stop_is_requested_during_the_start():
     [(10.0, 0.0, 3600.0, 10), (0.0, 0.0, 3600.0, 0), (10.0, 5.0, 8.0, 8), (10.0, 5.0, 2.0, 5)],
     ids=["cancelled after the grace", "without grace", "the delay runs beside", "the delay is longer"],
 )
-async def test_reconciles_of_all_controllers_are_cancelled_after_one_shared_grace_period(
+async def test_stop_cancels_reconciles_of_all_controllers_after_one_shared_grace_period(
     grace: float, delay: float, works: float, ends: float, elect: bool
 ):
     house = House(elect=elect, grace=grace, delay=delay)
@@ -431,7 +433,7 @@ async def test_leadership_lost_during_the_grace_period_ends_the_grace_period(fir
 
 
 @pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
-async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
+async def test_manager_ends_all_tasks_at_once_when_it_is_cancelled(moment: str):
     house = House(elect=True)
     house.lifespan("health")
     house.runnable("helper")
@@ -620,7 +622,7 @@ async def test_manager_stops_cleanly_while_a_lifespan_is_opening():
         (3600.0, None, False, 5),
     ],
 )
-async def test_manager_reports_or_abandons_a_lifespan_that_fails_to_close(
+async def test_lifespan_close_error_is_raised_and_a_hanging_close_is_abandoned(
     takes: float, error: Exception | None, fails: bool, seconds: float, log_lines: LogLines
 ):
     house = House()

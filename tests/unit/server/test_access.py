@@ -76,7 +76,7 @@ DENIED = reviewed({"allowed": False})
 
 
 def allow(wire: ScriptedWire) -> None:
-    """Accept every token with the user of Prometheus, and grant every right."""
+    """Accept every token as Prometheus's, and allow every request."""
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
 
@@ -87,7 +87,7 @@ async def ask(access: Access, token: str = "t", path: str = "/metrics") -> Verdi
 
 @asynccontextmanager
 async def repeated(work: Callable[[int], Awaitable[object]], *, pause: float = 0.0) -> AsyncIterator[None]:
-    """Do the work repeatedly, with its number and a pause after each time, while the block runs."""
+    """Call `work` with 0, 1 and so on during the block, with `pause` seconds between two calls."""
 
     async def repeat() -> None:
         for number in itertools.count():
@@ -108,7 +108,7 @@ async def seconds_until_allowed(access: Access, token: str, client: str) -> floa
     return asyncio.get_running_loop().time() - began
 
 
-async def test_access_allows_a_user_with_the_right(wire: ScriptedWire, access: Access):
+async def test_access_allows_a_user_whom_the_subject_access_review_allows(wire: ScriptedWire, access: Access):
     allow(wire)
     assert await ask(access) == Verdict(PROMETHEUS, allowed=True)
     [token], [right] = wire.sent("POST", TOKENS), wire.sent("POST", RIGHTS)
@@ -131,7 +131,7 @@ async def test_access_allows_a_user_with_the_right(wire: ScriptedWire, access: A
 
 
 @pytest.mark.parametrize("status", [{"allowed": False}, {}, {"allowed": True, "denied": True}])
-async def test_access_denies_a_user_without_the_right(
+async def test_access_denies_a_user_whom_the_subject_access_review_denies(
     wire: ScriptedWire, access: Access, status: dict[str, Any]
 ):
     wire.on("POST", TOKENS, reviewed({"authenticated": True, "user": {"username": "u"}}))
@@ -140,7 +140,7 @@ async def test_access_denies_a_user_without_the_right(
 
 
 @pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
-async def test_access_denies_a_refused_token_without_an_access_review_and_reviews_it_again_later(
+async def test_access_denies_an_invalid_token_without_a_subject_access_review(
     wire: ScriptedWire, access: Access, status: dict[str, Any]
 ):
     wire.on("POST", TOKENS, reviewed(status))
@@ -151,7 +151,7 @@ async def test_access_denies_a_refused_token_without_an_access_review_and_review
 
 
 async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) -> tuple[int, int]:
-    """Return the number of reviews, of either kind, for a second request `seconds` after the first."""
+    """Return the numbers of token and access reviews for a request `after` seconds after the first one."""
     await ask(access)
     before = len(wire.sent("POST", TOKENS)), len(wire.sent("POST", RIGHTS))
     await asyncio.sleep(after)
@@ -170,7 +170,7 @@ async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) ->
         (DENIED, 31, (0, 1)),
     ],
 )
-async def test_access_caches_tokens_rights_and_denials_for_their_lifetimes(
+async def test_access_caches_token_reviews_grants_and_denials_for_60_300_and_30_seconds(
     wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, accepted())
@@ -192,7 +192,7 @@ async def test_access_reuses_the_cached_rights_of_a_user_with_a_new_token(wire: 
     assert len(wire.sent("POST", RIGHTS)) == 1
 
 
-async def test_access_right_applies_to_only_one_path(wire: ScriptedWire, access: Access):
+async def test_access_review_result_applies_only_to_the_reviewed_path(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED, DENIED)
     assert (await ask(access, path="/metrics")).allowed
@@ -200,7 +200,7 @@ async def test_access_right_applies_to_only_one_path(wire: ScriptedWire, access:
 
 
 async def flood(access: Access, *, client: str, number: int) -> list[Verdict | BaseException]:
-    """Request decisions about `number` unknown tokens at once."""
+    """Send `number` unknown tokens at the same time; return the verdicts or errors."""
     asking = (access.verdict(f"{client}-{each}", "get", "/metrics", client=client) for each in range(number))
     return await asyncio.gather(*asking, return_exceptions=True)
 
@@ -226,7 +226,7 @@ async def test_access_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire
 async def test_access_limits_reviews_of_one_user_without_delaying_other_users(
     wire: ScriptedWire, access: Access
 ):
-    """Assume that each pod has its own token, and each object name needs its own review."""
+    """Let one user send requests about many objects, which all need a review."""
 
     def user(sent: Sent) -> Reply:
         return reviewed({"authenticated": True, "user": {"username": sent.json()["spec"]["token"]}})
@@ -263,9 +263,7 @@ async def test_access_limits_reviews_of_one_namespace_without_delaying_other_nam
         assert await seconds_until_allowed(access, "t", "10.0.0.2") < 1
 
 
-async def test_access_answers_a_client_soon_while_another_client_sends_invalid_tokens(
-    wire: ScriptedWire, access: Access
-):
+async def test_access_answers_a_client_while_another_sends_invalid_tokens(wire: ScriptedWire, access: Access):
     def answer(sent: Sent) -> Delayed:
         return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
 
@@ -273,15 +271,13 @@ async def test_access_answers_a_client_soon_while_another_client_sends_invalid_t
     wire.on("POST", RIGHTS, ALLOWED)
     async with repeated(lambda _: flood(access, client="10.0.0.1", number=100)):
         await asyncio.sleep(2.5)
-        # At first a stranger as well, and known from then on.
+        # At first this client is unknown too, and then its token is cached.
         assert await seconds_until_allowed(access, "prometheus", "10.0.0.2") <= 2.0
         await asyncio.sleep(ACCEPTED_TOKEN_KEPT)
         assert await seconds_until_allowed(access, "prometheus", "10.0.0.1") <= 1.1
 
 
-async def test_access_raises_too_many_questions_when_a_caller_waits_too_long(
-    wire: ScriptedWire, access: Access
-):
+async def test_access_raises_too_many_questions_when_a_review_waits_long(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, Delayed(3.0, refused()))
     answered = await flood(access, client="10.0.0.1", number=3)
     assert [type(each) for each in answered] == [Verdict, Verdict, TooManyQuestions]
@@ -316,7 +312,7 @@ async def test_console_access_accepts_a_console_token_only_when_the_server_confi
 
 
 @pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", [], 7, [f"{CONSOLE}s"]])
-async def test_console_access_reviews_a_token_for_another_audience_without_an_audience(
+async def test_console_access_token_review_has_no_audience_for_other_tokens(
     wire: ScriptedWire, console: Access, audience: object
 ):
     allow(wire)
@@ -415,7 +411,7 @@ async def test_access_stores_no_token_in_plain_text(wire: ScriptedWire, access: 
 
 
 class Oracle:
-    """Lookup that takes one second and counts its calls."""
+    """Lookup function that takes one second and counts its calls."""
 
     def __init__(self, answer: str | Exception = "yes") -> None:
         self.answer = answer
@@ -443,12 +439,12 @@ async def test_answer_cache_keeps_an_answer_for_its_lifetime(answer: str, second
     oracle, remembered = Oracle(answer), answers()
     assert await remembered.get("q", oracle) == answer
     await asyncio.sleep(seconds / 2)
-    await remembered.get("q", oracle)  # it lasts no longer when it is used
+    await remembered.get("q", oracle)  # use does not extend the lifetime
     await asyncio.sleep(seconds / 2 - 0.1)
     assert await remembered.get("q", oracle) == answer
     assert oracle.asked == 1
     await asyncio.sleep(0.2)
-    assert remembered.was_yes("q") is bool(answer)  # even if it is too old
+    assert remembered.was_yes("q") is bool(answer)  # also for an expired answer
     oracle.answer = ""
     assert await remembered.get("q", oracle) == ""
     assert oracle.asked == 2
@@ -456,7 +452,7 @@ async def test_answer_cache_keeps_an_answer_for_its_lifetime(answer: str, second
 
 
 class Large(list[str]):
-    """Answer whose deallocation a weak reference can observe."""
+    """Answer that a weak reference can observe."""
 
 
 async def test_answer_cache_frees_the_memory_of_an_expired_answer():
@@ -500,9 +496,7 @@ async def test_answer_cache_shares_one_lookup_until_its_last_caller_is_cancelled
 
 
 @pytest.mark.parametrize("after", [0.5, 0.0], ids=["begun", "not begun"])
-async def test_answer_cache_repeats_a_lookup_only_when_it_began_before_its_last_caller_was_cancelled(
-    after: float,
-):
+async def test_answer_cache_repeats_a_started_lookup_whose_only_caller_was_cancelled(after: float):
     oracle, remembered = Oracle(), answers()
     leaving = asyncio.create_task(remembered.get("q", oracle))
     await asyncio.sleep(after)

@@ -1,4 +1,4 @@
-"""Clients that are slow, silent, hostile or many, and requests of every form."""
+"""Slow, silent, hostile and many clients, and requests of every form."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ LONG = 30.0
 
 
 PATIENT = Limits(handshake=LONG, head=LONG, exchange=LONG)
-"""No limit is reached but the one that a test is about."""
+"""Limits that no test reaches, except those that a test sets."""
 
 
 class Client:
-    """Connection that sends literal bytes."""
+    """Client connection that sends literal bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -49,25 +49,25 @@ class Client:
         self._writer.write(data)
 
     async def send_without_end(self) -> None:
-        """Send meaningless bytes until the server stops reading."""
+        """Send meaningless bytes until the server stops reading them."""
         while True:
             self._writer.write(bytes(65536))
             await self._writer.drain()
 
     async def ask(self) -> bytes:
-        """Send a request; return the body of its answer."""
+        """Send a request; return the body of the response."""
         self.send(REQUEST)
         return await self.answer()
 
     async def answer(self) -> bytes:
-        """Return the body of the next answer."""
+        """Return the body of the next response."""
         async with asyncio.timeout(10):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
             return await self._reader.readexactly(length)
 
     async def ended(self) -> None:
-        """Return when the server has closed the connection."""
+        """Wait until the server has closed the connection."""
         async with asyncio.timeout(10):
             try:
                 while await self._reader.read(65536):
@@ -76,12 +76,12 @@ class Client:
                 pass
 
     async def rest(self) -> bytes:
-        """Return all bytes until the server has closed the connection."""
+        """Return all bytes that the server sends before it closes the connection."""
         async with asyncio.timeout(10):
             return await self._reader.read(-1)
 
     def end_sending(self) -> None:
-        """Shut down the sending side of the socket, below TLS if there is any."""
+        """Shut down the sending side of the TCP socket, without a TLS message."""
         with socket.socket(fileno=os.dup(self._writer.get_extra_info("socket").fileno())) as same:
             same.shutdown(socket.SHUT_WR)
 
@@ -133,7 +133,7 @@ async def echo(request: web.Request) -> web.StreamResponse:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_connection_closes_when_the_acceptor_ends_while_the_connection_opens(
+async def test_connection_closes_when_the_server_stops_while_the_connection_opens(
     tls: bool, monkeypatch: pytest.MonkeyPatch
 ):
     ending = []
@@ -202,7 +202,7 @@ async def test_server_delays_new_connections_when_every_connection_is_being_answ
             await answer.wait()
         return web.Response(text="hello")
 
-    # With no patience, but it is not they who keep us waiting.
+    # The server drops slow clients after 0.01 s, but here the handlers are slow.
     async with site(waits, limits=replace(PATIENT, eviction=0.01)) as address, AsyncExitStack() as stack:
         many = [await stack.enter_async_context(client(address)) for _ in range(PATIENT.connections)]
         for each in many:
@@ -221,7 +221,7 @@ async def test_server_delays_new_connections_when_every_connection_is_being_answ
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_drops_an_incomplete_request_when_a_new_client_needs_the_connection(tls: bool):
+async def test_server_drops_an_incomplete_request_for_a_new_client_at_the_connection_limit(tls: bool):
     limits, entered = replace(PATIENT, connections=4, eviction=0.05), asyncio.Semaphore(0)
 
     async def reads(request: web.Request) -> web.StreamResponse:
@@ -242,7 +242,7 @@ async def test_server_drops_an_incomplete_request_when_a_new_client_needs_the_co
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_admits_a_new_connection_when_every_client_stopped_reading(tls: bool):
+async def test_server_admits_a_new_client_when_no_client_reads_its_response(tls: bool):
     async def much(request: web.Request) -> web.StreamResponse:
         return web.Response(body=bytes(20_000_000) if request.query else b"hello")
 
@@ -258,7 +258,7 @@ async def test_server_admits_a_new_connection_when_every_client_stopped_reading(
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_keeps_other_clients_when_one_client_opens_many_connections(tls: bool):
+async def test_server_keeps_connections_of_other_clients_when_one_opens_many(tls: bool):
     limits = replace(PATIENT, connections=4)
     async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         scraper = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.2"))
@@ -272,7 +272,7 @@ async def test_server_keeps_other_clients_when_one_client_opens_many_connections
 
 
 @pytest.mark.each_loop
-async def test_server_first_drops_the_client_with_most_connections_when_all_are_slow():
+async def test_server_first_drops_slow_connections_of_the_client_with_most_connections():
     limits = replace(PATIENT, connections=4, eviction=0.05)
     async with site(limits=limits) as address, AsyncExitStack() as stack:
         slow = await stack.enter_async_context(client(address, source="127.0.0.2"))
@@ -370,7 +370,7 @@ async def test_server_frees_the_data_of_clients_that_disconnected(tls: bool):
         return await hello(request)
 
     gc.collect()
-    gc.disable()  # it is tuned to come seldom
+    gc.disable()  # garbage collections are rare in the manager
     try:
         async with site(greets_or_reads, limits=replace(PATIENT, linger=0.1), tls=tls) as address:
             tracemalloc.start(6)
@@ -387,7 +387,7 @@ async def test_server_frees_the_data_of_clients_that_disconnected(tls: bool):
 async def little_is_kept(*, of: str) -> None:
     little = SENDERS * MUCH * 3 // 5
     if tracemalloc.get_traced_memory()[0] < little:
-        return  # all together; to look at each takes long
+        return  # checked together, because single checks are slow
     traces = tracemalloc.take_snapshot().traces
     kept = sum(each.size for each in traces if each.size > 30_000 and not is_of_a_client(each))
     assert kept < little, f"{of}: {kept} bytes"
@@ -408,7 +408,7 @@ async def sent_and_gone(address: BindAddress, sent: bytes, *, tls: bool) -> None
 
 
 @pytest.mark.each_loop
-async def test_server_limits_empty_lines_before_a_request():
+async def test_server_answers_431_to_too_many_empty_lines_before_a_request():
     async with site(hello) as address, client(address) as hostile:
         hostile.send(b"\r\n" * 8 + REQUEST)
         assert await hostile.answer() == b"hello"
@@ -416,7 +416,7 @@ async def test_server_limits_empty_lines_before_a_request():
         assert (await hostile.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_server_logs_only_five_failures_of_a_page_that_fails_again_and_again():
+async def test_server_logs_only_five_failures_of_a_page_that_always_fails():
     async def fails(request: web.Request) -> web.StreamResponse:
         raise LookupError("a fault of ours")
 
@@ -463,9 +463,9 @@ async def test_listener_retries_when_it_cannot_accept_a_connection(monkeypatch: 
 
 @contextmanager
 def no_descriptor_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """From now on a connection finds a descriptor only where one is given up for it.
+    """Let `accept` and `open` fail with EMFILE until a descriptor is closed.
 
-    Yields a list of those that may be had besides; one that is added is taken by who comes first.
+    Yields the list of free descriptors, to which the test can add one.
     """
     accept, close, open_, left = socket.socket.accept, os.close, os.open, list[int]()
 
@@ -599,7 +599,7 @@ async def test_server_answers_a_partly_received_request_before_it_stops(sent: in
 
 
 @pytest.mark.each_loop
-async def test_server_answers_a_connection_that_it_has_not_accepted_before_it_stops():
+async def test_stopping_server_answers_a_request_on_a_connection_not_yet_accepted():
     async with AsyncExitStack() as server:
         address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))
         with socket.create_connection(("127.0.0.1", address.port)) as waiting:
@@ -619,7 +619,7 @@ async def refuses(address: BindAddress) -> bool:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
-async def test_server_answers_only_complete_requests_of_a_client_that_has_closed_its_sending_side(tls: bool):
+async def test_server_answers_only_complete_requests_after_the_client_half_closed(tls: bool):
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
     async with site(echo, tls=tls, what="posts") as address:
         for sent, answers in (
@@ -634,7 +634,7 @@ async def test_server_answers_only_complete_requests_of_a_client_that_has_closed
 
 
 async def asked(page: Handler, request: bytes) -> bytes:
-    """Return all bytes that the server sends until it closes the connection."""
+    """Return all bytes that the server sends for a request before it closes the connection."""
     async with site(page) as address, client(address) as one:
         one.send(request)
         return await one.rest()
@@ -648,7 +648,7 @@ def head(line: str, *lines: str) -> bytes:
 async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
     serve_pages: ServePages, first: bytes
 ):
-    """Check bytes like those of TLS: an https client of a plain port must not wait."""
+    """Send bytes of a TLS handshake, because an https client of a plain HTTP port must not wait."""
     pages = await serve_pages({"/": hello})
     async with client(pages.address) as one:
         one.send(first)
@@ -658,7 +658,7 @@ async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
 @pytest.mark.parametrize(
     ("size", "lines", "status"), [(2048, 100, b"200"), (2049, 2, b"400"), (2, 101, b"400")]
 )
-async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_lines(
+async def test_server_refuses_a_request_with_over_2048_bytes_of_url_or_100_lines(
     size: int, lines: int, status: bytes
 ):
     more = ["a: b"] * (lines - 2)
@@ -666,7 +666,7 @@ async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_line
     assert answer[9:12] == status
 
 
-async def test_server_ends_a_stream_with_the_connection_for_http_1_0_and_sends_none_to_head():
+async def test_streamed_response_closes_an_http_1_0_connection_and_is_empty_for_head():
     async def streamed(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -692,7 +692,7 @@ async def test_server_closes_the_connection_when_a_page_fails_during_its_respons
 
 
 @pytest.mark.each_loop
-async def test_server_reads_only_a_part_of_a_request_body_ahead():
+async def test_server_buffers_at_most_1_mb_of_an_unread_request_body():
     entered, go_on, size = asyncio.Event(), asyncio.Event(), 20_000_000
 
     async def late(request: web.Request) -> web.StreamResponse:
@@ -722,7 +722,7 @@ async def test_server_refuses_costly_requests_at_low_cost(request_: bytes):
     async def read(request: web.Request) -> web.StreamResponse:
         return web.Response(text=str(len(request.query)))
 
-    # The first time, something may be imported.
+    # The first request may import modules.
     assert (await asked(read, head("GET /?q HTTP/1.1"))).endswith(b"1")
     async with site(read) as address:
 

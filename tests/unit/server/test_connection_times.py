@@ -23,8 +23,8 @@ async def never_answers(_: web.BaseRequest) -> web.StreamResponse:
 
 
 def connected(*, reads: bool = True) -> tuple[ClientConnection, Mock]:
-    """Return a connection to a client, and its transport, which notes whether it has `ended`."""
-    # Not a fixture, whose time would not be the test's.
+    """Return a connection to a client and its transport, which records `ended`."""
+    # Not a fixture, because a fixture would not have the virtual time of the test.
     server = web.Server(never_answers, handler_cancellation=True)
     connection, transport = ClientConnection(server, lambda: None, LIMITS), Mock(asyncio.Transport)
     transport.ended, transport.is_closing = False, lambda: transport.ended
@@ -42,7 +42,7 @@ def connected(*, reads: bool = True) -> tuple[ClientConnection, Mock]:
 
 
 async def ends_after(seconds: float, transport: Mock) -> None:
-    """Assert that the transport ends after `seconds`, and not earlier."""
+    """Assert that the transport ends after this number of seconds and not earlier."""
     await asyncio.sleep(seconds - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)
@@ -78,7 +78,7 @@ async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
     transport.write.assert_not_called()
 
 
-async def test_response_can_take_longer_than_the_request_timeout():
+async def test_connection_stays_open_for_the_exchange_limit_during_a_response():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.begin_answer(0)
@@ -117,5 +117,5 @@ async def test_lost_connection_leaves_no_running_timer_and_logs_nothing(caplog: 
     await asyncio.sleep(LIMITS.exchange * 2)
     assert not transport.ended
     assert connection.lost.is_set()
-    gc.collect()  # only then it is told
+    gc.collect()  # the garbage collector reports it
     assert caplog.records == []

@@ -52,10 +52,8 @@ async def test_metrics_page_has_the_openmetrics_format_for_prometheus(site: Site
     assert {"controller_runtime_reconcile", "process_resident_memory_bytes"} <= names
 
 
-async def test_metrics_page_has_all_families_when_reconcilers_occupy_all_threads(
-    metrics: Metrics,
-):
-    # Values are asked for in the loop.
+async def test_metrics_page_has_all_metrics_when_reconcilers_occupy_all_threads(metrics: Metrics):
+    # The event loop computes the values.
     metrics.unfinished_work.labels("q", "c").set_function(lambda: asyncio.get_running_loop().time())
     with occupied_threads():
         async with asyncio.timeout(20):
@@ -95,7 +93,7 @@ async def test_metrics_page_is_rendered_once_for_concurrent_requests(
 
     monkeypatch.setattr(page_module, "exposition", counted)
     site = await serve_pages({"/metrics": asks})
-    # Whatever versions they make up.
+    # Also for unknown versions.
     accepted = (f"application/openmetrics-text;version=1.0.{number}" for number in range(30))
     asking = (site.get("/metrics", headers={"Accept": each}) for each in accepted)
     answers = await asyncio.gather(*asking)

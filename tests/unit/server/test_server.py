@@ -1,4 +1,4 @@
-"""The HTTP server: certificates, addresses, routes of operators, and pages that need a token."""
+"""The HTTP server: certificates, addresses, routes of operators, and pages that require a token."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def secret(authority: trustme.CA, tmp_path: Path) -> Secret:
 
 
 class Secret:
-    """A folder as the kubelet mounts a Secret: `..data` is a link, and is swapped."""
+    """Folder in which the kubelet mounts a Secret; an update replaces the link `..data`."""
 
     def __init__(self, authority: trustme.CA, folder: Path) -> None:
         self._authority = authority
@@ -92,7 +92,7 @@ def https_site(secret: Secret) -> AbstractAsyncContextManager[BindAddress]:
 
 
 async def presented(address: BindAddress, context: ssl.SSLContext, name: str | None) -> bytes:
-    """Return the server's certificate on a new connection."""
+    """Return the certificate that the server sends on a new connection."""
     _, writer = await asyncio.open_connection("127.0.0.1", address.port, ssl=context, server_hostname=name)
     certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()
@@ -132,13 +132,13 @@ async def test_https_server_presents_a_renewed_certificate_and_keeps_open_connec
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.filterwarnings("ignore:.*TLSv1_1 is deprecated:DeprecationWarning")
 @pytest.mark.each_loop
-async def test_server_refuses_clients_without_tls_1_2(
+async def test_server_accepts_only_tls_1_2_clients(
     authority: trustme.CA, secret: Secret, version: ssl.TLSVersion
 ):
-    """TLS 1.3 allows endless key updates."""
+    """Refuse also TLS 1.3, which allows endless key updates."""
     client = trusting(authority.cert_pem.bytes())
     async with https_site(secret) as address:
-        assert await presented(address, client, "localhost")  # one that would take either
+        assert await presented(address, client, "localhost")  # a client that accepts both versions
         client.set_ciphers("ALL:@SECLEVEL=0")
         client.maximum_version = ssl.TLSVersion.MAXIMUM_SUPPORTED
         client.minimum_version = version
@@ -182,7 +182,7 @@ async def test_serve_error_names_a_host_that_is_not_this_machine(host: str, prob
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
-async def test_serve_uses_another_port_when_the_address_is_only_a_default(host: str, log_lines: LogLines):
+async def test_serve_uses_another_port_when_the_default_port_is_in_use(host: str, log_lines: LogLines):
     async with (
         serving("pages", BindAddress(host, 0), {}) as taken,
         serving("console", taken, {"/": hello}, flag="--console-bind-address", any_port=True) as address,
@@ -195,14 +195,14 @@ async def test_serve_uses_another_port_when_the_address_is_only_a_default(host: 
     )
 
 
-async def test_server_port_is_free_again_at_once():
+async def test_server_port_can_be_used_again_immediately_after_the_stop():
     async with serving("pages", ANY_PORT, {"/": hello}) as address:
         await fetch(address, "127.0.0.1")
     async with serving("pages", address, {"/": hello}):
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
-async def test_server_closes_each_connection_after_its_response_when_it_is_about_to_stop():
+async def test_server_closes_each_connection_after_its_response_before_it_stops():
     leaving = False
 
     async def sends_itself(request: web.Request) -> web.StreamResponse:
@@ -253,7 +253,7 @@ async def echo(request: web.Request) -> web.Response:
 
 
 class Callbacks:
-    """A manager whose operators have handlers of their own."""
+    """Manager whose operators have HTTP handlers."""
 
     def __init__(self) -> None:
         metrics, rng = Metrics(), random.Random(1)
@@ -265,7 +265,7 @@ class Callbacks:
 
     @asynccontextmanager
     async def running(self, server: HttpServer, *more: web.RouteDef) -> AsyncIterator[str]:
-        """Run the manager with routes on a separate server, and yield the address of the server."""
+        """Run the manager with routes on a separate server; yield the server's address."""
         self.manager.add_routes([*more, *routes], server=server)
         with capture_logs() as lines:
             running = asyncio.create_task(self.manager.run(self.stop))
@@ -277,7 +277,7 @@ class Callbacks:
 
 
 async def served_address(lines: LogLines) -> str:
-    """Return the first address that the log names as served."""
+    """Return the first address that the log lines report as served."""
     return str(next(line for line in lines if line["event"] == "serving")["address"])
 
 
@@ -429,7 +429,7 @@ def bearer(token: str) -> dict[str, str]:
         ("Bearer whose", "GET", 401, "Unauthorized\n"),
     ],
 )
-async def test_guarded_page_is_served_only_to_a_user_with_the_right_to_the_method(
+async def test_guarded_page_is_served_only_to_users_with_permission_for_the_method(
     guarded_site: Site, wire: ScriptedWire, header: str, method: str, status: int, text: str
 ):
     found, answered, headers = await get(guarded_site, {"Authorization": header}, method=method)
@@ -474,7 +474,7 @@ async def test_guarded_page_answers_429_when_too_many_token_reviews_wait(
     assert {line["log_level"] for line in lines} <= {"debug"}
 
 
-async def test_guarded_page_answers_429_when_too_many_reviews_of_its_own_wait(
+async def test_guarded_page_answers_429_when_its_handler_raises_too_many_questions(
     serve_pages: ServePages, access: Access
 ):
     async def asks_too_much(_: web.Request) -> web.StreamResponse:
@@ -485,7 +485,7 @@ async def test_guarded_page_answers_429_when_too_many_reviews_of_its_own_wait(
 
 
 @pytest.mark.parametrize("fails", [TOKENS, RIGHTS])
-async def test_guarded_page_denies_every_user_and_reports_once_when_reviews_fail(
+async def test_guarded_page_answers_500_and_logs_one_warning_when_reviews_fail(
     guarded_site: Site, wire: ScriptedWire, fails: str
 ):
     wire.on("POST", fails, CANNOT_ASK)

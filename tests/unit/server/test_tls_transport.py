@@ -1,4 +1,4 @@
-"""TLS transport with a client that creates its TLS records itself."""
+"""TLS transport of the server, with a client that makes its own TLS records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = 30.0
 
 
 class Heard(asyncio.Protocol):
-    """Protocol that records the data that a server receives."""
+    """Protocol that records the data that the server receives."""
 
     def __init__(self) -> None:
         self.transport = cast("asyncio.Transport", None)
@@ -47,7 +47,7 @@ class Heard(asyncio.Protocol):
             self.there.set()
 
     async def until(self, size: int) -> None:
-        """Return when `size` bytes are there."""
+        """Wait until the server has received `size` bytes."""
         self.awaited, self.there = size, asyncio.Event()
         if len(self.received) >= size:
             return
@@ -74,13 +74,13 @@ async def count_turns(*all_of_them: Heard) -> None:
 
 
 async def happens(event: asyncio.Event) -> None:
-    """Wait for an event, but not forever."""
+    """Wait for an event, but only for some seconds."""
     async with asyncio.timeout(10):
         await event.wait()
 
 
 class Client:
-    """TLS client that creates its records itself and sends them on demand."""
+    """TLS client that makes its own records, and sends them when the test says so."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -99,13 +99,13 @@ class Client:
                 return
 
     def records(self, data: bytes, *, of: int) -> bytes:
-        """Encrypt `data` in records of `of` bytes each."""
+        """Return TLS records that contain `data`, each with `of` bytes of it."""
         for start in range(0, len(data), of):
             self.session.write(data[start : start + of])
         return self._outgoing.read()
 
     async def rest(self) -> bytearray:
-        """Return all data up to the TLS close alert of the server; raise an error without the alert."""
+        """Return all data until the server's TLS close alert; raise an error if the alert is missing."""
         received = bytearray()
         async with asyncio.timeout(10):
             while True:
@@ -115,7 +115,7 @@ class Client:
                     return received
                 except ssl.SSLWantReadError:
                     came = await self.reader.read(65536)
-                    assert came, "the connection ends, and the session does not"
+                    assert came, "the connection ends without a TLS close alert"
                     self._incoming.write(came)
                 else:
                     if not part:
@@ -168,12 +168,12 @@ async def test_tls_transport_drops_a_client_that_sends_one_byte_per_record(conne
 
 
 @pytest.mark.parametrize("size", [100, 16 * 1024])
-async def test_tls_transport_reads_at_most_128_kb_per_turn_of_the_loop(connected: Connect, size: int):
+async def test_tls_transport_reads_at_most_128_kb_per_event_loop_iteration(connected: Connect, size: int):
     async with connected() as (heard, client):
         records = client.records(bytes(MUCH), of=size)
         counting = asyncio.create_task(count_turns(heard))
         for start in range(0, len(records), 600_000):
-            # As much as the sockets take is there before the loop goes on.
+            # The sockets' buffers are full before the loop continues.
             client.writer.write(records[start : start + 600_000])
             await client.writer.drain()
         await heard.until(MUCH)
@@ -181,7 +181,7 @@ async def test_tls_transport_reads_at_most_128_kb_per_turn_of_the_loop(connected
         assert max(heard.by_turn.values()) <= 128 * 1024
 
 
-async def test_tls_transports_take_turns_when_many_clients_send_at_once(
+async def test_tls_transports_share_reading_time_when_many_clients_send_at_once(
     connected: Connect, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tls_transport, "_PORT_SHARE", 0.0)
@@ -198,10 +198,10 @@ async def test_tls_transports_take_turns_when_many_clients_send_at_once(
         turns = Counter[int]()
         for heard in everybody:
             turns.update(heard.by_turn.keys())
-        assert max(turns.values()) <= 2  # as they are counted in the middle of a turn
+        assert max(turns.values()) <= 2  # the count may begin within a turn
 
 
-async def test_tls_transport_turn_ends_after_5_milliseconds(monkeypatch: pytest.MonkeyPatch):
+async def test_tls_read_time_per_loop_iteration_ends_after_5_milliseconds(monkeypatch: pytest.MonkeyPatch):
     now = 100.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     turn = Turn()
@@ -213,7 +213,7 @@ async def test_tls_transport_turn_ends_after_5_milliseconds(monkeypatch: pytest.
 
 
 async def test_tls_transport_delivers_all_data_when_the_client_reads_slowly(connected: Connect):
-    sent = bytes(range(256)) * 64 * 1024  # more than sockets keep
+    sent = bytes(range(256)) * 64 * 1024  # more than socket buffers hold
     async with connected() as (heard, client):
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         heard.transport.write(sent)
@@ -265,7 +265,7 @@ async def test_tls_transport_limits_received_data_while_reading_is_paused(connec
         await heard.until(MUCH)
 
 
-async def test_tls_transport_names_the_address_of_the_client(connected: Connect):
+async def test_tls_transport_reports_the_address_of_the_client(connected: Connect):
     async with connected() as (heard, client):
         assert heard.transport.get_extra_info("peername") == client.writer.get_extra_info("sockname")
         assert heard.transport.get_extra_info("sslcontext") is not None

@@ -34,7 +34,7 @@ def test_health_report_has_a_line_for_each_check_with_its_failure(check: Check, 
     ("name", "told"),
     [("cache", "name cache"), ("ping", "name ping"), ("", "path"), ("a/b", "path")],
 )
-def test_health_check_name_is_refused_when_it_is_duplicate_or_invalid_in_a_path(name: str, told: str):
+def test_health_check_name_is_refused_when_duplicate_or_invalid_in_a_url_path(name: str, told: str):
     made = Checks("readyz")
     made.add("cache", lambda: None)
     with pytest.raises(ValueError, match=told):

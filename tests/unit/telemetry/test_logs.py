@@ -1,4 +1,4 @@
-"""Structured logs: their lines, their set-up, and the thread that writes them."""
+"""Structured logs: their lines, their configuration, and the thread that writes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from manager.telemetry.logs import (
 
 
 class Output:
-    """Log output in a file."""
+    """Log output in a file, parsed by lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -80,7 +80,7 @@ def test_logged_exception_has_its_message_and_stack(output: Output, short: dict[
 @pytest.mark.parametrize(
     "value", [object(), {1, 2}, 2**70, "\ud800", {"deep": {"er": object()}}, b"\xff", ValueError("x")]
 )
-def test_json_format_writes_a_line_when_a_value_does_not_fit_json(output: Output, value: object):
+def test_json_format_writes_a_line_when_a_value_has_no_json_form(output: Output, value: object):
     [line] = output.logged(lambda: get_logger("x").info("odd", value=value))
     assert line["msg"] == "odd"
     assert "value" in line
@@ -98,7 +98,7 @@ def test_json_format_escapes_unprintable_characters(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("value", "message"), [(3, "got 3"), ("x", "'got %d' % ('x',)")])
-def test_stdlib_record_becomes_a_log_line_even_with_unfit_arguments(
+def test_stdlib_log_record_is_logged_even_with_invalid_format_arguments(
     output: Output, value: object, message: str
 ):
     record = logging.LogRecord("some.library", logging.WARNING, __file__, 1, "got %d", (value,), None)
@@ -120,7 +120,7 @@ def test_python_warnings_are_logged(output: Output):
 
 
 class Unwilling:
-    """Value whose repr and str fail."""
+    """Value whose repr and str raise errors."""
 
     def __repr__(self) -> str:
         raise LookupError
@@ -188,7 +188,7 @@ def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool
             call()
     finally:
         os.close(writing)
-    # A terminal passes on what is written in parts, and its end is an error.
+    # A terminal delivers writes in parts, and its end is an error.
     with os.fdopen(reading, "rb", buffering=0) as end, contextlib.suppress(OSError):
         parts = list[bytes]()
         while part := end.read(1 << 16):
@@ -257,9 +257,10 @@ def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(termi
         try:
             raise ValueError(FORGED)
         except ValueError as error:
-            log.error("failed", exc_info=error)  # noqa: TRY400 - as libraries' records come
+            log.error("failed", exc_info=error)  # noqa: TRY400 - log records of libraries look so
 
-    text = written(call, "console", terminal=terminal).replace("\r\n", "\n")  # as a terminal has it
+    text = written(call, "console", terminal=terminal).replace("\r\n", "\n")  # as a terminal ends lines
+
     assert not {"\r", "\x1b[2J", "\u2028", "\x85"} & {*text, *(["\x1b[2J"] if "\x1b[2J" in text else [])}
     first, second, *rest = text.rstrip("\n").split("\n")
     assert first.count(r"x\n2026-11-21") == 3
@@ -269,16 +270,16 @@ def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(termi
 
 
 PIPE_HOLDS = 64 * 1024
-"""What Linux keeps for a pipe's reader; a write beyond that waits."""
+"""Size of a pipe's buffer in Linux; further writes block."""
 
 MOST = 100 * (1024 + 64)
-"""Bytes that wait at most: a hundred lines of a kilobyte, each with what it takes besides."""
+"""Maximum bytes of waiting lines: 100 lines of 1 kB with their overhead."""
 
 GENEROUS = 30.0
 
 
 class Ends:
-    """Pipe with a line writer at its input."""
+    """Pipe with a line writer at its writing end."""
 
     def __init__(self, *, max_waiting: int) -> None:
         self.reading, self.writing = os.pipe()
@@ -290,7 +291,7 @@ class Ends:
         self._received = bytearray()
 
     def read_until(self, beginning: bytes) -> list[bytes]:
-        """Read up to a line with this beginning, and return all lines so far."""
+        """Read until a line begins so, and return all lines until then."""
         while not re.search(rb"^%b.*\n" % beginning, self._received, re.MULTILINE):
             self._received += os.read(self.reading, 1 << 20)
         return bytes(self._received).splitlines()
@@ -311,7 +312,7 @@ class Ends:
 
 @pytest.fixture
 def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
-    """Yield a pipe; the parameter limits the bytes that wait."""
+    """Yield a pipe with a line writer; the parameter limits the bytes of waiting lines."""
     ends = Ends(max_waiting=getattr(request, "param", 1 << 20))
     yield ends
     ends.close()
@@ -325,7 +326,7 @@ def test_line_writer_flush_waits_until_all_lines_are_written_completely_and_in_o
 
 
 @pytest.mark.parametrize("ends", [MOST], indirect=True)
-def test_stalled_log_reader_blocks_no_task_and_receives_the_number_of_lost_lines(ends: Ends):
+def test_stalled_log_reader_blocks_no_write_and_gets_the_number_of_lost_lines(ends: Ends):
     ends.writer.write(b"x" * (PIPE_HOLDS - 1))
     assert ends.writer.flush(GENEROUS)
     sent = [b"%04d" % number + b"." * 1020 for number in range(300)]
@@ -364,7 +365,7 @@ def test_log_line_larger_than_the_pipe_buffer_is_written_completely(ends: Ends, 
     assert ends.read_until(b"end") == [large, b"end"]
 
 
-def test_log_writer_survives_a_closed_reader():
+def test_log_writer_raises_no_error_when_its_pipe_has_no_reader():
     ends = Ends(max_waiting=MOST)
     os.close(ends.reading)
     ends.writer.write(b"nobody")
@@ -373,7 +374,7 @@ def test_log_writer_survives_a_closed_reader():
     os.close(ends.writing)
 
 
-def test_log_close_writes_waiting_lines_and_later_lines_are_written_synchronously(ends: Ends):
+def test_log_close_writes_waiting_lines_and_makes_later_writes_synchronous(ends: Ends):
     ends.writer.write(b"before")
     ends.writer.close(GENEROUS)
     ends.writer.write(b"after")

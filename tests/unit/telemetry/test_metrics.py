@@ -1,4 +1,4 @@
-"""Comparison of docs/metrics.md with every registered metric family."""
+"""Comparison of docs/metrics.md with the metric families that the manager registers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def page() -> str:
     return (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
 
 
-def test_metrics_page_documents_every_family(page: str):
+def test_documentation_lists_every_metric_family(page: str):
     families = list(text_string_to_metric_families(page))
     assert all(family.documentation for family in families)
     assert page.count("# HELP ") == page.count("# TYPE ") == len(families)
@@ -53,7 +53,7 @@ def _families(registry: CollectorRegistry) -> dict[str, Family]:
 
 
 def _of(collector: Collector) -> list[tuple[str, Family]]:
-    """Return a collector's families, with labels from the collector or else from its samples."""
+    """Return the metric families of a collector, with the label names of its samples if it names none."""
     found = []
     for family in collector.collect():
         labels = getattr(collector, "_labelnames", ())
@@ -65,7 +65,7 @@ def _of(collector: Collector) -> list[tuple[str, Family]]:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.005, 0.0051, 60.0, 61.0, -1.0])
-def test_quick_observers_record_the_same_samples_as_prometheus_client(value: float):
+def test_metric_observers_record_the_same_samples_as_prometheus_client(value: float):
     quick, slow = Metrics(), Metrics()
     observing(quick.reconcile_time.labels("a"))(value)
     observing(quick.reconcile_time.labels("a"))(value, {"trace_id": "1"})

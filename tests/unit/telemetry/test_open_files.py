@@ -13,7 +13,7 @@ from manager.telemetry.open_files import Reserve, raised_limit, report_exhaustio
 
 
 @pytest.mark.virtual_time
-async def test_report_exhaustion_logs_at_once_and_then_less_and_less_often(monkeypatch: pytest.MonkeyPatch):
+async def test_report_exhaustion_logs_at_once_and_then_at_growing_intervals(monkeypatch: pytest.MonkeyPatch):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:
@@ -38,7 +38,7 @@ async def test_report_exhaustion_logs_at_once_and_then_less_and_less_often(monke
 
 
 @pytest.mark.parametrize(("hard", "allowed"), [(100, True), (resource.RLIM_INFINITY, True), (100, False)])
-def test_raised_limit_of_open_files_is_the_hard_limit_if_the_system_allows_it(
+def test_open_files_limit_is_raised_to_the_hard_limit_if_allowed(
     monkeypatch: pytest.MonkeyPatch, hard: int, allowed: bool
 ):
     now = [28, hard]
@@ -54,7 +54,7 @@ def test_raised_limit_of_open_files_is_the_hard_limit_if_the_system_allows_it(
     assert now == ([hard, hard] if allowed else [28, hard])
 
 
-def test_file_reserve_releases_no_descriptor_after_it_is_closed():
+def test_descriptor_reserve_gives_up_no_descriptor_after_it_is_closed():
     with Reserve() as reserve:
         assert reserve.give_up()
         assert not reserve.give_up()

@@ -1,4 +1,4 @@
-"""The record of reconciles: what a record keeps, and how long records are kept."""
+"""The history of reconciles: what a record contains, and how long records are kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_of(
     error: str = "",
     gone: bool = False,
 ) -> ReconcileRecord:
-    """Return a finished reconcile record with a unique id."""
+    """Return the record of a finished reconcile, with a unique id."""
     run = ReconcileRecord(controller, *key, f"{next(_numbers):016x}", at, 0.0, 0, 0, triggers, len(triggers))
     run.outcome, run.error, run.gone = "success", error, gone
     return run
@@ -42,7 +42,7 @@ def run_of(
 
 @contextmanager
 def traced_memory() -> Iterator[list[int]]:
-    """Measure the bytes that the block takes and keeps."""
+    """Yield a list that gets the bytes that the block has allocated and not freed."""
     taken: list[int] = []
     gc.collect()
     tracemalloc.start()
@@ -71,7 +71,7 @@ ADDED = st.tuples(
 
 
 @given(added=st.lists(ADDED, max_size=150), budget=st.integers(500, 20_000))
-def test_history_keeps_last_records_in_its_budget(
+def test_history_keeps_the_latest_records_within_its_memory_budget(
     added: list[tuple[str, str, int, bool, float]], budget: int
 ):
     history, now = History(budget), 0.0
@@ -97,7 +97,7 @@ def test_history_keeps_last_records_in_its_budget(
             assert (records.bytes == 0) is (not living)
 
 
-def test_history_keeps_records_of_quiet_objects_and_controllers_despite_busy_ones():
+def test_history_keeps_records_of_quiet_objects_while_other_objects_reconcile_often():
     history, quiet = History(20_000), ObjectKey("ns", "quiet")
     records = history.of("foo")
     for kept in (records, history.of("pet")):
@@ -114,7 +114,7 @@ def test_history_keeps_records_of_quiet_objects_and_controllers_despite_busy_one
 
 
 @pytest.mark.whole
-async def test_history_of_ten_thousand_objects_takes_no_more_memory_than_its_budget():
+async def test_history_of_ten_thousand_objects_stays_within_its_memory_budget():
     history = History()
     keys = [ObjectKey("default", f"memcached-{number}") for number in range(10_000)]
     with traced_memory() as taken:
@@ -136,7 +136,7 @@ def test_history_counts_the_memory_of_long_names_of_deleted_objects():
         records.add(run_of(pinned, gone=True))
         for number in range(6_000):
             records.add(run_of(ObjectKey("default", f"{number:0253}"), at=number / 10, gone=True))
-            if number % 100 == 0:  # it has been there again ever since, and keeps its runs
+            if number % 100 == 0:  # an object that exists again keeps its records
                 records.add(run_of(pinned, at=number / 10))
     assert history.bytes > runs.BUDGET * 0.12
     assert taken[0] <= history.bytes * 1.05
@@ -155,7 +155,7 @@ def test_history_keeps_records_of_a_deleted_object_for_an_hour():
     records.add(run_of(at=10.0, gone=True))
     again = ObjectKey("default", "again")
     records.add(run_of(again, at=10.0, gone=True))
-    records.add(run_of(again, at=20.0))  # another of its name
+    records.add(run_of(again, at=20.0))  # a new object with the same name
     records.add(run_of(ObjectKey("ns", "other"), at=runs.GONE_KEPT + 9))
     assert len(records.of(WEB)) == 1
     records.add(run_of(ObjectKey("ns", "other"), at=runs.GONE_KEPT + 10))
@@ -164,14 +164,14 @@ def test_history_keeps_records_of_a_deleted_object_for_an_hour():
     assert len(records) == 4
 
 
-def test_record_shows_gone_when_its_last_trigger_is_the_deletion():
+def test_record_shows_gone_is_true_when_its_last_trigger_is_the_deletion():
     child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
     assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
-    assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # there is another of its name
+    assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # it exists again
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 
-async def test_record_keeps_the_first_entries_and_counts_further_entries():
+async def test_reconcile_record_keeps_the_first_entries_and_counts_all_entries():
     with entered(run_of()) as run:
         for number in range(1000):
             run.begin_request("get", f"/api/v1/pods/{number}", "")
@@ -193,7 +193,7 @@ async def test_record_keeps_the_first_entries_and_counts_further_entries():
     assert (call.verb, call.path, call.code, call.error) == ("call", "store/Add", runs.CALLED, "Unavailable")
 
 
-def test_record_why_summarises_its_triggers():
+def test_record_why_names_the_first_triggers():
     triggers = [
         Trigger("event", kind=f"Kind{number % 5}", change="ADDED") for number in range(runs.MOST_TRIGGERS)
     ]
@@ -204,7 +204,7 @@ def test_record_why_summarises_its_triggers():
 
 
 @pytest.mark.virtual_time
-async def test_record_in_unix_time_converts_all_its_times():
+async def test_record_in_unix_time_converts_loop_times_to_unix_times():
     record = run_of(at=5.0, triggers=(CHANGED, Trigger("resync")))
     record.outcome = ""
     record.begin_request("get", "/api/v1/pods", "")
@@ -216,7 +216,7 @@ async def test_record_in_unix_time_converts_all_its_times():
     assert [each.at for each in (*shown.requests, *shown.events)] == [now + 1000, now + 1000]
 
 
-async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
+async def test_current_record_is_visible_in_child_tasks_until_the_reconcile_ends():
     found: list[ReconcileRecord | None] = []
 
     async def look() -> None:
@@ -245,5 +245,5 @@ async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
         ("/api", ("", "")),
     ],
 )
-def test_resource_and_name_splits_api_path(path: str, of: tuple[str, str]):
+def test_resource_and_name_returns_resource_and_object_name_of_an_api_path(path: str, of: tuple[str, str]):
     assert runs.resource_and_name(path) == of

@@ -1,4 +1,4 @@
-"""Watchdog for processes that do not end by themselves: tests with its threads and in real time."""
+"""Watchdog for a process that does not end by itself: tests with real threads and in real time."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ with Watchdog() as watchdog:
     watchdog.limit("the lease was lost", now + 0.2, latest=now + 0.4, since=now)
     re.match("(a+)+$", "a" * 64 + "b")
 """
-"""The regular expression backtracks for years, and no other thread runs meanwhile."""
+"""Program whose regular expression backtracks for years, while no other thread can run."""
 
 
 class Exits:
-    """Recorded exits of the process, which are not carried out.
+    """Replacement of the process's exit, which records the exit codes.
 
     Attributes:
-        armed: seconds after which `faulthandler` was asked to end it; None if it was not, or told not to.
+        armed: seconds after which `faulthandler` would end the process; None if it would not.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,9 @@ def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
 
 
 @pytest.mark.parametrize("late", [LONG, -LONG], ids=["in time", "too late, after a freeze"])
-def test_watchdog_ends_process_at_its_limit_after_last_lines(exits: Exits, log_lines: LogLines, late: float):
+def test_watchdog_flushes_the_log_and_ends_the_process_in_time(
+    exits: Exits, log_lines: LogLines, late: float
+):
     flushed: list[float] = []
     with Watchdog(before_exit=flushed.append) as watchdog:
         limit(watchdog, SOON, late=late)
@@ -100,7 +102,7 @@ def test_watchdog_ends_process_when_the_watchdog_itself_fails(
     assert [line["event"] for line in log_lines] == ["the watchdog failed"]
 
 
-def test_watchdog_keeps_process_when_limit_is_postponed_or_lifted(exits: Exits):
+def test_watchdog_does_not_end_the_process_when_its_limit_is_lifted(exits: Exits):
     with Watchdog() as watchdog:
         limit(watchdog, 10 * SOON)
         limit(watchdog, LONG)
@@ -110,14 +112,14 @@ def test_watchdog_keeps_process_when_limit_is_postponed_or_lifted(exits: Exits):
         assert watchdog.due() is None
 
 
-def test_watchdog_keeps_limit_of_the_first_stop(exits: Exits):
+def test_watchdog_does_not_extend_its_limit_at_a_second_stop_request(exits: Exits):
     with Watchdog(stop_within=LONG) as watchdog:
         watchdog.stopping()
         due = watchdog.due()
         time.sleep(0.01)
         watchdog.stopping()
         assert watchdog.due() == due
-        limit(watchdog, SOON)  # whichever comes first
+        limit(watchdog, SOON)  # the earlier limit counts
         assert exits.ended.wait(WAIT)
 
 
@@ -130,10 +132,10 @@ def test_watchdog_ends_process_whose_interpreter_lock_is_held():
     assert f"{os.sep}re{os.sep}__init__.py" in ended.stderr  # Python 3.15 calls the function prefixmatch
 
 
-def test_watchdog_arms_faulthandler_for_the_latest_time_of_the_first_limit(exits: Exits):
+def test_watchdog_arms_faulthandler_for_the_latest_end_of_its_earliest_limit(exits: Exits):
     watchdog = Watchdog(stop_within=LONG)
     limit(watchdog, 0)
-    assert not exits.ended.wait(2 * SOON)  # not entered, it ends nothing
+    assert not exits.ended.wait(2 * SOON)  # the watchdog is not entered, so it does not end the process
     limit(watchdog, LONG, late=100)
     assert exits.armed is None
     with watchdog:
@@ -151,7 +153,7 @@ def test_watchdog_arms_faulthandler_for_the_latest_time_of_the_first_limit(exits
 
 
 def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
-    """Run a coroutine that does not end before the watchdog would have ended the process."""
+    """Run a coroutine that does not end within the limit of the watchdog."""
 
     async def main() -> None:
         watchdog.watch(asyncio.get_running_loop())
@@ -162,7 +164,7 @@ def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
         runner.run(main())
 
 
-def test_forced_end_names_task_that_swallowed_its_cancellation(exits: Exits, log_lines: LogLines):
+def test_forced_end_logs_the_task_that_ignored_its_cancellation(exits: Exits, log_lines: LogLines):
     over = asyncio.Event()
 
     async def innermost() -> None:
@@ -192,7 +194,7 @@ def test_forced_end_names_task_that_swallowed_its_cancellation(exits: Exits, log
     assert "await over.wait()" in line["stack"]
 
 
-def test_forced_end_names_task_and_stack_that_block_the_loop(exits: Exits, log_lines: LogLines):
+def test_forced_end_logs_the_task_and_stack_that_block_the_event_loop(exits: Exits, log_lines: LogLines):
     async def main() -> None:
         asyncio.current_task().set_name("the blocking one")
         exits.ended.wait(WAIT)
@@ -210,7 +212,7 @@ def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(exits: Exits, log
         named.set_name("memcached-worker-1 default/m")
         until = time.monotonic() + WAIT
         while not log_lines and time.monotonic() < until:
-            time.sleep(0.01)  # noqa: ASYNC251 - that is what it does
+            time.sleep(0.01)  # noqa: ASYNC251 - the test blocks the loop
         time.sleep(0.5)  # noqa: ASYNC251
 
     with Watchdog() as watchdog, asyncio.Runner() as runner:
@@ -223,7 +225,7 @@ def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(exits: Exits, log
     assert exits.codes == []
 
 
-def test_forced_end_names_a_working_thread_but_no_idle_thread(exits: Exits, log_lines: LogLines):
+def test_forced_end_logs_the_names_of_working_threads_only(exits: Exits, log_lines: LogLines):
     with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
         pool.submit(int).result()
         working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")
@@ -234,11 +236,11 @@ def test_forced_end_names_a_working_thread_but_no_idle_thread(exits: Exits, log_
     assert line["still_running"] == ["thread working"]
 
 
-def test_watchdog_ends_process_that_waits_for_a_working_thread_but_not_for_an_idle_pool(exits: Exits):
+def test_watchdog_ends_a_process_whose_exit_waits_for_a_working_thread(exits: Exits):
     pool = ThreadPoolExecutor()
     with Watchdog(stop_within=SOON) as watchdog:
         pool.submit(int).result()
-        time.sleep(2 * SOON)  # it has given the result a moment before it waits again
+        time.sleep(2 * SOON)  # the pool's thread waits for work again
     assert watchdog.due() is None
     assert not exits.ended.wait(4 * SOON)
     pool.shutdown()

@@ -13,7 +13,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture(scope="session")
 def pairs(authority: trustme.CA) -> tuple[KeyPair, KeyPair]:
-    """Return two certificates for localhost, each with its key."""
+    """Return two key pairs, each with a certificate for localhost."""
     one, other = (authority.issue_cert("localhost", "127.0.0.1") for _ in range(2))
     return _pair(one), _pair(other)
 

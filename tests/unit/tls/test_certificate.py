@@ -1,4 +1,4 @@
-"""Certificates and keys in foreign PEM files."""
+"""Certificates and keys in PEM files of other programs."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ from manager.tls.served import CertificateFiles, ClientAuthorities, SelfSigned, 
 
 Pairs = tuple[KeyPair, KeyPair]
 SHOWN = {"subject": ()}
-"""What a client has shown that has a certificate."""
+"""Certificate of a client as `ssl` returns it."""
 
 
 class Shelf:
-    """Certificate source whose content the test sets."""
+    """Certificate source with content that the test sets."""
 
     def __init__(self, item: KeyPair | Exception) -> None:
         self.item = item
@@ -48,7 +48,7 @@ class Shelf:
         return self.item
 
     async def looked_at(self, times: int) -> None:
-        """Wait until the source has been read `times` more times and the last read has had its effect."""
+        """Wait until the source has been read `times` more times, and the last read was processed."""
         until = self.looks + times + 1
         async with self._looked:
             await self._looked.wait_for(lambda: self.looks >= until)
@@ -74,12 +74,10 @@ async def test_served_certificate_raises_when_the_first_certificate_is_unusable(
     ):
         with pytest.raises(CertificateUnusable, match=f"^{message}$"):
             async with ServedCertificate(Shelf(item)).refreshed():
-                pytest.fail("it was served")
+                pytest.fail("the certificate was served")
 
 
-async def test_served_certificate_keeps_the_old_pair_and_warns_once_when_the_new_key_does_not_match(
-    pairs: Pairs,
-):
+async def test_served_certificate_keeps_the_old_pair_when_the_new_key_does_not_match(pairs: Pairs):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf)
     with capture_logs() as lines:
@@ -104,7 +102,7 @@ def clients(authority: trustme.CA, tmp_path: Path) -> Path:
     return file
 
 
-async def test_served_certificate_applies_new_client_authorities_when_the_new_pair_is_unusable(
+async def test_served_certificate_applies_new_client_cas_when_the_key_pair_is_unusable(
     pairs: Pairs, clients: Path
 ):
     shelf = Shelf(pairs[0])
@@ -119,9 +117,7 @@ async def test_served_certificate_applies_new_client_authorities_when_the_new_pa
         assert certificate.lets_in(certificate.context, SHOWN)
 
 
-async def test_served_certificate_is_renewed_when_the_client_authorities_are_unreadable(
-    pairs: Pairs, clients: Path
-):
+async def test_served_certificate_is_renewed_when_the_client_cas_are_unreadable(pairs: Pairs, clients: Path):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf, clients=ClientAuthorities(clients))
     with capture_logs() as lines:
@@ -137,7 +133,7 @@ async def test_served_certificate_is_renewed_when_the_client_authorities_are_unr
     assert warning["error"].endswith("clients.crt cannot be read: No such file or directory")
 
 
-async def test_served_certificate_warns_of_an_error_again_after_it_was_gone(pairs: Pairs):
+async def test_served_certificate_logs_an_error_again_when_it_recurs_after_success(pairs: Pairs):
     shelf = Shelf(pairs[0])
     with capture_logs() as lines:
         async with ServedCertificate(shelf).refreshed():
@@ -196,7 +192,7 @@ def test_key_pair_context_refuses_a_truncated_file_and_an_encrypted_key(pairs: P
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a temporary file")
-def test_key_pair_as_file_writes_no_key_to_a_disk_or_removes_a_private_file(monkeypatch: pytest.MonkeyPatch):
+def test_private_key_file_is_in_memory_on_linux_and_temporary_elsewhere(monkeypatch: pytest.MonkeyPatch):
     with as_file(b"secret", name="example") as path:
         assert re.fullmatch(r"/proc/self/fd/\d+", path)
         assert Path(path).read_bytes() == b"secret"
@@ -216,7 +212,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def test_certificate_files_are_read_again_each_time(tmp_path: Path):
+def test_certificate_files_are_read_again_at_each_call(tmp_path: Path):
     source = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
     for content in (b"one", b"two"):
         (tmp_path / "tls.crt").write_bytes(content)

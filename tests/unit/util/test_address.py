@@ -134,9 +134,7 @@ def test_proxy_for_uses_the_variable_of_the_scheme(environ: dict[str, str], expe
         ("https://[fd00::1]:443", "[fd00::1]:443", True),
     ],
 )
-def test_proxy_for_returns_no_proxy_for_a_server_that_the_no_proxy_variable_lists(
-    server: str, no_proxy: str, exempt: bool
-):
+def test_proxy_for_returns_none_for_a_server_in_no_proxy_variable(server: str, no_proxy: str, exempt: bool):
     for name in ("NO_PROXY", "no_proxy"):
         assert (proxy_for(URL(server), {"HTTPS_PROXY": PROXY, name: no_proxy}) is None) == exempt
 

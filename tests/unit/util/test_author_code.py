@@ -1,4 +1,4 @@
-"""Lines of author code in tracebacks; an author writes an operator with the library."""
+"""Lines of author code in tracebacks; an author is a developer who writes an operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manager.util.author_code import format_exception, line_in, line_that_asks
 
 
 class Author:
-    """Stand-in for author code, which the library calls."""
+    """Code of an author, which the library calls."""
 
     def fail(self) -> None:
         raise LookupError("no such place")
@@ -21,20 +21,20 @@ class Author:
 
 
 def raised(function: object, *arguments: object) -> BaseException:
-    """Return what a call raises, through a frame of the library."""
+    """Return the error that a function raises when code of the library calls it."""
     library = {"__name__": "manager.operator.reconciler"}
     exec("def call(function, *arguments):\n    return again(function, *arguments)\n", library)
     exec("def again(function, *arguments):\n    return function(*arguments)\n", library)
     try:
         library["call"](function, *arguments)  # type: ignore[operator]
     except BaseException as error:  # noqa: BLE001 - whatever it is
-        # As in the manager, where the library calls first.
+        # In the manager too, code of the library is at the top of the stack.
         error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
         return error
     raise AssertionError("nothing was raised")
 
 
-def test_format_exception_begins_with_the_line_in_author_code_if_any():
+def test_format_exception_folds_library_frames_before_the_first_frame_of_the_operator():
     text = "".join(format_exception(raised(Author().fail)))
     begin, fold, first, *_, last = text.splitlines()
     assert (begin, fold) == ("Traceback (most recent call last):", "  … 2 frames of the library")
@@ -43,7 +43,7 @@ def test_format_exception_begins_with_the_line_in_author_code_if_any():
     assert "…" not in "".join(format_exception(raised(backoff.ExponentialDelay, 1)))
 
 
-def test_format_exception_keeps_the_raising_frame_and_folds_earlier_library_frames():
+def test_format_exception_keeps_the_frame_that_raised_and_folds_library_frames_before_it():
     text = "".join(format_exception(raised(Author().parse)))
     assert re.findall(r"(?:in |… )(.*)", text)[:4] == [
         "2 frames of the library",
@@ -61,7 +61,7 @@ def test_format_exception_folds_frames_of_causes_and_exception_groups():
     assert text.count("LookupError: no such place") == 2
 
 
-def test_line_in_and_line_that_asks_return_a_line_of_author_code():
+def test_line_in_and_line_that_asks_return_a_line_outside_the_library():
     error = raised(Author().parse)
     assert isinstance(error.__traceback__, TracebackType)
     for found in (line_in(error.__traceback__), line_that_asks()):

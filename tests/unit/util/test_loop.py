@@ -33,7 +33,7 @@ def test_loop_factory_prefers_uvloop_when_it_is_installed(has_uvloop: bool, monk
         assert isinstance(loop, expected)
 
 
-def test_loop_time_advances_while_a_callback_runs_and_is_the_time_of_timers():
+def test_loop_time_advances_during_a_callback_and_timers_use_it():
     async def main() -> tuple[float, float]:
         loop = asyncio.get_running_loop()
         start, machine = loop.time(), time.monotonic()
@@ -65,7 +65,7 @@ async def test_observe_lag_records_the_lag_once_a_second_until_it_is_cancelled()
 
 
 @pytest.mark.each_loop
-async def test_work_threads_are_busy_until_their_work_ends_even_after_its_cancellation():
+async def test_work_threads_count_as_busy_until_their_cancelled_work_ends():
     names: list[str] = []
     started, may_end = threading.Event(), threading.Event()
 
@@ -78,7 +78,7 @@ async def test_work_threads_are_busy_until_their_work_ends_even_after_its_cancel
     loop.set_default_executor(threads)
     task = loop.create_task(asyncio.to_thread(work), name="worker", context=threads.context())
     await asyncio.sleep(0)
-    await asyncio.to_thread(started.wait, 30)  # which does not count
+    await asyncio.to_thread(started.wait, 30)  # this call does not count as work
     others = [
         loop.create_task(asyncio.to_thread(may_end.wait, 30), context=threads.context()) for _ in range(99)
     ]
@@ -88,7 +88,7 @@ async def test_work_threads_are_busy_until_their_work_ends_even_after_its_cancel
     assert task.cancelled()
     assert len(threads.busy) == 100
     async with asyncio.timeout(20):
-        assert await asyncio.to_thread(int, "7") == 7, "a thread outside of the work is free"
+        assert await asyncio.to_thread(int, "7") == 7, "a thread without work is idle"
     idle = loop.create_task(ended(threads.busy))
     await asyncio.sleep(0.01)
     assert not idle.done()
@@ -100,7 +100,7 @@ async def test_work_threads_are_busy_until_their_work_ends_even_after_its_cancel
 
 @pytest.mark.virtual_time
 class TestOwnTurn:
-    async def test_own_turn_resumes_waiting_tasks_in_request_order(self):
+    async def test_own_turn_resumes_waiting_tasks_in_the_order_of_their_requests(self):
         order = list[str]()
 
         async def works(name: str, times: int) -> None:
@@ -125,7 +125,7 @@ class TestOwnTurn:
 
 
 @pytest.mark.parametrize("end", ["result", "stopped before", "stopped", "cancelled"])
-async def test_unless_cancels_the_work_when_the_event_is_set_or_the_caller_is_cancelled(end: str):
+async def test_unless_cancels_its_coroutine_when_event_is_set_or_caller_cancelled(end: str):
     stop, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work() -> str:
@@ -179,9 +179,7 @@ class TestDeadlines:
     async def deadlines(self) -> Deadlines:
         return Deadlines()
 
-    async def test_deadlines_interrupt_each_concurrent_block_at_the_time_of_the_block(
-        self, deadlines: Deadlines
-    ):
+    async def test_deadlines_interrupt_each_concurrent_block_at_its_own_deadline(self, deadlines: Deadlines):
         ended: dict[float, float] = {}
 
         async def one(within: float) -> None:
@@ -194,7 +192,7 @@ class TestDeadlines:
                 group.create_task(one(within))
         assert ended == {within: within for within in (7.0, 3.0, 5.0, 3.5, 20.0)}
 
-    async def test_missed_deadline_leaves_no_cancellation_of_the_task(self, deadlines: Deadlines):
+    async def test_missed_deadline_does_not_leave_the_task_cancelled(self, deadlines: Deadlines):
         for _ in range(3):
             assert await work(deadlines, seconds=4, within=5) == "done"
         await asyncio.sleep(10)
@@ -209,7 +207,7 @@ class TestDeadlines:
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
     @pytest.mark.parametrize("when", [1, 3])
-    async def test_deadlines_pass_on_a_cancellation_by_another_task_even_at_the_deadline(
+    async def test_deadlines_propagate_a_cancellation_by_another_task_even_at_the_deadline(
         self, deadlines: Deadlines, when: float
     ):
         task = asyncio.create_task(work(deadlines, seconds=5, within=3))
@@ -231,7 +229,7 @@ class TestDeadlines:
         deadlines.stop(outer)
         assert not outer.expired
 
-    async def test_closed_deadlines_leave_no_timer_and_can_be_used_again(self, deadlines: Deadlines):
+    async def test_deadlines_have_no_timer_after_close_and_can_be_used_again(self, deadlines: Deadlines):
         assert await work(deadlines, seconds=1e6, within=math.inf) == "done"
         assert not pending_timers()
         assert await work(deadlines, seconds=1, within=300) == "done"

@@ -1,4 +1,4 @@
-"""The limit for nested JSON and YAML holds for each decoder, at each depth of the caller's stack."""
+"""The nesting limit of JSON and YAML, which each decoder has at any depth of the caller's stack."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Named(msgspec.Struct):
 
 
 def at(frames: int, call: Callable[[], T]) -> T:
-    """Call the function with `frames` additional stack frames."""
+    """Call a function below `frames` additional stack frames."""
     return call() if frames == 0 else at(frames - 1, call)
 
 
 def nested(levels: int) -> bytes:
-    """Return JSON of objects and lists, nested `levels` deep."""
+    """Return JSON with objects and lists that are nested `levels` deep."""
     return (
         b'{"a":' * (levels % 2)
         + b'[{"a":' * (levels // 2)
@@ -49,7 +49,7 @@ def nested(levels: int) -> bytes:
 
 
 def pod(levels: int) -> bytes:
-    """Return a Pod of `levels` levels, in a field that the model does not have."""
+    """Return the JSON of a Pod that is `levels` deep, in a field that the model does not define."""
     metadata = b'"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"1"}'
     return b'{"apiVersion":"v1","kind":"Pod",%b,"x":%b}' % (metadata, nested(levels - 1))
 

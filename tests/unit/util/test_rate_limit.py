@@ -59,7 +59,7 @@ async def test_token_bucket_refuses_invalid_numbers(rate: float, burst: int):
         TokenBucket(rate=rate, burst=burst)
 
 
-async def test_repeats_count_at_once_then_less_and_less_often_until_a_long_quiet_time():
+async def test_repeats_returns_the_count_at_growing_intervals_up_to_15_minutes():
     repeats, told = Repeats(), []
     for _ in range(3600):
         if (times := repeats.count()) is not None:
@@ -72,7 +72,7 @@ async def test_repeats_count_at_once_then_less_and_less_often_until_a_long_quiet
     assert repeats.count() == 2
 
 
-async def test_lines_omits_and_counts_log_lines_above_the_limit():
+async def test_log_line_limiter_omits_and_counts_lines_above_the_limit():
     lines, written = Lines(per_minute=2), list[tuple[str, dict[str, int]]]()
 
     def write(event: str, **told: int) -> None:

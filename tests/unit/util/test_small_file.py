@@ -1,4 +1,4 @@
-"""Files that flags, variables and kubeconfigs name."""
+"""Files whose paths are in flags, environment variables and kubeconfigs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 )
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.timeout(10)
-def test_small_file_readers_refuse_non_files_and_too_large_files_in_one_line(
+def test_small_file_readers_refuse_pipes_folders_and_too_large_files(
     tmp_path: Path, reader: str, make: Callable[[Path], None], problem: str
 ):
     path = tmp_path / "certificates.json"

@@ -1,4 +1,4 @@
-"""YAML of users: read within limits, or refused in one line that quotes no value."""
+"""YAML of users: parsed within limits, or refused in one line that quotes no value."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def test_load_error_names_line_and_column_and_quotes_no_value(content: bytes, ex
         assert "\n" not in str(error.value)
 
 
-def test_load_accepts_yaml_aliases_that_expand_to_little():
+def test_load_accepts_yaml_aliases_that_expand_to_few_values():
     users = load(b"[{user: &a {token: x}}, {user: {<<: *a}}, {user: *a}]")
     assert users == [{"user": {"token": "x"}}] * 3

@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def quiet(log_lines: object) -> None:
-    """Capture the log, because printing would block the loop."""
+    """Capture the log lines, because printing them would block the loop."""

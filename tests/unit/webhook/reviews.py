@@ -1,4 +1,4 @@
-"""Reviews in the format of the API server, and access to the responses."""
+"""Reviews as the API server sends them, and functions that read the responses."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def conversion_review(version: str, *objects: Any) -> bytes:
 
 
 def response(answer: bytes) -> Any:
-    """Return the response in the answer to either review."""
+    """Return the `response` field of an AdmissionReview or ConversionReview."""
     review = orjson.loads(answer)
     assert review.keys() == {"apiVersion", "kind", "response"}
     assert review["response"]["uid"] == "review-1"
@@ -97,6 +97,6 @@ def response(answer: bytes) -> Any:
 
 
 def patch_of(said: Any) -> Any:
-    """Return the operations in a mutating webhook's response."""
+    """Return the JSON patch operations in a mutating webhook's response."""
     assert said["patchType"] == "JSONPatch"
     return orjson.loads(base64.b64decode(said["patch"]))

@@ -1,4 +1,4 @@
-"""Admission reviews: the arguments of webhook functions, and the answers for the API server."""
+"""Admission reviews: the arguments of webhook functions, and the responses to the API server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def endpoints_of(admission: Admission[Any], metrics: Metrics) -> list[AdmissionE
 
 
 class Functions:
-    """Functions of an operator that record their arguments and behave as configured."""
+    """Webhook functions that record their arguments and do what the test sets."""
 
     def __init__(self) -> None:
         self.given: list[tuple[Any, ...]] = []
@@ -80,7 +80,7 @@ def functions() -> Functions:
 
 
 async def ask(endpoint: AdmissionEndpoint, operation: Operation = "CREATE", **review: Any) -> Any:
-    """Return the response to a review; the object of a CREATE is a Thing unless `review` has another."""
+    """Return the response to a review; a created object is a Thing unless `review` has another."""
     if operation == "CREATE":
         review = {"new": thing(), **review}
     return response(await endpoint.answer(admission_review(operation, **review)))
@@ -144,7 +144,7 @@ async def test_validate_function_gets_the_old_and_new_objects_of_its_operation(
 
 
 class Validating:
-    """Operator with a method for creations and updates, and a method for two kinds."""
+    """Operator with one method for creations and updates, and one method for two kinds."""
 
     kind, admission, finalizer, versions = Thing, AdmissionOptions(), "", ()
     others = Admission(Thing, name="others")
@@ -166,7 +166,7 @@ class Validating:
         self.given.append(new)
 
     def endpoints(self, *names: str) -> list[AdmissionEndpoint]:
-        """Return the endpoints of the admissions with these names."""
+        """Return the endpoints of the operator's admissions whose `name` is one of `names`."""
         found = [each for each in registrations(self) if isinstance(each, Admission) and each.name in names]
         return [endpoint for each in found for endpoint in endpoints_of(each, Metrics())]
 
@@ -226,7 +226,7 @@ async def test_admission_log_is_limited_when_many_reviews_are_refused_or_fail(
 
 
 @pytest.mark.parametrize("sort", ["mutating", "validating"])
-async def test_admission_response_has_only_the_type_of_an_unexpected_error_and_the_log_has_its_traceback(
+async def test_admission_response_to_an_unexpected_error_has_only_the_error_type(
     functions: Functions, sort: str, log_lines: LogLines
 ):
     functions.does = LookupError("what nobody may know")
@@ -276,9 +276,7 @@ async def test_admission_cancels_a_function_before_the_timeout_of_the_api_server
     assert functions.panics == 0
 
 
-async def test_admission_refuses_an_object_that_does_not_fit_its_model_and_names_the_fields(
-    functions: Functions,
-):
+async def test_admission_refusal_of_an_invalid_object_names_the_invalid_fields(functions: Functions):
     new = thing(spec={"size": "secret", "parts": ["a", 1]})
     said = await ask(functions.validating, new=new)
     assert said["status"]["code"] == 422
@@ -308,7 +306,7 @@ async def test_admission_allows_changes_and_deletion_of_a_malformed_stored_objec
     assert said["allowed"] is False
 
 
-async def test_admission_accepts_an_operation_without_a_function(functions: Functions):
+async def test_admission_allows_an_operation_for_which_no_function_is_registered(functions: Functions):
     admission = Admission(Thing)
     admission.functions["validate_create"] = functions.create
     [endpoint] = endpoints_of(admission, functions.metrics)
@@ -341,7 +339,7 @@ async def test_validate_connect_function_gets_the_options_of_the_connection(func
     assert request.subresource == "proxy"
 
 
-async def test_validate_method_for_several_kinds_gets_each_object_as_the_model_of_its_kind():
+async def test_validate_method_for_several_kinds_gets_objects_of_their_own_model():
     operator = Validating()
     for endpoint, version in zip(operator.endpoints("things", "old"), ("v1", "v1alpha1"), strict=True):
         kind = {"group": "test.example.com", "version": version, "kind": "Thing"}
@@ -392,7 +390,7 @@ async def test_admission_refuses_an_invalid_review_and_names_the_invalid_field(
 @pytest.mark.parametrize(
     "error", [asyncio.CancelledError(), SystemExit(1), BaseException("odd"), TimeoutError()], ids=repr
 )
-async def test_admission_does_not_answer_when_the_function_raises_any_exception(
+async def test_admission_raises_unanswered_when_the_function_raises_any_exception(
     functions: Functions, error: BaseException
 ):
     functions.does = error
@@ -402,7 +400,7 @@ async def test_admission_does_not_answer_when_the_function_raises_any_exception(
     assert functions.panics == 2
 
 
-async def test_admission_review_ends_without_a_panic_when_it_is_cancelled(functions: Functions):
+async def test_cancelled_admission_review_is_not_counted_as_a_panic(functions: Functions):
     async def wait(*_: Any) -> None:
         task.cancel()
         await asyncio.Event().wait()
@@ -446,7 +444,7 @@ OBJECTS = st.dictionaries(NAMES, DOCUMENTS, max_size=4)
 
 
 def encoded(document: Any) -> bytes:
-    """Encode the value so that 1, 1.0 and True differ, unlike with Python's ==."""
+    """Return the value as bytes that differ for 1, 1.0 and True, which are equal in Python."""
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 

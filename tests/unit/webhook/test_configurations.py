@@ -1,4 +1,4 @@
-"""Webhook configurations for the API server."""
+"""Webhook configurations that the manager installs on the API server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def validate(memcached: Memcached, request: AdmissionRequest) -> None:
 
 
 def webhooks_of(admission: Admission[Any]) -> tuple[JsonObject, JsonObject]:
-    """Return the configurations of the mutating and of the validating webhook."""
+    """Return the mutating and the validating webhook of an admission."""
     mutating, validating = webhook_configurations(
         Webhooks([admission]), by_service("here", "svc"), PROGRAM, prefix="my-"
     )
@@ -83,7 +83,7 @@ def test_mutating_and_validating_configurations_contain_all_registered_options()
     assert "reinvocationPolicy" not in validating
 
 
-def test_webhook_of_a_foreign_kind_fails_open_and_excludes_kube_system():
+def test_webhook_of_a_builtin_kind_fails_open_and_excludes_kube_system():
     admission = Admission(
         Deployment, subresources=("", "status"), namespaces={"matchLabels": {"team": "blue"}}
     )
@@ -102,7 +102,7 @@ def test_webhook_of_a_foreign_kind_fails_open_and_excludes_kube_system():
         assert "matchConditions" not in webhook
 
 
-def test_webhooks_of_one_kind_have_paths_by_subresource_or_name():
+def test_webhooks_of_one_kind_have_different_paths_for_subresources_and_names():
     pods, connections, others = (
         Admission(Pod),
         Admission(Pod, subresources=("exec",)),
@@ -127,7 +127,7 @@ def test_webhook_configurations_omit_an_empty_configuration():
     assert webhook_configurations(Webhooks([]), by_service("here", "svc"), PROGRAM, prefix="") == []
 
 
-def test_by_url_yields_the_url_and_the_ca_bundle():
+def test_by_url_returns_a_client_config_with_url_and_ca_bundle():
     config = by_url("https://10.0.0.1:9443", "Y2E=")("/convert")
     assert config == {"url": "https://10.0.0.1:9443/convert", "caBundle": "Y2E="}
     assert by_url("https://10.0.0.1:9443")("/convert") == {"url": "https://10.0.0.1:9443/convert"}

@@ -1,4 +1,4 @@
-"""Conversion reviews: the input of conversion functions, and the limits of their changes."""
+"""Conversion reviews: the input of conversion functions, and the changes that they may make."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
 
 Act = Callable[[JsonObject], Any]
-"""A change of an object, at once or to be awaited."""
+"""Function that changes an object, or a coroutine function."""
 
 
 class Versions:
-    """Three versions with conversion functions that add their names to the converted objects."""
+    """Three versions; each conversion function adds its name to the object."""
 
     def __init__(self) -> None:
         self.acts: Act | None = None
@@ -84,7 +84,7 @@ def versions() -> Versions:
         ("v2", "v1alpha1", [["v2", "v2>v1"], ["v1", "v1>v1alpha1"]]),
     ],
 )
-async def test_conversion_uses_a_direct_function_or_the_hub_version(
+async def test_conversion_uses_the_direct_function_or_converts_through_the_hub_version(
     versions: Versions, start: str, end: str, ways: list[list[str]]
 ):
     unknown = {"deep": [None, 1.5, {"x": "ü"}]}
@@ -142,7 +142,7 @@ async def test_conversion_fails_when_a_function_sets_labels_that_are_not_strings
     versions.acts = lambda given: given["metadata"].update(labels=labels)
     assert "failed unexpectedly (TypeError)" in await versions.fail("v2", thing())
     assert "metadata.labels" in str(log_lines[0]["exc_info"])
-    versions.acts = dict  # which returns an object
+    versions.acts = dict  # a function that returns an object
     assert "failed unexpectedly (TypeError)" in await versions.fail("v2", thing())
 
 
@@ -157,7 +157,7 @@ async def test_conversion_fails_when_a_function_sets_labels_that_are_not_strings
         ("labels", {"Upper.case/size": ""}, "is no valid key"),
     ],
 )
-async def test_invalid_metadata_from_a_conversion_function_is_dropped_on_reads_and_refused_on_writes(
+async def test_conversion_drops_invalid_metadata_on_reads_and_refuses_it_on_writes(
     versions: Versions, field: str, added: dict[str, str], told: str, log_lines: LogLines
 ):
     versions.acts = lambda given: given["metadata"].setdefault(field, {}).update(added)
@@ -287,7 +287,7 @@ async def test_conversion_accepts_a_huge_number_of_members_only_in_managed_field
 
 
 async def test_conversion_raises_too_costly_when_its_response_is_too_long(versions: Versions):
-    # Four bytes of the review each, and twenty of the answer.
+    # Each takes four bytes in the review and twenty in the response.
     numbers = b",".join([b"1e15"] * 50_000)
     given = thing(version="v1alpha1", numbers=["@"])
     review = conversion_review("v1", given, given).replace(b'"@"', numbers)
@@ -307,9 +307,7 @@ async def test_conversion_raises_too_costly_when_its_response_is_too_long(versio
         (None, None),
     ],
 )
-def test_spec_and_annotations_context_saves_changes_when_metadata_is_incomplete_or_invalid(
-    metadata: Any, after: Any
-):
+def test_spec_and_annotations_saves_changes_despite_incomplete_or_invalid_metadata(metadata: Any, after: Any):
     obj = {"spec": {"a": 1}, "metadata": metadata}
     with spec_and_annotations(obj) as (spec, annotations):
         spec["b"] = 2
@@ -319,7 +317,7 @@ def test_spec_and_annotations_context_saves_changes_when_metadata_is_incomplete_
 
 @pytest.mark.parametrize("annotations", [None, {}, {"kept": "1"}, "text"])
 @pytest.mark.parametrize("spec", [{}, None, "text"])
-def test_spec_and_annotations_context_restores_the_object_when_nothing_changes(spec: Any, annotations: Any):
+def test_spec_and_annotations_leaves_the_object_equal_when_nothing_changes(spec: Any, annotations: Any):
     obj = {"spec": spec, "metadata": {"annotations": annotations}}
     with spec_and_annotations(obj) as (_, found):
         found["rides"] = "along"

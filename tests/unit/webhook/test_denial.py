@@ -1,4 +1,4 @@
-"""Messages of refused requests: the same words as the API server's own."""
+"""Messages of refused requests, in the words of the API server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_refused_status_names_kind_object_and_each_error_once():
     assert str(required("a", "give one")) == "a: Required value: give one"
 
 
-def test_refused_status_has_the_reason_forbidden_for_a_text():
+def test_refused_status_has_the_reason_forbidden_when_the_error_is_a_text():
     assert Refused("not on a Sunday").status(PET, "x") == {
         "status": "Failure",
         "code": 403,

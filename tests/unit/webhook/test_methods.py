@@ -1,4 +1,4 @@
-"""Webhook methods that cannot be called are refused when their class is made, and by type checkers."""
+"""Invalid webhook methods are refused when their class is defined, and by type checkers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ VERSIONS = {"versions": (OldThing,)}
 
 
 def decorated(function: Any, *decorators: Any) -> Any:
-    """Return a copy of a function with these decorators."""
+    """Return a copy of a function with these decorators applied."""
     parts = ("code", "globals", "name", "defaults", "closure")
     copied = type(function)(*(getattr(function, f"__{each}__") for each in parts))
     copied.__annotations__, copied.__kwdefaults__ = function.__annotations__, function.__kwdefaults__
@@ -137,7 +137,7 @@ def test_webhook_method_with_a_suitable_signature_is_accepted(function: Any, dec
     assert list(webhook.methods.marks(accepted.judge))
 
 
-def test_webhook_method_of_a_foreign_kind_must_accept_the_kind_of_its_admission():
+def test_webhook_method_must_accept_the_kind_of_the_admission_that_calls_it():
     pods, shells = Admission(Pod), Admission(Pod, subresources=("exec",))
     kinds = {"pods": pods, "shells": shells}
     operator(**kinds, judge=decorated(of_a_pod, pods.validate_create))
@@ -167,13 +167,13 @@ def test_webhook_method_of_a_foreign_kind_must_accept_the_kind_of_its_admission(
         ("validate_create", plain, "@webhook.validate_create"),
     ],
 )
-def test_undecorated_method_with_the_name_of_a_webhook_is_refused(name: str, function: Any, meant: str):
+def test_undecorated_method_named_similar_to_a_webhook_is_refused(name: str, function: Any, meant: str):
     why = re.escape(f"Judging.{name}: it is never called; did you mean {meant}")
     with pytest.raises(RegistrationError, match=why):
         operator(**{name: function})
 
 
-def test_method_with_another_name_or_for_other_callers_needs_no_webhook_decorator():
+def test_method_with_a_similar_name_or_other_parameters_needs_no_webhook_decorator():
     operator(validate_name=of_one, validate=of_one, _default=of_json, default=lambda self, spec: spec)
 
 
@@ -194,7 +194,7 @@ def test_override_of_a_webhook_method_requires_the_same_decorator():
     type("More", (base,), {"judge": None})
 
 
-def test_conversion_decorator_is_refused_without_a_declared_version():
+def test_conversion_decorator_is_refused_when_its_version_is_not_declared():
     with pytest.raises(
         RegistrationError, match=r"Thing\.v1alpha1\.test\.example\.com is not among the `versi"
     ):

@@ -1,4 +1,4 @@
-"""Registration of webhooks by an operator, and errors of invalid ones."""
+"""Registration of webhooks by an operator, and errors of invalid registrations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def complete_conversion() -> Conversion:
 
 
 @pytest.mark.parametrize("seconds", [0, 31, -1, 1.5, True])
-def test_admission_refuses_timeout_seconds_beyond_1_to_30(seconds: int):
+def test_admission_refuses_timeout_seconds_outside_1_to_30(seconds: int):
     with pytest.raises(RegistrationError, match=r"Thing.*a whole number from 1 to 30"):
         Admission(Thing, timeout_seconds=seconds)
 

@@ -1,4 +1,4 @@
-"""Cost of a review for the webhook server: time of the event loop, and refusals."""
+"""Cost of a review for the webhook server: time in the event loop, and refusals."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from tests.support.effort import Effort, shortest_unit
 from tests.support.hostile_reviews import CONVERT, MUTATE, admission, conversion, hostile_reviews
 
 LONGEST = 30
-"""Units of effort (tests/support/effort.py) after which others must have had their turn."""
+"""Maximum cost of one step, in units of tests/support/effort.py."""
 
 Reviews = Mapping[str, tuple[str, bytes]]
 
 
 @pytest.fixture(scope="module")
 def reviews() -> Reviews:
-    """Return the hostile reviews; a fixture, because a quarter of a gigabyte is too much at collection."""
+    """Return the hostile reviews; they are made only when a test needs them, because they take 250 MB."""
     return hostile_reviews()
 
 
 class Timed:
-    """Awaitable wrapper that measures the longest step of the wrapped coroutine."""
+    """Awaitable that runs a coroutine and measures its longest step."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
         self._work = work
         self.longest = 0.0
-        """Processor seconds."""
+        """CPU seconds of the longest step."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         while True:
@@ -65,7 +65,7 @@ async def test_review_endpoint_never_blocks_the_event_loop_for_long(name: str, r
     first = Timed(_endpoint(path).answer(body))
     await first
     if first.longest < LONGEST / 3 * shortest_unit():
-        return  # nearly all end here: to measure the unit around each takes longer than the review
+        return  # most reviews end here, because a measurement of the unit takes longer than a review
     longest = []
     for _ in range(3):  # a pause by another process must not count
         timed = Timed(_endpoint(path).answer(body))
@@ -115,7 +115,7 @@ CONDITION = dict.fromkeys(("type", "status", "reason", "message", "lastTransitio
 
 
 def changed(pet: dict[str, Any], **parts: Any) -> dict[str, Any]:
-    """Return a Pet with more metadata and with the named parts replaced."""
+    """Return a copy of a Pet with additional metadata and with other fields replaced."""
     return pet | {**parts, "metadata": pet["metadata"] | parts.pop("metadata", {})}
 
 
@@ -135,7 +135,7 @@ def filled(place: str, count: int) -> dict[str, Any]:
 
 
 def held(pet: dict[str, Any]) -> dict[str, Any]:
-    """Return the Pet with the fields that the operator adds first."""
+    """Return the Pet with the finalizer and annotation that its operator adds."""
     metadata = pet["metadata"]
     added = {
         "finalizers": [*metadata["finalizers"], PetOperator.finalizer],
@@ -158,7 +158,7 @@ async def test_admitted_object_can_always_be_converted_changed_and_deleted(place
         few, many = [await work_of(orjson.dumps(filled(place, n)), enough=STORED_WORK) for n in (0, 40_000)]
         return (limit - few) * 40_000 // (many - few) - 3
 
-    # The server's bookkeeping does not count, and what operators add finds room.
+    # managedFields do not count, and the limit leaves room for additions by operators.
     count = await most(CREATED_WORK)
     made = filled(place, count)
     assert await admits(made)
@@ -191,7 +191,7 @@ async def test_admitted_object_can_always_be_converted_changed_and_deleted(place
 
 @pytest.mark.parametrize("path", [MUTATE, MUTATE.replace("mutate", "validate")])
 async def test_admission_allows_a_finalizer_removal_with_deeply_nested_managed_fields(path: str):
-    """The API server accepts about ten thousand nesting levels."""
+    """Use a depth that the API server accepts; its limit is about 10,000 levels."""
     deep = b'{"f:a":' * 9_000 + b"1" + b"}" * 9_000
     booked = [{"manager": "m", "fieldsV1": "deep"}]
     old = changed(PET, metadata={"managedFields": booked, "deletionTimestamp": "2026-01-01T00:00:00Z"})
@@ -210,7 +210,7 @@ async def test_pets_with_the_largest_possible_managed_fields_are_converted():
 
 
 async def test_brackets_inside_a_string_add_no_cost_to_a_review():
-    # Quotes and backslashes at every place, so that each way to cut it in pieces is tried.
+    # Quotes and backslashes are at every position, so that all ways to split the text are tested.
     text = '[{,"\\' * 300_000
     new = orjson.dumps({"apiVersion": "petstore.example.com/v1beta1", "kind": "Pet", "spec": {"name": text}})
     assert b'"allowed":true' in await _endpoint(MUTATE).answer(admission(new))
@@ -222,7 +222,7 @@ def test_json_patch_replaces_the_complete_object_when_every_member_changes():
     assert json_patch(before, after) == [{"op": "replace", "path": "/spec", "value": after["spec"]}]
 
 
-def test_decode_reports_a_limited_number_of_invalid_members():
+def test_decode_error_lists_a_limited_number_of_invalid_fields():
     metadata = {"ownerReferences": [{}] * 1000, "labels": {str(number): 1 for number in range(1000)}}
     with pytest.raises(ValueError, match="validation error") as error:
         Pet.decode(b"{}", parsed={"metadata": metadata, "spec": {}})
@@ -247,7 +247,7 @@ async def test_review_scheduler_refuses_a_large_review_when_it_waits_too_long():
         pass
 
 
-async def test_review_scheduler_starts_small_reviews_up_to_the_size_limit_in_one_loop_iteration():
+async def test_review_scheduler_starts_small_reviews_together_up_to_the_size_limit():
     turns, turn, began = Turns(), 0, list[int]()
 
     async def one() -> None:

@@ -1,4 +1,4 @@
-"""Valid and invalid requests to the webhook server: each gets a clear answer, and none leaks resources."""
+"""Requests to the webhook server: each gets a clear response, and none leaks resources."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def convert(given: JsonObject) -> None: ...
 
 
 class Site:
-    """A webhook server, and a client of it."""
+    """A webhook server and a client of it."""
 
     def __init__(self, server: WebhookServer, metrics: Metrics, bodies: Bodies) -> None:
         self.server, self.metrics, self.bodies = server, metrics, bodies
@@ -69,7 +69,7 @@ class Site:
             return answer.status, orjson.loads(text) if answer.content_type == "application/json" else text
 
     async def asked_by(self, context: ssl.SSLContext, body: bytes, *, path: str = MUTATE) -> int | None:
-        """Send a request on a new connection; return the status, or None without a connection."""
+        """Send a request on a new connection; return its status, or None if the connection fails."""
         connector = aiohttp.TCPConnector(ssl=context)
         async with aiohttp.ClientSession(connector=connector) as session:
             try:
@@ -80,7 +80,7 @@ class Site:
                 return None
 
     async def works(self) -> None:
-        """Assert that the server still answers reviews and has freed all memory."""
+        """Assert that the server still answers reviews, and that it has freed all memory."""
         status, answer = await self.ask(REVIEW)
         assert (status, answer["response"]["allowed"]) == (200, True)
         assert self.bodies.held == 0
@@ -136,7 +136,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
-    """Return the TLS context of a client with this certificate and key."""
+    """Return a client's TLS context with this client certificate and key."""
     (folder / "client.pem").write_bytes(b"\n".join(pair))
     context = trusting()
     context.load_cert_chain(folder / "client.pem")
@@ -144,7 +144,7 @@ def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
 
 
 class Clients:
-    """Clients with certificates from two authorities; the server's file has only the first one."""
+    """Clients with certificates of two CAs; the server trusts only the first CA."""
 
     def __init__(self, folder: Path) -> None:
         self.authority, self.other = Authority("the API server's"), Authority("another")
@@ -160,7 +160,7 @@ def clients(tmp_path: Path) -> Clients:
 
 
 class Requests:
-    """Connection of a client that sends many requests, and resumes its TLS session on further connections."""
+    """Client that sends many requests on one connection; further connections resume its TLS session."""
 
     def __init__(
         self, address: BindAddress, context: ssl.SSLContext, earlier: Requests | None = None
@@ -170,7 +170,7 @@ class Requests:
         self.is_resumed = self.socket.session_reused
 
     async def ask(self) -> tuple[int, bool] | None:
-        """Return the status, and whether the connection is closed; None without an answer."""
+        """Return the status, and whether the server closes the connection; None without a response."""
         return await asyncio.to_thread(self._ask, REVIEW)
 
     def close(self) -> None:
@@ -264,7 +264,7 @@ async def connect(address: BindAddress) -> tuple[asyncio.StreamReader, asyncio.S
     ],
     ids=["text", "empty uid", "no uid", "v1beta1", "50 MB"],
 )
-async def test_server_answers_an_invalid_review_with_a_status(body: bytes, status: int, told: str):
+async def test_server_answers_an_invalid_review_with_a_status_object(body: bytes, status: int, told: str):
     async with site() as made:
         got, answer = await made.ask(io.BytesIO(body))
         assert (got, answer["kind"], answer["code"]) == (status, "Status", status)
@@ -356,7 +356,7 @@ async def test_server_answers_503_when_no_memory_is_free_for_a_review():
 
 
 @pytest.mark.each_loop
-async def test_bodies_admit_the_smallest_waiting_body_first():
+async def test_memory_limit_admits_the_smallest_waiting_request_body_first():
     room, order = 1_000_000, list[int]()
     bodies = Bodies(at_once=room, small=0)
 
@@ -375,7 +375,7 @@ async def test_bodies_admit_the_smallest_waiting_body_first():
 
 
 class Sized:
-    """A request with any Content-Length and an empty body."""
+    """Request with this Content-Length and an empty body."""
 
     transport = None
 
@@ -416,12 +416,12 @@ def head(length: int, path: str = MUTATE) -> bytes:
 
 
 def much(size: int) -> bytes:
-    """Return a review of ten objects whose answer is as long as the review."""
+    """Return a ConversionReview of ten objects that is about `size` bytes long."""
     return conversion_review("v1", *[thing(spec={"text": "x" * (size // 10)})] * 10)
 
 
 @pytest.mark.each_loop
-async def test_bodies_evict_an_incomplete_body_when_another_large_body_needs_memory():
+async def test_memory_limit_drops_an_incomplete_body_when_another_large_body_waits():
     async with site(bodies=Bodies(at_once=1_000_000, patience=0.0)) as made:
         reader, writer = await connect(made.address)
         writer.write(head(500_000) + bytes(499_000))
@@ -436,7 +436,7 @@ async def test_bodies_evict_an_incomplete_body_when_another_large_body_needs_mem
 
 @asynccontextmanager
 async def unread_conversion(made: Site, size: int) -> AsyncIterator[asyncio.StreamReader]:
-    """Request a long conversion on a connection that reads nothing."""
+    """Request a long conversion, and do not read the response."""
     reader, writer = await connect(made.address)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     review = much(size)
@@ -446,7 +446,7 @@ async def unread_conversion(made: Site, size: int) -> AsyncIterator[asyncio.Stre
 
 
 @pytest.mark.each_loop
-async def test_unread_response_counts_as_used_memory_until_a_new_request_needs_the_memory():
+async def test_server_drops_an_unread_response_when_a_new_request_needs_memory():
     size = 11_000_000
     async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
         async with unread_conversion(made, size):
@@ -466,7 +466,7 @@ async def test_server_drops_a_response_that_the_client_does_not_read_in_time():
             assert len(await reader.read()) < size
 
 
-async def test_server_refuses_a_second_content_encoding():
+async def test_server_refuses_a_request_with_two_content_encoding_headers():
     async with site() as made:
         reader, writer = await connect(made.address)
         packed = gzip.compress(REVIEW)
@@ -491,7 +491,7 @@ async def dawdle(given: JsonObject, request: AdmissionRequest) -> None:
         (dawdle, 504, "Timeout", "took longer than"),
     ],
 )
-async def test_server_answers_with_a_status_when_a_function_fails_or_is_too_slow(
+async def test_server_answers_with_a_status_object_when_a_function_fails_or_times_out(
     act: Any, status: int, reason: str, told: str
 ):
     async with site(act=act) as made:

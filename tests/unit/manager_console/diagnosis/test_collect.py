@@ -1,4 +1,4 @@
-"""Collection of an object's state, and the limit of its cost."""
+"""Collection of an object's state, and the limits of its cost."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pod(number: int, *, ready: bool = True, reason: str = "CrashLoopBackOff") ->
 
 
 class Cluster:
-    """An API server with a Foo."""
+    """An API server with one Foo."""
 
     def __init__(self) -> None:
         self.wire = ScriptedWire()
@@ -67,7 +67,7 @@ class Cluster:
         self.wire.on("GET", f"{BASE}/foos/foo", lambda _: Reply.json(self.foo))
 
     def serve(self, plural: str, *items: Any) -> None:
-        """Serve a list of objects of a core kind."""
+        """Serve these objects as the list of a core kind, which has this plural."""
         self.wire.on("GET", f"{CORE}/{plural}*", pages_of(list(items)))
 
     async def collect(self, *kinds: GroupVersionKind) -> Collected:
@@ -90,7 +90,7 @@ def pages_of(items: list[Any]) -> Callable[[Sent], Reply]:
 
 
 @pytest.mark.parametrize("kind", [POD, EVENT], ids=lambda kind: kind.kind)
-async def test_collector_shrinks_pages_and_stops_early_for_huge_objects(kind: GroupVersionKind):
+async def test_collector_requests_smaller_list_pages_and_stops_early_for_huge_objects(kind: GroupVersionKind):
     cluster, filled = Cluster(), pod(1, ready=False)
     filled["metadata"]["annotations"] = {"a": "x" * 400_000}
     plural = f"{kind.kind.lower()}s"
@@ -104,7 +104,7 @@ async def test_collector_shrinks_pages_and_stops_early_for_huge_objects(kind: Gr
     assert sum(len(str(each)) for each in found.events) < 10_000
 
 
-async def test_collector_keeps_only_shown_fields_and_truncates_texts():
+async def test_collector_stores_only_fields_that_the_page_shows_and_truncates_texts():
     cluster, long = Cluster(), "y" * 100_000
     fat = dict.fromkeys(("reason", "message", "action", "reportingComponent"), long)
     series = {"count": 3, "state": long}
@@ -123,7 +123,7 @@ async def test_collector_keeps_only_shown_fields_and_truncates_texts():
     assert len(str(found)) < 400_000
 
 
-async def test_explanation_shows_failing_pods_and_counts_the_rest():
+async def test_explanation_lists_some_failing_pods_and_counts_all_other_pods():
     cluster = Cluster()
     cluster.serve("pods", *(pod(each, ready=each % 100 > 0) for each in range(10_000)))
     found = await cluster.collect(POD)
@@ -182,7 +182,7 @@ async def test_collector_reports_malformed_list_and_shows_other_kinds(answer: by
     assert missing.startswith(f"Pod: GET {CORE}/pods: not a list")
 
 
-async def test_collector_skips_child_that_was_deleted_meanwhile():
+async def test_collector_skips_a_child_that_is_deleted_during_the_collection():
     cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
     cluster.wire.on("GET", f"{base}*", pages_of([owned("gone", "a", "f"), owned("web", "b", "f")]))
     cluster.wire.on("GET", f"{base}/gone", Reply.status(404, "NotFound", "no such Deployment"))
@@ -191,7 +191,7 @@ async def test_collector_skips_child_that_was_deleted_meanwhile():
     assert [child.name for child in found.root.children] == ["web"]
 
 
-async def test_collector_stops_after_a_limit_of_levels_when_objects_own_each_other():
+async def test_collector_stops_at_a_depth_limit_when_objects_own_each_other():
     cluster = Cluster()
     chain = [owned(f"foo-{each}", f"f{each}", f"f{each - 1}" if each else "f") for each in range(30)]
     chain += [owned("foo", "f", "f"), owned("foo", "f", "f0")]
@@ -202,7 +202,7 @@ async def test_collector_stops_after_a_limit_of_levels_when_objects_own_each_oth
     assert len(cluster.wire.sent("GET", f"{BASE}/foos")) == MOST_LEVELS
 
 
-async def test_collector_reads_limited_number_of_claims_per_pod():
+async def test_collector_reads_a_limited_number_of_persistent_volume_claims_per_pod():
     cluster, waits = Cluster(), pod(1, ready=False)
     waits["spec"] = {"volumes": [{"persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(500)]}
     cluster.serve("pods", waits)
@@ -233,7 +233,7 @@ async def test_collector_requests_only_metadata_of_secrets():
 
 @pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
 @pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
-async def test_explanation_reasons_reflect_the_outcome_of_the_last_reconcile(
+async def test_explanation_gives_the_last_reconcile_error_or_not_observed_as_reason(
     outcome: str, reasons: list[str], metadata: dict[str, Any]
 ):
     cluster = Cluster()
@@ -246,7 +246,7 @@ async def test_explanation_reasons_reflect_the_outcome_of_the_last_reconcile(
     assert [each.reason for each in explained.blocking] == reasons
 
 
-async def test_explanation_merges_conditions_into_a_deletion_with_the_same_message():
+async def test_explanation_reports_only_terminating_when_the_object_is_deleted():
     cluster = Cluster()
     cluster.foo["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"]}
     bad = {"status": "False", "message": "waits for the store"}
@@ -283,7 +283,7 @@ GOOD = {"conditions": [{"type": "Available", "status": "True"}, {"type": "Degrad
 
 
 class Rollout(Cluster):
-    """Foo with Ready=True and a Deployment of three old pods and one new pod."""
+    """API server with a Foo and its Deployment, which has old pods and one new pod."""
 
     def __init__(self, new: dict[str, Any], *, updated: int = 1) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node had cond
     ],
     ids=["stuck", "progress", "evicted and replaced"],
 )
-async def test_explanation_is_ready_during_an_update_unless_the_update_is_stuck(
+async def test_deployment_explanation_is_ready_during_a_rollout_unless_the_new_pod_fails(
     new_pod: dict[str, Any], updated: int, blocking: list[tuple[str, str]], line: str
 ):
     explained = explanation_of(await Rollout(new_pod, updated=updated).collect(DEPLOYMENT))
@@ -333,7 +333,7 @@ async def test_explanation_is_ready_during_an_update_unless_the_update_is_stuck(
     assert line in to_text(explained)
 
 
-async def test_explanation_names_the_event_of_an_unready_pod_once():
+async def test_explanation_of_an_unready_pod_has_its_warning_event_once():
     cluster = Cluster()
     conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "[main]"}]
     cluster.serve("pods", owned("web", "p", "f", status={"conditions": conditions}))
@@ -362,7 +362,7 @@ async def test_explanation_of_a_crash_loop_without_a_message_quotes_the_last_log
     assert (sent.query["previous"], sent.query["tailLines"], sent.query["container"]) == ("true", "1", "main")
 
 
-async def test_explanation_of_a_crash_loop_has_no_log_line_when_the_pod_log_cannot_be_read():
+async def test_explanation_of_a_crash_loop_has_no_log_line_when_the_log_is_unreadable():
     cluster = Cluster()
     names = [f"web-{number}" for number in range(9)]
     cluster.serve("pods", crashed("said", message="so"), *map(crashed, names))

@@ -28,7 +28,7 @@ def test_explanation_to_yaml_hides_confidential_values_and_managed_fields():
 
 
 @pytest.mark.parametrize("depth", [300, 900, 5000])
-def test_explanation_to_yaml_returns_a_notice_when_an_object_is_too_large_or_nested_too_deeply(depth: int):
+def test_explanation_to_yaml_returns_a_notice_for_a_too_large_or_deeply_nested_object(depth: int):
     nested = b'{"metadata":{},"spec":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
     text = to_yaml(nested, Wordpress.gvk)
     assert text == "it is nested too deeply to be shown\n" or text.count(" a:") == depth

@@ -1,4 +1,4 @@
-"""Readiness of built-in and other kinds, by statuses as Kubernetes writes them."""
+"""Readiness of built-in and custom kinds, from statuses that Kubernetes writes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ FAILED = "BackoffLimitExceeded", "Job has failed"
         (made("Foo", conditions="none"), SILENT),
     ],
 )
-def test_readiness_judge_returns_the_verdict_for_the_status_of_an_object(
+def test_readiness_judge_returns_ready_or_the_problem_that_the_status_shows(
     obj: dict[str, Any], verdict: Verdict | tuple[str, str]
 ):
     assert judge(obj) == (verdict if isinstance(verdict, Verdict) else (False, *verdict))
@@ -108,7 +108,7 @@ def test_readiness_judge_reports_terminating_with_the_finalizers_of_a_deleted_ob
     assert "the finalizer a/b, c/d: the store does not answer" in message
 
 
-def test_bad_conditions_of_an_object_begin_with_the_worst_condition():
+def test_bad_conditions_returns_a_degraded_condition_before_an_unavailable_one():
     told = [condition("Available", "False", "NotEnoughReady"), condition("Degraded", "True", "NameTaken")]
     assert [each["reason"] for each in bad_conditions(made("Foo", conditions=told))] == [
         "NameTaken",

@@ -1,4 +1,4 @@
-"""The owner of an object according to the Leases of the shards."""
+"""The replica that owns an object, as the Leases of the shards show it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ async def read(leases: ShardLeases) -> Holders:
 
 
 def named(holders: Holders) -> set[tuple[str, bool]]:
-    """Return the holders of all shards, each with a flag: is the holder silent?"""
+    """Return the holder of each shard, with True if the holder stopped renewing its Leases."""
     return {(held.name, held.silent) for held in holders.shards}
 
 
-async def test_shard_leases_read_names_the_holder_of_each_shard_and_silent_holders(program: Program):
+async def test_shard_leases_read_returns_each_shard_holder_and_whether_it_stopped_renewing(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     leases = leases_by(wire)
@@ -57,7 +57,7 @@ async def test_shard_leases_read_names_the_holder_of_each_shard_and_silent_holde
     number = ShardSet.of(COUNT, ()).number_of(UID)
     assert (shared.controller, shared.shard, shared.shards) == ("foo", number, COUNT)
     assert owner_text(shared) == f"shard {number} of {COUNT}, which {holders.shards[number].name} holds"
-    # An object that is not shared out is the first shard's, whatever its UID.
+    # An object of a controller without shards belongs to shard 0.
     assert (first.shard, first.holder) == (0, holders.shards[0].name)
     shared.holder = ""
     assert owner_text(shared) == f"shard {number} of {COUNT}, which no replica holds"
@@ -81,7 +81,7 @@ async def test_shard_leases_read_names_the_holder_of_each_shard_and_silent_holde
     assert await leases.read() is None
 
 
-async def test_shard_holders_read_the_leases_once_for_concurrent_pages(program: Program):
+async def test_shard_holders_read_the_leases_once_when_many_pages_need_them(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     (a,) = await program.start("a")
@@ -141,11 +141,11 @@ async def test_shard_holders_list_at_most_64_replicas():
     told = await ShardHolders(leases_by(wire), OwnedShards(128, Metrics()), {}).replicas()
     assert (len(told["rows"]), told["more"]) == (64, 64)
     assert {row["renewed"] for row in told["rows"]} == {""}
-    # A Lease with an unreadable time has not expired.
+    # A Lease with an invalid time does not count as expired.
     assert not any(row["silent"] for row in told["rows"])
 
 
-async def test_shard_leases_read_ignores_a_lease_without_the_label_of_a_shard():
+async def test_shard_leases_read_ignores_a_lease_without_the_shard_label():
     wire = ScriptedWire()
     foreign = {**lease(1, holderIdentity="x"), "metadata": {"name": f"{NAME}-1", "labels": {}}}
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": [lease(0, holderIdentity="a"), foreign]}))

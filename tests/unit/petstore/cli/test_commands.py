@@ -1,4 +1,4 @@
-"""The command line: flags, exit codes, and messages."""
+"""The petstore program: flags, exit codes and messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "named"), WRONG.values(), ids=WRONG)
-def test_petstore_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
+def test_petstore_error_names_the_invalid_flag(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
