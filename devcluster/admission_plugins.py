@@ -26,7 +26,7 @@ _ALWAYS: Final = frozenset(
 
 
 class UnknownPlugin(ValueError):
-    """The named plugin does not exist in devcluster."""
+    """Error for the name of an admission plugin that devcluster does not have."""
 
 
 def check_plugins(names: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """An action on a resource or, with a `path`, on a server path that belongs to no resource.
+    """Requested action on a resource, or on a server path such as `/metrics` if `path` is set.
 
     `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or another
     verb of a role; for a path it is the HTTP method in lower case.
@@ -71,7 +71,7 @@ _ANY = "*"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A PolicyRule, in a form for fast checks."""
+    """PolicyRule of a role, in a form for fast checks."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -174,7 +174,7 @@ class _Grants(NamedTuple):
 
 
 class _Binding(NamedTuple):
-    """A binding's subjects and role; the role is read when a user first matches, as few do."""
+    """Subjects and role of one binding; the role's rules are read when a subject first matches a user."""
 
     subjects: list[dict[str, Any]]
     namespace: str
@@ -216,7 +216,7 @@ class RbacAuthorizer:
         return Decision(allowed=False, reason=f"RBAC: {grants.problem}" if grants.problem else "")
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """Return the user's rules in the namespace and the cluster, and a text about unreadable bindings."""
+        """Return the user's rules in the namespace and the cluster, and a message about missing roles."""
         grants = self._grants_of(user, namespace)
         return [rule for rule, _ in grants.rules], grants.problem
 

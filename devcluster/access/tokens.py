@@ -213,7 +213,10 @@ class ServiceAccountTokens:
         return User(claims["sub"], groups, private["serviceaccount"]["uid"], extra)
 
     def _bind(self, bound: Object, account: Object) -> Object:
-        """Return the claims for the bound object, whose deletion invalidates the token."""
+        """Return the token's claims about the object that it is bound to.
+
+        Deleting that object invalidates the token.
+        """
         api_version, kind, name = bound.get("apiVersion", ""), bound.get("kind", ""), bound.get("name", "")
         plural = _BOUND.get((api_version, kind))
         if plural is None:

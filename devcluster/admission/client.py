@@ -48,14 +48,14 @@ _REFUSALS = {
 
 
 class WebhookFailed(Exception):
-    """A failed call of a webhook, or an invalid response; the text is the real server's."""
+    """Failed call of a webhook, or an invalid response; the message is the real server's."""
 
 
 class WebhookClient:
-    """A client that posts reviews over persistent HTTPS connections. Call `close` at the end.
+    """Client that posts reviews to webhooks over persistent HTTPS connections. Call `close` at the end.
 
-    A service is called only if it has an external name, or endpoints that are no pods: no programs listen at
-    the addresses of devcluster's pods.
+    A service is called only if it has an external name, or an endpoint that is not a pod. Pods of devcluster
+    run no programs, so no server listens at their addresses.
     """
 
     def __init__(self, store: Store) -> None:
@@ -66,7 +66,6 @@ class WebhookClient:
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -165,7 +164,7 @@ class WebhookClient:
 
 
 def _decoded(status: int, body: bytes, *, is_text: bool) -> Object:
-    """Parse the response's object; raises WebhookFailed with client-go's message if it is not an object."""
+    """Parse the object in a response; raise WebhookFailed with client-go's message for anything else."""
     if status not in _SUCCESS:
         raise WebhookFailed(_refusal(status, body if is_text or body[:1] == b"{" else b""))
     try:
@@ -196,7 +195,7 @@ def _refusal(status: int, body: bytes) -> str:
 
 
 def _explained(error: Exception, url: str) -> str:
-    """Return the message that Go would give for a failed connection."""
+    """Return the message that Go's HTTP client would give for a failed connection."""
     import aiohttp  # noqa: PLC0415 - as above
 
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):

@@ -35,7 +35,7 @@ _FLAVOURS = {True: "mutatingadmissionpolic", False: "validatingadmissionpolic"}
 
 
 class _Failed(Exception):
-    """An expression of a policy that cannot be evaluated."""
+    """Error of a policy's expression that cannot be evaluated."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class _Policy:
 
     @property
     def ignores_failure(self) -> bool:
-        """Whether the write continues if an expression cannot be evaluated."""
+        """Whether the write continues after an expression that cannot be evaluated."""
         return bool(self.spec.get("failurePolicy") == "Ignore")
 
     def run(self, expression: str, values: Object) -> Any:
-        """Evaluate one of the expressions; raises _Failed."""
+        """Evaluate one of the policy's expressions; raise _Failed if that is impossible."""
         try:
             return self.programs[expression].run(values)
         except CelError as error:
@@ -85,7 +85,7 @@ class _Policy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Binding:
-    """A policy with one of its bindings, which selects the writes."""
+    """Policy together with one of its bindings, which selects the writes."""
 
     name: str
     policy: _Policy
@@ -145,7 +145,7 @@ class AdmissionPolicies:
         return changed
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Raise StatusError for the first validation that denies the write, after all warnings."""
+        """Evaluate all validations, add their warnings, then raise StatusError for the first denial."""
         denials: list[StatusError] = []
         for binding in self._bindings(mutating=False):
             actions = binding.spec.get("validationActions") or ()
@@ -242,7 +242,7 @@ class AdmissionPolicies:
         return values
 
     def _decide(self, user: User, asked: Mapping[str, str]) -> tuple[bool, str]:
-        """Return whether a user, or the ServiceAccount in question, may take the action."""
+        """Return whether a user, or the ServiceAccount in `asked`, may take the action, and the reason."""
         wanted = dict(asked)
         if account := wanted.pop("account", ""):
             namespace = account.split(":")[2]
@@ -328,7 +328,6 @@ def _conditions_hold(policy: _Policy, values: Object) -> bool:
 
 
 def _message(policy: _Policy, validation: Object, values: Object) -> str:
-    """Return the message of a failed validation."""
     if expression := validation.get("messageExpression"):
         try:
             text = policy.run(expression, values)

@@ -1,4 +1,4 @@
-"""The AdmissionReview: the request to a webhook, and its response."""
+"""Requests and responses of admission webhooks, in the form of an AdmissionReview."""
 
 from __future__ import annotations
 

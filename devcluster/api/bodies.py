@@ -32,12 +32,12 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def decode_object(call: Call, registry: Registry, validation: str, *, kind: Resource | None = None) -> Object:
-    """Decode the object in the body, of the call's kind or of `kind` for subresources with another kind.
+    """Decode the object in the body; `kind` is given if the subresource uses another kind than the resource.
 
     Depending on `validation`, findings of field validation become an error or warnings of the call.
 
     Raises:
-        StatusError: 400 or 415.
+        StatusError: 400 for an invalid object, or 415 for an unsupported media type.
     """
     resource = kind or call.resource
     body = call.request.body
@@ -68,13 +68,16 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
 
 
 def names_kind(call: Call) -> bool:
-    """Return whether the object in the body has a kind or an apiVersion."""
+    """Return whether the object in the body has a `kind` or an `apiVersion`."""
     document, _ = parse_document(call, call.resource, bad_request)
     return isinstance(document, dict) and bool(document.get("kind") or document.get("apiVersion"))
 
 
 def _report_other_version(call: Call, validation: str, resource: Resource, document: Object) -> None:
-    """Report unknown fields by the schema of the version that the document names, before other errors."""
+    """Report the unknown fields of a document by the schema of the apiVersion in its body.
+
+    The apiVersion in the path may be another one.
+    """
     group_version = document.get("apiVersion") or ""
     group, _, version = group_version.rpartition("/")
     if group != resource.group:
@@ -101,7 +104,7 @@ def report(call: Call, validation: str, resource: Resource, problems: list[str])
 def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tuple[Object, list[str]]:
     """Decode `document` as an object of the kind; return it with the findings of field validation.
 
-    Duplicate fields are searched in `raw`, the document's JSON text.
+    `raw` is the document's JSON text, which is searched for duplicate fields; None skips this search.
 
     Raises:
         StatusError: 400, a value has the wrong type.
@@ -151,10 +154,12 @@ def parse_document(
 ) -> tuple[Any, bytes | None]:
     """Parse the body; return the document, and its text if the body was JSON.
 
-    `resource` is the kind of a protobuf body that does not name its kind; custom kinds have no protobuf form.
+    `resource` gives the kind for a protobuf body that does not name its kind. Custom kinds have no protobuf
+    form.
 
     Raises:
-        StatusError: 415; or the error that `refuse` builds from a parser's message.
+        StatusError: 415 for an unsupported media type, else the error that `refuse` builds from the parser's
+            message.
     """
     body = call.request.body
     header = call.request.headers.get("content-type", "")
@@ -182,7 +187,7 @@ def check_kind(document: Object, resource: Resource, registry: Registry) -> None
     """Refuse a document of another kind or version; a missing kind or version is accepted.
 
     Raises:
-        StatusError: with the real server's message.
+        StatusError: the kind or version is wrong; the message is the real server's.
     """
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     if not resource.custom:
@@ -227,7 +232,7 @@ def _not_an_object(document: Any) -> str:
 
 
 def untyped(document: Object) -> str:
-    """Return an error if a document's kind or apiVersion is not a text, else ""."""
+    """Return an error message if the document's `kind` or `apiVersion` is not a string, else ""."""
     wrong = (name for name in document if name in {"apiVersion", "kind"})
     field = next((name for name in wrong if not isinstance(document[name], str | None)), None)
     if field is None:

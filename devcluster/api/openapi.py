@@ -266,7 +266,7 @@ class OpenApi:
         return answer
 
     async def _body(self, name: str, current: str, make: Callable[[], bytes]) -> bytes:
-        """Return a document by its hash; a thread, which takes seconds, builds a changed document again."""
+        """Return a cached document; if its hash has changed, build it in a thread, which takes seconds."""
         made = self._made.get(name)
         if made is None or made[0] != current or _has_failed(made[1]):
             made = self._made[name] = current, asyncio.create_task(self._in_thread(make))

@@ -1,4 +1,4 @@
-"""The parameters of requests, with the real server's checks."""
+"""Query parameters and bodies of requests as options, with the real server's checks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WriteOptions:
 
     @classmethod
     def of(cls, query: Query, kind: str, *, apply: bool = False) -> WriteOptions:
-        """Read the options; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+        """Read the options from a query; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
 
         Raises:
             StatusError: the options are invalid.
@@ -96,7 +96,7 @@ class DeleteOptions:
 
     @classmethod
     def of_query(cls, query: Query) -> DeleteOptions:
-        """Read the parameters.
+        """Read the options from the query parameters.
 
         Raises:
             StatusError: the parameters are invalid.
@@ -112,7 +112,7 @@ class DeleteOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> DeleteOptions:
-        """Read a decoded body.
+        """Read the options from a decoded body.
 
         Raises:
             StatusError: 422, the body is invalid.
@@ -175,7 +175,7 @@ class ListOptions:
 
     @classmethod
     def of(cls, query: Query) -> ListOptions:
-        """Read the parameters.
+        """Read the options from the query parameters.
 
         Raises:
             StatusError: the parameters are invalid.

@@ -1,4 +1,4 @@
-"""Patches of all types, in the form of changes for the writer."""
+"""Functions that turn the body of a PATCH request into a change of the object."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _patched(call: Call, registry: Registry, options: WriteOptions, media_type: 
 
 
 def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str]]:
-    """Parse the patch; return it with the names of duplicate fields."""
+    """Parse the patch; return it with the names of its duplicate fields."""
     prefix = "" if media_type == STRATEGIC else "error decoding patch: "
     try:
         patch, body = read_json(body)
@@ -144,7 +144,7 @@ def _check_identity(call: Call, patched: Object) -> None:
 
 
 def _reason(error: StatusError, *, restored: bool) -> str:
-    """Return the reason of a decoding error; `restored` gives Go's text for strategic merge patches."""
+    """Return the reason of a decoding error; with `restored`, Go's wording for strategic merge patches."""
     cause = error.__cause__
     text: str = getattr(cause, "restored", "") if restored else ""
     return text or error.message.partition(": ")[2]
@@ -153,7 +153,7 @@ def _reason(error: StatusError, *, restored: bool) -> str:
 def _decoded(
     call: Call, registry: Registry, options: WriteOptions, patched: Any, repeated: list[str], patch: Any
 ) -> Object:
-    """Decode the patched document as an object; errors show `patch`, if given, instead of the document."""
+    """Decode the patched document as an object; errors show `patch` instead, if it is not None."""
 
     def refuse(why: str) -> StatusError:
         shown = _shown(patched, custom=call.resource.custom) if patch is None else format_v(patch)

@@ -1,4 +1,4 @@
-"""Gets and lists: selectors, pages, and responses."""
+"""Handler of gets and lists: selectors, pages, and responses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selection:
-    """Label, field and shard selectors, checked against the kind's selectable fields."""
+    """Label, field and shard selectors of a request, checked against the kind's selectable fields."""
 
     resource: Resource
     labels: LabelSelector | None = None
@@ -44,10 +44,10 @@ class Selection:
 
     @classmethod
     def of(cls, resource: Resource, options: ListOptions, *, name: str = "") -> Selection:
-        """Read the selectors of the options, and the `name` of a path that names one object.
+        """Build the selection from the options, and from the `name` in a path that names one object.
 
         Raises:
-            StatusError: a selector is invalid, or names a field without support for selectors.
+            StatusError: a selector is invalid, or names a field that does not support selectors.
         """
         try:
             labels = LabelSelector.parse(options.label_selector) if options.label_selector else None
@@ -98,14 +98,14 @@ class Selection:
 
     @property
     def converts(self) -> bool:
-        """Whether the requested and the stored version may differ in the selected fields."""
+        """Whether objects must be converted first, because versions may differ in the selected fields."""
         resource = self.resource
         if not resource.custom:
             return False
         return self.decodes or (self.labels is not None and resource.convert is not None)
 
     async def ready(self, items: Iterable[Stored | None]) -> None:
-        """Prepare these objects for `matches`.
+        """Convert these objects, if necessary, so that `matches` can check them.
 
         Raises:
             StatusError: 500, the conversion webhook failed.
@@ -138,7 +138,7 @@ def selectable(resource: Resource) -> frozenset[str]:
 
 
 def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
-    """Return the values of the selectable fields."""
+    """Return the object's selectable fields, from the field's path to its value."""
     if not resource.custom:
         return dict(resource.strategy.fields(obj))
     return {field: _shown(value_at(obj, field)) for field in selectable(resource)}
@@ -166,14 +166,14 @@ _NOT_VALID = _INVALID + "continue key is not valid: "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continuation:
-    """The start of a list's next page: after an object, in the state of a version (-1: the current one)."""
+    """Start of a list's next page: the last object before it, and the version to read (-1: the current)."""
 
     version: int
     after: tuple[str, str]
     """The object before the page, as (namespace, name)."""
 
     def encode(self, *, in_namespace: bool) -> str:
-        """Encode the token; `in_namespace` for a list of one namespace or of a cluster-scoped resource."""
+        """Encode the token; set `in_namespace` for lists of one namespace or of a cluster-scoped resource."""
         namespace, name = self.after
         start = name if in_namespace or not namespace else f"{namespace}/{name}"
         document = {"v": _FORMAT, "rv": self.version, "start": f"{start}\0"}
@@ -181,7 +181,7 @@ class Continuation:
 
     @classmethod
     def decode(cls, token: str, namespace: str) -> Continuation:
-        """Read a token.
+        """Decode a continue token.
 
         Raises:
             StatusError: 400, the token is invalid.
@@ -239,13 +239,13 @@ _LEAST: Final = 2 << 10
 
 
 class _Turns:
-    """A counter that lets other requests run while one request processes many objects."""
+    """Counter of work done, which lets other requests run while one request processes many objects."""
 
     def __init__(self) -> None:
         self._left = _TURN
 
     async def worked(self, size: int) -> None:
-        """Count work on an object of `size` bytes; other requests may run afterwards."""
+        """Count the work for an object of `size` bytes, and let other requests run if it is their turn."""
         self._left -= max(size, _LEAST)
         if self._left < 0:
             self._left = _TURN
@@ -287,7 +287,7 @@ class Reader:
         """Build a response with one object; `data` is its JSON.
 
         Raises:
-            StatusError: 406 for a representation that one object does not have.
+            StatusError: 406, the representation does not exist for a single object.
         """
         if not representation.transform:
             return await encode(data, representation, status=status)
@@ -335,7 +335,7 @@ class Reader:
     async def select(
         self, call: Call, options: ListOptions, selection: Selection
     ) -> tuple[int, Sequence[Stored], Object]:
-        """Return the version of a list, its objects, and its metadata.
+        """Return the resource version of a list, its objects, and its metadata.
 
         Raises:
             StatusError: the real server's error for an invalid version, token or selector.
@@ -421,7 +421,7 @@ class Reader:
         return b",".join(shown)
 
     async def _items(self, call: Call, items: Sequence[Stored]) -> list[bytes]:
-        """Return the objects in the form of list items: built-in kinds without kind and apiVersion."""
+        """Return the JSON of each list item; items of built-in kinds have no kind and apiVersion."""
         resource = call.resource
         if resource.custom:
             return await conversion.data_of(resource, items)
@@ -449,7 +449,7 @@ class Reader:
 
 
 def parse_version(text: str, *, bare: bool = False) -> int:
-    """Parse a resourceVersion; `bare` selects the error of gets and watches.
+    """Parse a resourceVersion; `bare` selects the error message of gets and watches.
 
     Raises:
         StatusError: the text is not a resourceVersion.
@@ -480,7 +480,7 @@ def check_export(call: Call) -> None:
 async def matching(
     items: Sequence[Stored], selection: Selection, limit: int = 0
 ) -> tuple[list[Stored], bool]:
-    """Return the first `limit` selected objects (0: all), and whether any objects follow them.
+    """Return the first `limit` selected objects (all if 0), and whether more selected objects follow.
 
     Raises:
         StatusError: 500, the conversion webhook failed.

@@ -62,7 +62,7 @@ def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> 
 
 
 def percent_of(value: Any) -> int | None:
-    """Return the number of a percentage such as `25%`, or None."""
+    """Return the number in a percentage such as `25%`, or None if `value` is not a percentage."""
     if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
         return int(value[:-1])
     return None
@@ -87,7 +87,7 @@ def check_at_most_all(field: Field) -> None:
 
 
 def round_up(amounts: dict[str, Any] | None) -> None:
-    """Round each amount of a list of resources up to thousandths, in place; finer amounts are not kept."""
+    """Round each amount up to whole thousandths, in place, as Kubernetes does."""
     for name, amount in (amounts or {}).items():
         if isinstance(amount, str) and amount[-1:] in {"n", "u"}:
             milli = math.ceil(value_of(amount) * 1000)
