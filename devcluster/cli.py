@@ -1,4 +1,4 @@
-"""The command `devcluster`."""
+"""Command line of `devcluster`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GATES = ("ShardedListAndWatch",)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and exit: with 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
+    """Run the command, then exit: with 0 after a clean stop, 1 after a failure, 2 for a wrong flag."""
     commands.main(arguments, prog_name="devcluster")
 
 
@@ -220,7 +220,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def _explain(error: OSError, options: Mapping[str, Any]) -> str:
-    """Add the flag that an error of the operating system is about to the error's message."""
+    """Return the message for an OSError, with the flag whose value caused it."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.filename is None:
         return (

@@ -1,4 +1,4 @@
-"""Injected faults: their definition, their effects, and the HTTP endpoint that sets them."""
+"""Fault injection: definitions of faults, their effects, and the HTTP endpoint that sets them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRUE = frozenset({"1", "true"})
 
 
 class Action(enum.Enum):
-    """The effect of a fault on a request."""
+    """Effect of a fault on a request."""
 
     DELAY = "delay"
     """Delay the response by `seconds`."""
@@ -35,7 +35,7 @@ class Action(enum.Enum):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The affected requests: each given field must match; `path` and `user_agent` are search patterns."""
+    """Filter for requests: all given fields must match; `path` and `user_agent` are regular expressions."""
 
     method: str | None = None
     path: str | None = None
@@ -51,7 +51,6 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     raise ValueError(f"{name} is not a regular expression: {error}") from error
 
     def __call__(self, request: ApiRequest) -> bool:
-        """Return whether `request` matches."""
         return (
             self.method in {None, request.method}
             and (self.path is None or re.search(self.path, request.path) is not None)
@@ -64,7 +63,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A fault that occurs `times` times, or until it is removed."""
+    """Fault that affects `times` matching requests, or all of them until it is removed."""
 
     do: Action
     match: Match = Match()
@@ -92,7 +91,6 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("lines must not be negative")
 
     def applies_to(self, request: ApiRequest) -> bool:
-        """Return whether the fault affects `request`."""
         is_used_up = self.times is not None and self.hits >= self.times
         streams_only = self.do in {Action.CUT_WATCH, Action.STALL_WATCH}
         if is_used_up or (streams_only and request.option("watch").lower() not in _TRUE):
@@ -100,7 +98,7 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.match(request)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fault in the endpoint's JSON form."""
+        """Return the fault in the JSON form of the HTTP endpoint."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return shown
 

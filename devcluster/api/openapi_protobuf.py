@@ -66,7 +66,7 @@ def _repeated(write: Write) -> Write:
 
 
 def _of(fields: Fields, extensions: int = 0) -> Write:
-    """Return an encoder of messages; `extensions` is the number of the field for all names with `x-`."""
+    """Return an encoder of messages; `extensions` is the field number for keys that begin with `x-`."""
     return lambda number, value: _bytes(number, _message(value, fields, extensions))
 
 

@@ -125,7 +125,7 @@ def _wrong_type(value: Any, media_type: str) -> str:
 
 
 def _shown(patched: Any, *, custom: bool) -> str:
-    """Format a document for errors: for built-in kinds, nested fields have the order of Go's structs."""
+    """Format a document for error messages; nested fields of built-in kinds have Go's order."""
     if custom:
         return orjson.dumps(patched, option=orjson.OPT_SORT_KEYS).decode()
     return orjson.dumps(dict(sorted(patched.items())) if isinstance(patched, dict) else patched).decode()
@@ -218,7 +218,7 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
 
 
 def _not_converted(config: Object, resource: Resource, why: str) -> StatusError:
-    """Build the error for an applied value with the right JSON type that its Go type does not accept."""
+    """Build the error for an applied value with the right JSON type, but wrong for its Go type."""
     named = object_text(config, resource.api_version)
     kind = kind_text(resource.api_version, resource.kind)
     why = f"unable to convert unstructured object to {kind}: error decoding from json: {why}"

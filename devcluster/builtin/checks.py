@@ -162,7 +162,7 @@ def check_resources(resources: Field) -> None:
 
 
 def check_amount(amount: Field, name: str) -> None:
-    """Check an amount: it must not be negative and, for some resources, must be an integer."""
+    """Check that an amount is not negative and, if the resource `name` requires it, that it is an integer."""
     if value_of(amount.value) < 0:
         amount.invalid(NEGATIVE)
     extended = "/" in name and not name.startswith(("kubernetes.io/", "requests."))

@@ -1,4 +1,4 @@
-"""Jobs, CronJobs, and their schedules in the grammar of the real controller's library (robfig/cron)."""
+"""Strategies of Jobs and CronJobs, and cron schedules in the grammar of the library robfig/cron."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _DAY = datetime.timedelta(days=1)
 
 
 class InvalidSchedule(ValueError):
-    """An invalid schedule; the message is the cron library's."""
+    """Error for an invalid schedule; the message is the cron library's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
-    """Times at which a CronJob starts a Job."""
+    """Schedule of a CronJob: the times at which it starts a Job."""
 
     fields: tuple[frozenset[int], ...] = ()
     any_day: bool = False
@@ -56,7 +56,7 @@ class Schedule:
     """The interval of `@every`, counted from the last time."""
 
     def next_after(self, moment: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime | None:
-        """Return the first time after `moment`, in UTC; None if there is none for five years."""
+        """Return the first time after `moment`, in UTC, or None if the next five years have no such time."""
         if self.every is not None:
             return moment.replace(microsecond=0) + self.every
         day = moment.astimezone(zone).date()
@@ -70,7 +70,7 @@ class Schedule:
     def last_between(
         self, start: datetime.datetime, end: datetime.datetime, zone: datetime.tzinfo
     ) -> datetime.datetime | None:
-        """Return the last time after `start` that is not after `end`, in UTC, or None."""
+        """Return the last scheduled time, in UTC, that is after `start` and not after `end`, or None."""
         if self.every is not None:
             count = (end - start) // self.every
             return start.replace(microsecond=0) + count * self.every if count > 0 else None
@@ -97,10 +97,10 @@ class Schedule:
 
 @functools.lru_cache(maxsize=256)
 def parse_schedule(text: str) -> Schedule:
-    """Parse `*/5 * * * mon-fri`, `@daily` or `@every 90s`.
+    """Parse a cron schedule such as `*/5 * * * mon-fri`, `@daily` or `@every 90s`.
 
     Raises:
-        InvalidSchedule: the text is no schedule.
+        InvalidSchedule: the text is not a valid schedule.
     """
     if text.startswith("@"):
         if text.startswith("@every "):
@@ -121,10 +121,10 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def zone_of(name: str | None) -> datetime.tzinfo:
-    """Return the time zone with that name, or UTC for no name.
+    """Return the time zone of this name, or UTC if the name is None or empty.
 
     Raises:
-        ValueError: the machine's database has no such zone.
+        ValueError: the time zone database of this machine does not contain the name.
     """
     try:
         return ZoneInfo(name) if name else datetime.UTC
@@ -133,7 +133,7 @@ def zone_of(name: str | None) -> datetime.tzinfo:
 
 
 def _field(text: str, lowest: int, highest: int) -> tuple[frozenset[int], bool]:
-    """Return the numbers of a field, and whether it is `*`."""
+    """Return the numbers that a field of a schedule matches, and whether the field contains `*`."""
     numbers: set[int] = set()
     is_star = False
     for part in filter(None, text.split(",")):
@@ -217,7 +217,7 @@ STATES = (
 
 
 class JobStrategy(WorkloadStrategy):
-    """The rules of jobs."""
+    """Strategy of Jobs: defaults, validation and table columns."""
 
     orphans_by_default = True
     delete_warning = (
@@ -278,7 +278,7 @@ class JobStrategy(WorkloadStrategy):
 
 
 def _rescheduled(old: Object, new: Object) -> Object:
-    """Return a template that takes over the fields which may change in a suspended, unstarted Job."""
+    """Return the old pod template with those fields of the new one that may change before the Job starts."""
     result = {**old, "metadata": {**(old.get("metadata") or {})}, "spec": {**old["spec"]}}
     affinity = {**(old["spec"].get("affinity") or {})}
     _take(affinity, new["spec"].get("affinity") or {}, "nodeAffinity")
@@ -297,7 +297,7 @@ def _take(there: Object, new: Object, *names: str) -> None:
 
 
 class CronJobStrategy(BuiltinStrategy):
-    """The rules of CronJobs."""
+    """Strategy of CronJobs: defaults, validation and table columns."""
 
     has_generation = True
     defaults = {

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers and their metrics."""
+"""Controller of HorizontalPodAutoscalers, and the computation of their metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NoMetric(Exception):
 
 
 class Proposal(NamedTuple):
-    """The number of replicas that a metric requires."""
+    """Proposed number of replicas for one metric, with the metric's current value."""
 
     replicas: int
     name: str
@@ -39,10 +39,10 @@ class Proposal(NamedTuple):
 def propose_for_pods(
     source: Object, pods: Sequence[Object], replicas: int, *, metric: str, container: str, about: str
 ) -> Proposal:
-    """Return the replicas for a metric of each pod; `metric` is the annotation's name.
+    """Return the replicas that a metric of pods proposes; `metric` is the name of its annotation.
 
-    Pods without the metric count as using all or nothing, whichever changes the replicas less. When scaling
-    up, unready pods count as using nothing.
+    A pod without the metric counts as using 100 % of the target or nothing, whichever changes the replicas
+    less. When scaling up, pods that are not ready count as using nothing.
     """
     name, target = source.get("name") or source["metric"]["name"], source["target"]
     usage: dict[str, Fraction] = {}
@@ -164,7 +164,7 @@ FIELDS = {kind: kind[0].lower() + kind[1:] for kind in FAILURES}
 
 
 class _Moment(NamedTuple):
-    """A recommendation, or a change of the scale, with its time."""
+    """Recommended replicas, or a change of the replicas, at one time."""
 
     at: datetime.datetime
     replicas: int
@@ -286,7 +286,7 @@ class AutoscalerController(Controller):
         return propose_for_value(source, value, current, sum(map(is_ready, pods)), about=about)
 
     def _whole(self, kind: str, source: Object, autoscaler: Object, name: str) -> tuple[Fraction, str]:
-        """Return a metric of one object, or of a source outside of the cluster."""
+        """Return the value of an Object or External metric, and its name for messages."""
         namespace = autoscaler["metadata"]["namespace"]
         if kind == "External":
             holder = self.view.get(NAMESPACES, "", namespace)
@@ -305,7 +305,7 @@ class AutoscalerController(Controller):
         return value, about
 
     def _limit(self, key: Name, autoscaler: Object, status: Object, current: int, found: Proposal) -> int:
-        """Return the replicas after stabilization, scaling policies and bounds."""
+        """Return the replicas after stabilization, scaling policies, minReplicas and maxReplicas."""
         spec, now = autoscaler["spec"], self.clock.now()
         behavior = spec.get("behavior") or {}
         wanted = self._stabilized(key, behavior, current, found.replicas, now)
