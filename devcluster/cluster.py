@@ -224,7 +224,7 @@ class DevCluster:
         return kubeconfig_of(self.server_url, self.ca_pem, user="admin", token=self.token)
 
     def add_user(self, name: str, groups: tuple[str, ...] = (), *, token: str = "") -> str:
-        """Add a user with RBAC rights only; returns the token, generated unless given."""
+        """Add a user who has only the rights from RBAC; return `token`, or a new token if it is empty."""
         token = token or secrets.token_urlsafe(24)
         self.authenticator.add(token, User(name, tuple(groups)))
         return token
@@ -266,7 +266,11 @@ class DevCluster:
         starting.push_async_callback(server.stop)
 
     def _prepare(self, files: LocalFiles) -> tuple[tuple[Path, Path], Path]:
-        """Create kubeconfig, keys and certificates as files. Return the server's identity and the CA."""
+        """Write kubeconfig, keys and certificates.
+
+        Returns:
+            the paths of the server's certificate and key, and the path of the CA's certificate.
+        """
         self._files = files
         self.ca_pem = files.authority.identity[0]
         self.token = files.token("admin")

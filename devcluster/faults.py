@@ -139,7 +139,7 @@ async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiRes
 
 
 async def _disturbed(stream: AsyncIterator[bytes], lines: int, *, stall: bool) -> AsyncIterator[bytes]:
-    """Yield `lines` lines of a stream, and then stall, or cut the connection within the next line."""
+    """Yield the first `lines` lines of a stream, then stall, or cut the connection within the next line."""
     left = lines
     try:
         if stall and left == 0:
@@ -171,15 +171,15 @@ _ADMINISTRATORS = "system:masters"
 
 
 class FaultControl:
-    """A controller of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP.
+    """Control of injected faults: `cluster.faults` in Python, or `/devcluster/...` over HTTP.
 
-    The endpoint is for members of system:masters only.
+    Only members of the group system:masters may use the endpoint.
     """
 
     def __init__(
         self, store: Store, handler: Handler, authenticate: Callable[[ApiRequest], User | None]
     ) -> None:
-        """Wrap `handler`; `authenticate` returns a request's user, or raises StatusError."""
+        """Set up the control; `authenticate` returns the user of a request, or raises StatusError."""
         self._store = store
         self._handler = handler
         self._authenticate = authenticate
@@ -187,29 +187,28 @@ class FaultControl:
         self._last = 0
 
     def add(self, do: Action | str, match: Match | None = None, **options: Any) -> int:
-        """Set a fault and return its number; `options` are other fields of `Fault`.
+        """Inject a fault and return its number; `options` are other fields of `Fault`.
 
-        If several faults apply to a request, the first one takes effect.
+        If several faults apply to a request, only the first one takes effect.
 
         Raises:
-            ValueError: the fault is invalid; the text names the field.
+            ValueError: the fault is invalid; the message names the field.
         """
         return self._put(Fault(do=Action(do), match=match or Match(), **options))
 
     def remove(self, number: int) -> Fault | None:
-        """Remove a fault, and return it with its hit count; None for an unknown number."""
+        """Remove a fault and return it, with its number of hits; return None for an unknown number."""
         return self._faults.pop(number, None)
 
     def clear(self) -> None:
-        """Remove all faults."""
         self._faults.clear()
 
     def expire_history(self) -> None:
-        """Drop the history: watches and lists of old versions get 410."""
+        """Drop the history of changes: watches and lists of old versions get 410."""
         self._store.expire_history()
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
-        """Answer a request to the endpoint; pass any other to the handler, with the fault that applies."""
+        """Answer requests to the fault endpoint; pass others to the handler, with the fault that applies."""
         if request.path.startswith(PREFIX):
             try:
                 return self._answer(request)

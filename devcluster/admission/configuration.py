@@ -199,7 +199,7 @@ class Configuration:
         return Invocation(hook, resource, kind)
 
     def _resource_for(self, hook: Matcher, info: AdmissionInfo) -> Resource | None:
-        """Return the resource in the version that a rule of the webhook names, or None."""
+        """Return the resource in the API version that a rule of the webhook names, or None if none does."""
         resource = info.resource
         if resource.group == _GROUP and resource.plural in _EXEMPT:
             return None

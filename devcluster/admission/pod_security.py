@@ -195,7 +195,7 @@ class _Pod:
         return [name for name, bad in found if bad], sorted({each for _, bad in found for each in bad})
 
     def named(self, bad: Callable[[Object, Object], Any]) -> list[str]:
-        """Return the names of the containers that fail by their own fields or security context."""
+        """Return the names of the containers for which `bad(container, context)` is true."""
         return [name for name, container, context in self.containers if bad(container, context)]
 
 

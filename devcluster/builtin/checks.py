@@ -54,7 +54,7 @@ def check_requirement(requirement: Field, supported: Sequence[str] = SELECTOR_OP
 
 
 def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    """Return whether a label selector matches labels; an invalid one, which other checks report, matches."""
+    """Return whether a label selector matches labels; an invalid one matches, as other checks report it."""
     try:
         return LabelSelector.of(selector).matches(values)
     except SelectorError:
@@ -110,7 +110,7 @@ def _value(text: str) -> Fraction:
 
 
 def quantity_text(value: Fraction, *, binary: bool) -> str:
-    """Return a sum as a quantity, with the largest suffix that needs no fraction."""
+    """Return a sum as a quantity with the largest suffix that needs no fraction: Ki, Mi, ... if `binary`."""
     if not binary or value.denominator != 1:
         return canonical(f"{math.ceil(value * 1000)}m")
     number = int(value)

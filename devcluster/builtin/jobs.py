@@ -424,7 +424,7 @@ def _check_generated(job: Field) -> None:
 
 
 def _own_labels(job: Object) -> dict[str, str]:
-    """Return the labels that identify a Job's pods, in an old and a new form."""
+    """Return the labels that identify a Job's pods, with and without the prefix `batch.kubernetes.io/`."""
     name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
     return {
         "controller-uid": uid,

@@ -42,7 +42,7 @@ class MetricsStrategy(BuiltinStrategy):
 
 
 class MetricsApi:
-    """The two resources of the group, which are served after the first pod or node has such an annotation."""
+    """Both resources of metrics.k8s.io; the first pod or node with annotations about its usage adds them."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
         self._registry = registry

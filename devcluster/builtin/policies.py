@@ -428,7 +428,7 @@ def _taken(annotations: Object, name: str) -> Any:
 
 
 def _of_processor(metric: Object, part: str) -> int | None:
-    """Return a metric's CPU utilization in percent, or None for another metric."""
+    """Return the CPU utilization (percent) in a metric's `part`, or None for any other metric."""
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

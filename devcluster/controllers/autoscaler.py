@@ -23,7 +23,7 @@ TOLERANCE = Fraction(1, 10)
 
 
 class NoMetric(Exception):
-    """A metric that is missing, or cannot be compared with its target; the text is the autoscaler's."""
+    """Error for a metric that is missing or not comparable with its target; the text is the real one."""
 
 
 class Proposal(NamedTuple):
@@ -105,7 +105,7 @@ def _rebalanced(
 
 
 def propose_for_value(source: Object, value: Fraction, replicas: int, ready: int, *, about: str) -> Proposal:
-    """Return the replicas for a metric of the whole target."""
+    """Return the replicas that a metric of the whole target proposes; `ready` is the number of ready pods."""
     target = source["target"]
     if target.get("averageValue") is not None:
         ratio = value / (value_of(target["averageValue"]) * max(replicas, 1))
@@ -132,7 +132,7 @@ def _request(pod: Object, name: str, container: str) -> Fraction:
 
 
 def _absent(name: str, metric: str) -> str:
-    """Return the message about a metric that no pod has, as in a cluster without a metrics server."""
+    """Return the message for a metric that no pod has; a real cluster without metrics server gives it too."""
     kind, api = ("custom", "custom.metrics") if metric.startswith("metric.") else ("resource", "metrics")
     text = f"unable to get metric {name}"
     if kind == "resource":
@@ -238,7 +238,7 @@ class AutoscalerController(Controller):
     def _measure(
         self, key: Name, autoscaler: Object, scale: Object, current: int, status: Object
     ) -> Proposal | None:
-        """Return the highest number of replicas that a metric requires; None if it is unknown."""
+        """Return the proposal with the most replicas, and set `currentMetrics` in `status`; else None."""
         proposals: list[Proposal] = []
         shown: list[Object] = []
         failure: tuple[str, str] | None = None
@@ -357,7 +357,7 @@ class AutoscalerController(Controller):
     def _fastest(
         self, key: Name, rules: Object | None, current: int, now: datetime.datetime, *, up: bool
     ) -> int:
-        """Return the furthest scale that the scaling policies allow now."""
+        """Return the most replicas that the scaling policies allow or, without `up`, the fewest replicas."""
         if rules is None:
             return max(2 * current, 4) if up else 0
         if rules.get("selectPolicy") == "Disabled":

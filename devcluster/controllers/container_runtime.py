@@ -95,7 +95,7 @@ class _ProbeFailed(Exception):
 
 
 def probe(container: Object, kind: str, running: Running, address: str) -> ProbeResult:
-    """Run one probe of the container: `kind` is its field's name, `address` is the pod's."""
+    """Run one probe; `kind` is a field of the container such as `readinessProbe`, `address` the pod's IP."""
     asked = container.get(kind)
     if not asked or running.ports is None or asked.get("exec"):
         return ProbeResult(True)

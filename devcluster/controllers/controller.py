@@ -418,7 +418,7 @@ class Controller:
             self.queue.add((stored.key.namespace, stored.key.name))
 
     def enqueue_owner(self, resource: Resource, kind: str) -> Handler:
-        """Return a handler that queues the controlling owner, or the possible adopters of an orphan."""
+        """Return a handler that queues a changed object's controller, or the owners that may adopt it."""
         enqueue_controller = self.enqueue_controller(kind)
 
         def handle(change: Change) -> None:

@@ -171,7 +171,7 @@ def _counted(
 def _progress(
     deployment: Object, new: Object | None, status: Object, now: datetime.datetime, text: str
 ) -> None:
-    """Set the Progressing condition in `status`, as `counted` made it; `text` is `now` as it is written."""
+    """Set the Progressing condition in `status`, the result of `_counted`; `text` is `now` as a timestamp."""
     if not _has_deadline(deployment):
         status["conditions"] = conditions.without(status["conditions"], "Progressing")
         return
@@ -557,7 +557,10 @@ class _Rollout:
         return max(map(_revision_of, self._old), default=0) + 1
 
     async def _sync_revision(self) -> Object | None:
-        """Bring annotations of the newest ReplicaSet and the Deployment's revision up to date."""
+        """Update the newest ReplicaSet's annotations and the Deployment's revision.
+
+        Returns the newest ReplicaSet, or None if it does not exist yet.
+        """
         new = self._new
         if new is None:
             return None

@@ -211,7 +211,7 @@ class EndpointSliceController(ServiceFollower):
 
 
 class EndpointSliceMirroringController(Controller):
-    """The controller that copies the Endpoints of Services without a selector into slices."""
+    """EndpointSliceMirroring controller, which copies Endpoints of Services without selector into slices."""
 
     name = "endpointslicemirroring-controller"
     batch_period = 0.005

@@ -111,7 +111,7 @@ class GarbageCollector(Controller):
         )
 
     async def _unblock_owners(self, key: Key) -> None:
-        """Unblock the owners of a dependent in a circle, which would wait for one another."""
+        """Clear blockOwnerDeletion in the owner references of an object, to break a cycle of owners."""
         await self._change(
             key, "ownerReferences", lambda items: [{**each, "blockOwnerDeletion": False} for each in items]
         )
@@ -127,7 +127,7 @@ class GarbageCollector(Controller):
                 await self.client.patch(qualified(*key[:2]), key.namespace, key.name, {"metadata": metadata})
 
     def _place(self, dependent: Key, owner: OwnerReference) -> Key | None:
-        """Return the owner's key; None if the object with that UID has another name or namespace."""
+        """Return the owner's key, or None if the object with this UID has another name or namespace."""
         place = self.view.find(owner.uid)
         if place is None or place.name != owner.name or place.namespace not in {"", dependent.namespace}:
             return None

@@ -24,7 +24,7 @@ REMEMBERED = 10_000
 
 
 class PodLogs:
-    """Container logs: a line at the start, every five seconds and at the end; or a known program's output."""
+    """Container logs: lines at the start, every five seconds and at the end, or a known program's output."""
 
     def __init__(self, store: Store, clock: Clock, runtime: ContainerRuntime) -> None:
         self._store = store
@@ -114,7 +114,7 @@ class _Run:
 
     @classmethod
     def of(cls, pod: Object, container: str, *, previous: bool) -> _Run:
-        """Return the current or the previous run; raises StatusError, 400, if there is none."""
+        """Return the current or the `previous` run; raise StatusError, 400, if it does not exist."""
         name = pod["metadata"]["name"]
         run = cls.find(pod, container, previous=previous)
         if run is not None:

@@ -31,7 +31,7 @@ CONDITIONS = (
 
 
 class NodeController(Controller):
-    """Node controller, which creates the first nodes, and sets the status that a kubelet would report."""
+    """Node controller, which creates the first nodes, and sets the status and taints of all nodes."""
 
     name = "node-controller"
 

@@ -132,7 +132,7 @@ class History:
         return await self._create(data, latest + 1)
 
     async def truncate(self, live: Collection[str]) -> None:
-        """Delete the oldest revisions beyond the limit, except for those that pods have."""
+        """Delete the oldest revisions beyond revisionHistoryLimit, except those in `live`, which pods use."""
         limit = self._owner["spec"].get("revisionHistoryLimit", 10)
         idle = [each for each in self.revisions if each["metadata"]["name"] not in live]
         for revision in idle[: max(len(idle) - limit, 0)]:

@@ -87,7 +87,7 @@ class VolumeController(Controller):
         return min(fitting, key=lambda each: each[:2])[2] if fitting else None
 
     async def _provision(self, claim: Object) -> Object | None:
-        """Create a volume by the claim's class; None, with the reason in an Event, if that is impossible."""
+        """Create a volume by the claim's StorageClass; if impossible, record an Event and return None."""
         class_name = claim["spec"].get("storageClassName")
         storage_class = self.view.get(CLASSES, "", class_name) if class_name else None
         if class_name and storage_class is None:

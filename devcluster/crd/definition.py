@@ -34,7 +34,7 @@ def _check(new: Object, old: Object | None) -> list[FieldError]:
 
 
 def _check_and_compile(new: Object, old: Object | None) -> list[FieldError]:
-    """Check a CustomResourceDefinition, and compile a valid one's schemas, which `resources_of` caches."""
+    """Return the errors in a CustomResourceDefinition; for a valid one, fill the cache of `resources_of`."""
     errors = _check(new, old)
     if not errors:
         with contextlib.suppress(Exception):  # the failure repeats, and is logged, when the CRD is served

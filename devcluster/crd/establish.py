@@ -115,7 +115,7 @@ class Establisher:
         metadata: Schema | None = None,
         call_webhook: CallWebhook | None = None,
     ) -> None:
-        """Set up; `metadata` is ObjectMeta's schema, `call_webhook` posts to conversion webhooks."""
+        """Set up the establisher; `metadata` is ObjectMeta's schema, `call_webhook` converts objects."""
         self._store = store
         self._registry = registry
         self._clock = clock

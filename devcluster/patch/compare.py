@@ -1,4 +1,4 @@
-"""Sets of an object's fields, and of the fields that differ between two objects, for field ownership."""
+"""Sets of an object's fields, and of the fields that differ between two objects; used for field ownership."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _UNOWNED_META: Final = frozenset(
 
 
 class Comparison(NamedTuple):
-    """The fields that a write has changed (or added), and the fields that it has removed."""
+    """Fields that a write has changed or added, and fields that it has removed."""
 
     changed: Fields
     removed: Fields
 
 
 def compare(old: Object | None, new: Object, schema: Schema) -> Comparison:
-    """Return the fields that a write changed and removed; `old` is None for a new object.
+    """Return the fields that differ between two versions of an object; `old` is None for a new object.
 
     Raises:
-        Untypable: an item of a list has no key.
+        Untypable: a list item has no key.
     """
     shape = root_shape(schema)
     if old is None:
@@ -67,10 +67,10 @@ def compare(old: Object | None, new: Object, schema: Schema) -> Comparison:
 
 
 def applied_fields(config: Object, schema: Schema) -> Fields:
-    """Return the fields that an applied configuration names, and therefore owns.
+    """Return the fields that an applied configuration contains, and which its manager therefore owns.
 
     Raises:
-        Untypable: an item of a list has no key.
+        Untypable: a list item has no key.
     """
     shape = root_shape(schema)
     fields = _named({key: value for key, value in config.items() if key not in _UNOWNED}, shape)
@@ -88,7 +88,7 @@ def all_fields(obj: Object, shape: Shape) -> Fields:
 
 
 def _whole(value: Any, shape: Shape) -> Fields:
-    """Return the node of a field that only one of the objects has."""
+    """Return the set node for a value that only one of the two objects has, with everything below it."""
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
@@ -146,7 +146,7 @@ def _place(key: str, change: Fields | None, loss: Fields | None, changed: Fields
 
 
 def _pair(old: Any, new: Any, shape: Shape) -> tuple[Fields | None, Fields | None]:
-    """Return the nodes (changed, removed) of a field whose values differ; None for a node without members."""
+    """Return the set nodes (changed, removed) of a field with different values; None for an empty node."""
     if (old is None or isinstance(old, dict)) and (new is None or isinstance(new, dict)):
         if not shape.is_map or shape.atomic_map or not (old or new):
             return LEAF, None
@@ -198,7 +198,7 @@ def _by_key(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
 
 
 def _named(value: Any, shape: Shape) -> Fields:
-    """Return the members below a map or a list that an applied configuration names."""
+    """Return the set of the fields below a map or list in an applied configuration."""
     node: Fields = {}
     if isinstance(value, dict):
         fields = shape.fields
@@ -215,7 +215,10 @@ def _named(value: Any, shape: Shape) -> Fields:
 
 
 def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
-    """Return a value's node; `listed` marks an entry of a free map or list, which is itself a member."""
+    """Return the set node of a value; `listed` means that it is a list item, or a map entry with a free key.
+
+    Such a value is itself a member of the set.
+    """
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
@@ -228,7 +231,7 @@ def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
 
 
 def _without_nulls(new: Object, empty: Object) -> Object:
-    """Return the new object without the nulls that Go writes for unset fields."""
+    """Return the new object without the nulls that Go writes for fields that are not set."""
     kept: Object = {}
     for name, value in new.items():
         if value is None:
@@ -242,5 +245,5 @@ def _without_nulls(new: Object, empty: Object) -> Object:
 
 
 def _same_type(one: Any, other: Any) -> bool:
-    """Return whether two values that are equal in Python are equal in JSON, where True is not 1."""
+    """Return whether values that are equal in Python are also equal in JSON, where True is not 1."""
     return isinstance(one, bool) == isinstance(other, bool)

@@ -1,4 +1,4 @@
-"""The rules of a schema (`x-kubernetes-validations`): compiled once, run on each write."""
+"""Validation rules of a schema (`x-kubernetes-validations`), compiled once and run on each write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MESSAGE_LIMIT = 5 * 1024
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """A compiled rule."""
+    """Compiled validation rule."""
 
     program: Program
     optional_old: bool
@@ -47,15 +47,15 @@ class Rule:
 
     @property
     def transition(self) -> bool:
-        """Whether the rule uses the old value."""
+        """Whether the rule uses `oldSelf`, and so only applies to updates."""
         return "oldSelf" in self.program.uses
 
 
 def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estimate: bool = False) -> Rule:
-    """Compile one of a node's rules; with `estimate`, its programs have a maximum cost.
+    """Compile a validation rule of a node; with `estimate`, also estimate its maximum cost.
 
     Raises:
-        CompileError: it is wrong; the text is what the definition's error says.
+        CompileError: the rule is invalid; the message is that of the server's error.
     """
     optional = bool(source.get("optionalOldSelf"))
     variables = {"self": kind, "oldSelf": optional_of(kind) if optional else kind}
@@ -102,23 +102,23 @@ def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type
 
 
 class WrongResult(Exception):
-    """A validation rule whose type is not boolean."""
+    """Error for a validation rule whose result is not boolean."""
 
 
 class MessageError(Exception):
-    """A messageExpression that does not compile, or whose type is not string."""
+    """Error for a messageExpression that does not compile, or whose result is not a string."""
 
 
 @dataclasses.dataclass(slots=True)
 class Findings:
-    """The errors of rules; `forgiven` are errors that the old object had too, in unchanged values."""
+    """Errors that rules have found; `forgiven` are those that the old object had too, in unchanged values."""
 
     errors: list[FieldError] = dataclasses.field(default_factory=list)
     forgiven: list[FieldError] = dataclasses.field(default_factory=list)
 
 
 class Rules:
-    """The rules of a node and of all nodes below it."""
+    """Validation rules of a node and of all nodes below it."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Rules:
         self._convert: Convert | None = compile_conversion(schema) if rules else None
 
     def validate(self, value: Any, old: Any = None) -> Findings:
-        """Return the findings of the rules for a whole object; `old` is its old version."""
+        """Run all rules on a whole object; `old` is the object before an update, or None."""
         findings = Findings()
         self._validate(value, old, "", findings, old is not None and same(value, old))
         return findings
@@ -256,7 +256,7 @@ def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
 
 
 def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules | None:
-    """Compile the rules of `schema` for the structure `node`; below an `allOf` these differ."""
+    """Compile the rules of `schema` for the structure in `node`, another schema if `schema` is in `allOf`."""
     sources = schema.source.get("x-kubernetes-validations") or ()
     own = [compile_rule(each, kind, node) for each in sources if (each.get("rule") or "").strip()]
     found = Rules(node, kind, own, root=root)

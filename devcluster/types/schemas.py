@@ -1,4 +1,4 @@
-"""Schemas of the built-in types, built from the table on demand, node by node."""
+"""Schemas of the built-in types, built on demand, node by node."""
 
 from __future__ import annotations
 

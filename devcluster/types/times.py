@@ -1,4 +1,4 @@
-"""The canonical forms of times and quantities, as the server shows them."""
+"""Canonical forms of times and quantities, as the server returns them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _BINARY_DIGITS_KEPT = 15
 
 
 class InvalidQuantity(ValueError):
-    """An invalid quantity; the text is the server's."""
+    """Error for an invalid quantity; the message is the server's."""
 
 
 @functools.lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """Return the canonical quantity: no fraction, the largest suffix that fits, nothing below nano.
+    """Return the canonical form of a quantity: no fraction, the largest suffix that fits, at least nano.
 
     Raises:
         InvalidQuantity: the text is not a quantity.
@@ -54,7 +54,7 @@ def canonical(text: str) -> str:
 
 
 def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
-    """Return whether the server accepts the text as canonical, even with a sign, a dot or zeros."""
+    """Return whether the server keeps this decimal quantity as it is, because it counts as canonical."""
     scale = power - len(part)
     shifted = whole + part
     return (
@@ -67,7 +67,7 @@ def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
 
 
 def _is_plain_binary(whole: str, power: int) -> bool:
-    """Return whether an integer with a binary suffix is already canonical."""
+    """Return whether an integer with a binary suffix is already in canonical form."""
     return len(whole) + 3 * power < _BINARY_DIGITS_KEPT and int(whole) & 7 != 0
 
 
@@ -135,11 +135,11 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class InvalidTime(ValueError):
-    """An invalid time; the text is the server's."""
+    """Error for an invalid time; the message is the server's."""
 
 
 def normal_time(text: str) -> str:
-    """Convert a time to UTC without fractions of a second.
+    """Convert a time to UTC, without fractions of a second.
 
     Raises:
         InvalidTime: the text is not a time.
@@ -150,7 +150,7 @@ def normal_time(text: str) -> str:
 
 
 def normal_micro_time(text: str) -> str:
-    """Convert a time with microseconds to UTC; the six digits are required.
+    """Convert a time with microseconds to UTC; exactly six digits are required.
 
     Raises:
         InvalidTime: the text is not such a time.
@@ -161,7 +161,7 @@ def normal_micro_time(text: str) -> str:
 
 
 def from_seconds(seconds: int, nanos: int = 0, *, micro: bool = False) -> str:
-    """Format a time given in seconds since 1970, as protobuf has it.
+    """Format a time from protobuf, given in seconds since 1970 and nanoseconds.
 
     Raises:
         InvalidTime: the time is out of range.
