@@ -136,7 +136,7 @@ class Authenticator:
         self._users.pop(token, None)
 
     def authenticate(self, request: ApiRequest) -> User:
-        """Return the user that the request acts for, after any impersonation headers.
+        """Return the user that the request acts for, after impersonation.
 
         Raises:
             StatusError: 401 for an unknown token, 403 for forbidden impersonation.

@@ -40,11 +40,7 @@ class Authority:
 
     @classmethod
     def load(cls, identity: Identity) -> Authority:
-        """Load an authority from its certificate and key.
-
-        Raises:
-            ValueError: the texts are not a certificate with its key.
-        """
+        """Load an authority from its certificate and key; raise ValueError if they are invalid."""
         certificate = x509.load_pem_x509_certificate(identity[0])
         key = load_pem_private_key(identity[1], None)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate.public_key() != key.public_key():

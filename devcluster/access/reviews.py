@@ -42,11 +42,7 @@ class AccessReviews:
         }
 
     async def review(self, kind: str, obj: Object, user: User) -> Object:
-        """Return the review with its status filled in; `user` is the user who sent the review.
-
-        Raises:
-            StatusError: the review is invalid.
-        """
+        """Return the review by `user` with its status filled in; raise StatusError if it is invalid."""
         return self._answers[kind](obj, user)
 
     def _token(self, obj: Object, _user: User) -> Object:

@@ -136,11 +136,7 @@ class ServiceAccountTokens:
         self._verified: dict[str, Object] = {}
 
     def issue(self, account: Object, request: Object) -> Object:
-        """Return the TokenRequest with the issued token in its status.
-
-        Raises:
-            StatusError: the request is invalid.
-        """
+        """Return the TokenRequest with a token in its status; raise StatusError if it is invalid."""
         metadata = account["metadata"]
         spec = request.get("spec") or {}
         life = spec.get("expirationSeconds")

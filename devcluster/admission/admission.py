@@ -80,11 +80,7 @@ class ClusterAdmission:
         )
 
     async def mutate(self, info: AdmissionInfo) -> Object | None:
-        """Return the object after all changes by admission.
-
-        Raises:
-            StatusError: admission denies the write.
-        """
+        """Return the object after all changes by admission; raise StatusError to deny the write."""
         self._namespaces.check(info)
         await self._complete(info)
         changed = self._policies.concerns(info) and await self._policies.mutate(info)

@@ -71,11 +71,7 @@ class WebhookClient:
             self._session = None
 
     async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
-        """Post `review`, and return the response; `timeout` is in seconds.
-
-        Raises:
-            WebhookFailed: there is no response, or an unreadable one.
-        """
+        """Post `review` and return the response; raise WebhookFailed after `timeout` seconds or an error."""
         if (answer := self.here.get(client_config.get("url", ""))) is not None:
             status, found = await answer(orjson.dumps(review), timeout)
             return _decoded(status, bytes(found), is_text=False)

@@ -65,11 +65,7 @@ def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocat
 
 
 def read_answer(answer: Object, uid: str, version: str, *, mutating: bool) -> Verdict:
-    """Parse a webhook's response.
-
-    Raises:
-        WebhookFailed: the response is invalid.
-    """
+    """Parse a webhook's response; raise WebhookFailed if it is invalid."""
     response = answer.get("response")
     if not isinstance(response, dict):
         raise _invalid("webhook response was absent")

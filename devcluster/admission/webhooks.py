@@ -58,11 +58,7 @@ class Webhooks:
         return changed
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Call every validating webhook that matches the write, all at the same time.
-
-        Raises:
-            StatusError: the first denial, in the order of the configurations.
-        """
+        """Call all matching validating webhooks at once; raise StatusError with the first denial."""
         invocations = []
         for hook in self._configuration.hooks(mutating=False):
             invocation = await self._invocation(hook, info, mutating=False)

@@ -88,11 +88,7 @@ def _report_other_version(call: Call, validation: str, resource: Resource, docum
 
 
 def report(call: Call, validation: str, resource: Resource, problems: list[str]) -> None:
-    """Report the findings of field validation as warnings or as an error.
-
-    Raises:
-        StatusError: 400, with strict validation.
-    """
+    """Report the findings of field validation as warnings or, if strict, as a StatusError (400)."""
     if not problems or validation == "Ignore":
         return
     if validation == "Strict":
@@ -184,11 +180,7 @@ def parse_document(
 
 
 def check_kind(document: Object, resource: Resource, registry: Registry) -> None:
-    """Refuse a document of another kind or version; a missing kind or version is accepted.
-
-    Raises:
-        StatusError: the kind or version is wrong; the message is the real server's.
-    """
+    """Raise StatusError for a document of another kind or version; missing ones are accepted."""
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     if not resource.custom:
         api_version, kind = api_version or resource.api_version, kind or resource.kind

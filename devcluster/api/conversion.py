@@ -57,7 +57,7 @@ async def read(resource: Resource, stored: Stored, *, anew: bool = False) -> Obj
 
 
 async def data_of(resource: Resource, items: Sequence[Stored]) -> list[bytes]:
-    """Return the JSON of each object in the version of `resource`; objects not yet converted go in batches.
+    """Return the JSON of each object in the version of `resource`; objects are converted in batches.
 
     Raises:
         StatusError: 500, the conversion webhook failed.

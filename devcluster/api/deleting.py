@@ -21,10 +21,9 @@ _CANNOT = 'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: '
 
 
 def decode_delete_options(call: Call) -> DeleteOptions:
-    """Read the options of a delete; for some kinds, add a warning if they have no propagation policy.
+    """Read the options of a delete; raise StatusError if they are invalid.
 
-    Raises:
-        StatusError: the options are unreadable or invalid.
+    For some kinds, add a warning if the options have no propagation policy.
     """
     options = _decoded(call) if call.request.body else DeleteOptions.of_query(call.request.query)
     if options.propagation is None and options.orphan is None:

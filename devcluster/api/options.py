@@ -39,11 +39,7 @@ class WriteOptions:
 
     @classmethod
     def of(cls, query: Query, kind: str, *, apply: bool = False) -> WriteOptions:
-        """Read the options from a query; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
-
-        Raises:
-            StatusError: the options are invalid.
-        """
+        """Read CreateOptions, UpdateOptions or PatchOptions (`kind`); raise StatusError if invalid."""
         dry_run = query.get("dryRun", [])
         manager = _first(query, "fieldManager")
         validation = _first(query, "fieldValidation")
@@ -96,11 +92,7 @@ class DeleteOptions:
 
     @classmethod
     def of_query(cls, query: Query) -> DeleteOptions:
-        """Read the options from the query parameters.
-
-        Raises:
-            StatusError: the parameters are invalid.
-        """
+        """Read the options from the query parameters; raise StatusError if they are invalid."""
         return cls.of(
             {
                 "dryRun": query.get("dryRun", []),
@@ -112,11 +104,7 @@ class DeleteOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> DeleteOptions:
-        """Read the options from a decoded body.
-
-        Raises:
-            StatusError: 422, the body is invalid.
-        """
+        """Read the options from a decoded body; raise StatusError, 422, if it is invalid."""
         policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
         dry_run = options.get("dryRun") or []
         errors: list[FieldError] = []
@@ -175,11 +163,7 @@ class ListOptions:
 
     @classmethod
     def of(cls, query: Query) -> ListOptions:
-        """Read the options from the query parameters.
-
-        Raises:
-            StatusError: the parameters are invalid.
-        """
+        """Read the options from the query parameters; raise StatusError if they are invalid."""
         if not query:
             return cls()
         options = cls(

@@ -42,11 +42,7 @@ _KINDS = (JSON, MERGE, STRATEGIC, APPLY)
 
 
 def is_apply(call: Call) -> bool:
-    """Return whether the body is an apply configuration.
-
-    Raises:
-        StatusError: 415, the resource does not accept this type of patch.
-    """
+    """Return whether the body is an apply; raise StatusError, 415, for an unsupported type of patch."""
     media_type = split_media_type(call.request.headers.get("content-type", ""))
     custom = call.resource.custom
     taken = [kind for kind in _KINDS if not (custom and kind == STRATEGIC)]
@@ -63,11 +59,7 @@ def is_apply(call: Call) -> bool:
 
 
 def change_of(call: Call, registry: Registry, options: WriteOptions, clock: Clock) -> Change:
-    """Return the change that the patch in the body makes to an object.
-
-    Raises:
-        StatusError: 400, the patch cannot be parsed.
-    """
+    """Return the change that the patch in the body makes; raise StatusError, 400, for invalid patches."""
     media_type = split_media_type(call.request.headers["content-type"])
     if media_type == APPLY:
         return _applied(call, options, clock)

@@ -190,11 +190,7 @@ class PodRequests:
         return stored
 
     def _check_budget(self, stored: Stored, pod: Object, *, dry_run: bool) -> None:
-        """Subtract one from the disruptions that the pod's PodDisruptionBudget allows.
-
-        Raises:
-            StatusError: 429, the budget allows no more disruptions.
-        """
+        """Use up one disruption of the pod's PodDisruptionBudget; raise StatusError, 429, if none is left."""
         budgets = [
             each for each in self._store.select(*_BUDGETS, stored.key.namespace) if _covers(each, stored)
         ]

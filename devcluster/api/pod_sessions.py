@@ -252,11 +252,7 @@ class PodSessions:
         return 0  # a kubelet does not report the end of the process to attach
 
     async def connect(self, pod: Object, port: int, session: Session) -> None:
-        """Connect a client to a port.
-
-        Raises:
-            CannotConnect: no server listens at the port.
-        """
+        """Connect a client to a port; raise CannotConnect if no server listens there."""
         if self.port is None:
             raise CannotConnect(
                 f"error forwarding port {port} to pod {pod['metadata']['uid']}, uid : failed to connect to "

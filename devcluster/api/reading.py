@@ -181,11 +181,7 @@ class Continuation:
 
     @classmethod
     def decode(cls, token: str, namespace: str) -> Continuation:
-        """Decode a continue token.
-
-        Raises:
-            StatusError: 400, the token is invalid.
-        """
+        """Decode a continue token; raise StatusError, 400, if it is invalid."""
         if (bad := _bad_byte(token)) < len(token):
             raise bad_request(f"{_NOT_VALID}illegal base64 data at input byte {bad}")
         try:
@@ -260,11 +256,7 @@ class Reader:
         self._clock = clock
 
     async def get(self, call: Call, representation: Representation) -> ApiResponse:
-        """Answer a get.
-
-        Raises:
-            StatusError: 404, 406, or 504 for a future version.
-        """
+        """Answer a get; raise StatusError: 404, 406, or 504 for a future version."""
         resource = call.resource
         check_export(call)
         if version := call.request.option("resourceVersion"):
@@ -284,11 +276,7 @@ class Reader:
     async def one(
         self, call: Call, data: bytes, representation: Representation, *, status: int = 200
     ) -> ApiResponse:
-        """Build a response with one object; `data` is its JSON.
-
-        Raises:
-            StatusError: 406, the representation does not exist for a single object.
-        """
+        """Build a response from one object's JSON; raise StatusError, 406, for a form only lists have."""
         if not representation.transform:
             return await encode(data, representation, status=status)
         if representation.transform == "PartialObjectMetadataList":
@@ -303,11 +291,7 @@ class Reader:
     async def list_objects(
         self, call: Call, options: ListOptions, representation: Representation
     ) -> ApiResponse:
-        """Answer a list.
-
-        Raises:
-            StatusError: the real server's error for an invalid version, token or selector.
-        """
+        """Answer a list; raise StatusError for an invalid version, token or selector."""
         if representation.transform == "PartialObjectMetadata":
             raise tables.not_transformed(call.resource, is_list=True)
         if representation.transform == "Table":
@@ -335,11 +319,7 @@ class Reader:
     async def select(
         self, call: Call, options: ListOptions, selection: Selection
     ) -> tuple[int, Sequence[Stored], Object]:
-        """Return the resource version of a list, its objects, and its metadata.
-
-        Raises:
-            StatusError: the real server's error for an invalid version, token or selector.
-        """
+        """Return version, objects and metadata of a list; raise StatusError for an invalid request."""
         namespace = call.namespace or (selection.namespace if call.resource.namespaced else "")
         in_namespace = bool(call.namespace) or not call.resource.namespaced
         version, after = self._start(call, options)

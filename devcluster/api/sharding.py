@@ -43,7 +43,7 @@ class ShardSelector:
 
     @classmethod
     def parse(cls, text: str) -> ShardSelector:
-        """Parse a shard selector: `shardRange(object.metadata.uid, '0x00...', '0x80...') || ...`.
+        """Parse a selector: `shardRange(object.metadata.uid, '0x00...', '0x80...') || ...`.
 
         Raises:
             StatusError: 500, as from the real server, for an invalid selector.

@@ -255,11 +255,7 @@ class Subresources:
         self.tokens: ServiceAccountTokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
-        """Answer the request; return None for a verb that the subresource does not support.
-
-        Raises:
-            StatusError: the request is refused.
-        """
+        """Answer the request or raise StatusError; return None for a verb that it does not support."""
         if call.subresource == "scale":
             return await self._scale.serve(call, verb)
         match call.subresource, verb:

@@ -179,11 +179,7 @@ _MOST_VALUES = 400_000
 
 
 def parse_yaml(body: bytes) -> Any:
-    """Parse a YAML document into JSON values.
-
-    Raises:
-        ValueError: the text is not YAML; the message has the reason.
-    """
+    """Parse a YAML document into JSON values; raise ValueError with the reason if it is invalid."""
     if (plain := _plain_json(body)) is not None:
         return plain
     try:

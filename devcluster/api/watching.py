@@ -56,11 +56,7 @@ class Watcher:
         self._lines: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
     def watch(self, call: Call, options: ListOptions, representation: Representation) -> ApiResponse:
-        """Answer a watch.
-
-        Raises:
-            StatusError: the real server's error for an invalid request, before the stream begins.
-        """
+        """Answer a watch; raise StatusError for an invalid request, before the stream begins."""
         if representation.transform == "Table":
             tables.check_include(call.request.option("includeObject"))
         selection = Selection.of(call.resource, options, name=call.name)
@@ -143,11 +139,7 @@ class _Stream:
         return _Lines(self._lines(watch, initial, timeout), watch)
 
     async def _patiently(self, step: Callable[[], Awaitable[T]], end: float) -> T:
-        """Return the result of `step`; repeat it while the conversion webhook fails.
-
-        Raises:
-            StatusError: `step` still fails at `end`, a time of the event loop's clock.
-        """
+        """Return the result of `step`; retry StatusErrors until `end`, a time of the event loop's clock."""
         loop = asyncio.get_running_loop()
         pause, longest = _RETRIES
         while True:

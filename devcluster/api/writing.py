@@ -319,11 +319,7 @@ class _Attempt:
         return obj
 
     async def _validate(self, obj: Object, old: Object | None) -> None:
-        """Validate the object by the rules of its kind, and add their warnings.
-
-        Raises:
-            StatusError: 422, with all errors.
-        """
+        """Validate by the rules of the kind, and add their warnings; raise StatusError, 422, for errors."""
         call, resource, strategy = self._call, self._resource, self._strategy
         if strategy.slow_checks:
             errors = await asyncio.to_thread(self._errors, obj, old)

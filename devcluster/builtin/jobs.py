@@ -97,11 +97,7 @@ class Schedule:
 
 @functools.lru_cache(maxsize=256)
 def parse_schedule(text: str) -> Schedule:
-    """Parse a cron schedule such as `*/5 * * * mon-fri`, `@daily` or `@every 90s`.
-
-    Raises:
-        InvalidSchedule: the text is not a valid schedule.
-    """
+    """Parse a schedule such as `*/5 * * * mon-fri` or `@every 90s`; raise InvalidSchedule if invalid."""
     if text.startswith("@"):
         if text.startswith("@every "):
             distance = text.removeprefix("@every ")
@@ -121,11 +117,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def zone_of(name: str | None) -> datetime.tzinfo:
-    """Return the time zone of this name, or UTC if the name is None or empty.
-
-    Raises:
-        ValueError: the time zone database of this machine does not contain the name.
-    """
+    """Return the time zone with this name, UTC if it is empty; raise ValueError if it is unknown."""
     try:
         return ZoneInfo(name) if name else datetime.UTC
     except (KeyError, OSError) as error:

@@ -50,11 +50,7 @@ class ImageReference(NamedTuple):
     @classmethod
     @functools.lru_cache(maxsize=1024)
     def parse(cls, text: str) -> ImageReference:
-        """Parse an image reference.
-
-        Raises:
-            InvalidImageName: the text is not a valid image reference.
-        """
+        """Parse an image reference; raise InvalidImageName if it is invalid."""
         if _HEXADECIMAL.fullmatch(text):
             raise InvalidImageName(
                 f"invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"

@@ -115,7 +115,10 @@ class Establisher:
         metadata: Schema | None = None,
         call_webhook: CallWebhook | None = None,
     ) -> None:
-        """Set up the establisher; `metadata` is ObjectMeta's schema, `call_webhook` converts objects."""
+        """Set up the establisher; `metadata` is the schema of ObjectMeta.
+
+        `call_webhook` posts to conversion webhooks; None leaves only conversions of `apiVersion`.
+        """
         self._store = store
         self._registry = registry
         self._clock = clock

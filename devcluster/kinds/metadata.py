@@ -44,11 +44,7 @@ def wipe(metadata: Metadata) -> None:
 
 
 def match_namespace(metadata: Metadata, namespace: str) -> None:
-    """Set the object's namespace to the one in the request's path, "" for a cluster-scoped object.
-
-    Raises:
-        StatusError: 400, the object names another namespace.
-    """
+    """Set the object's namespace to the request's; raise StatusError, 400, if it has another one."""
     own = metadata.get("namespace", "")
     if own == namespace:
         return

@@ -92,7 +92,7 @@ class Strategy:
         """Fill in defaults; calling this again must change nothing."""
 
     def default_applied(self, obj: Object) -> None:
-        """Fill in defaults of an applied configuration, before its check; by default, as `default` does."""
+        """Fill in the defaults of an applied configuration before its validation; by default, all."""
         self.default(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:

@@ -67,11 +67,7 @@ def compare(old: Object | None, new: Object, schema: Schema) -> Comparison:
 
 
 def applied_fields(config: Object, schema: Schema) -> Fields:
-    """Return the fields that an applied configuration contains, and which its manager therefore owns.
-
-    Raises:
-        Untypable: a list item has no key.
-    """
+    """Return the fields that a configuration contains; raise Untypable for a list item without key."""
     shape = root_shape(schema)
     fields = _named({key: value for key, value in config.items() if key not in _UNOWNED}, shape)
     metadata = config.get("metadata")

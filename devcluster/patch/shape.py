@@ -117,11 +117,7 @@ class Shape:
         return self.fields.get(name) or self.element or DEDUCED
 
     def key_of(self, item: Any) -> str:
-        """Return the path step of an item in a list with item keys.
-
-        Raises:
-            Untypable: the item has no key.
-        """
+        """Return the path step of a list item; raise Untypable if it has no key."""
         if not self.keys:
             if isinstance(item, dict):
                 raise Untypable("associative list without keys has an element that's a map type")

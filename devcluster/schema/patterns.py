@@ -53,11 +53,7 @@ re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
 
 @functools.lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Any:
-    """Compile a pattern; the result has `search` and `finditer`, like Python's patterns.
-
-    Raises:
-        ValueError: the pattern is invalid in Go; the message is fit for users.
-    """
+    """Compile a pattern, to `search` and `finditer`; raise ValueError if it is invalid in Go."""
     try:
         checked = _Parser(pattern).parse()
     except _Mistake as error:

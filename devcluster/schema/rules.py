@@ -52,7 +52,7 @@ class Rule:
 
 
 def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estimate: bool = False) -> Rule:
-    """Compile a validation rule of a node; with `estimate`, also estimate its maximum cost.
+    """Compile a validation rule; with `estimate`, also estimate its maximum cost.
 
     Raises:
         CompileError: the rule is invalid; the message is that of the server's error.
@@ -85,11 +85,7 @@ def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estim
 
 
 def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type | None) -> Program:
-    """Compile a messageExpression.
-
-    Raises:
-        MessageError: the expression is invalid.
-    """
+    """Compile a messageExpression; raise MessageError if it is invalid."""
     try:
         program = compile_expression(expression, variables, estimate=bounds)
     except InstantiationError as error:

@@ -92,11 +92,7 @@ class Journal:
         execute("INSERT OR REPLACE INTO meta VALUES ('format', ?), ('running', 1)", (_FORMAT,))
 
     def load(self) -> Iterator[Stored]:
-        """Yield all objects.
-
-        Raises:
-            JournalFailed: the file is damaged.
-        """
+        """Yield all objects; raise JournalFailed if the file is damaged."""
         columns = "SELECT grp, plural, namespace, name, version, data FROM objects"
         try:
             for group, plural, namespace, name, version, data in self._database.execute(columns):
@@ -118,11 +114,7 @@ class Journal:
         self._queue.put(change)
 
     async def durable(self, version: int) -> None:
-        """Wait until all changes up to `version` are in the file.
-
-        Raises:
-            JournalFailed: the file cannot be written.
-        """
+        """Wait until all changes up to `version` are in the file; raise JournalFailed if that fails."""
         if self._failure is not None:
             raise self._failure
         if version <= self._durable or self._loop is None:

@@ -61,20 +61,12 @@ class LabelSelector:
 
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
-        """Parse the selector of a query: `app=x,tier in (a,b),!old`.
-
-        Raises:
-            SelectorError: the selector is invalid.
-        """
+        """Parse the selector of a query: `app=x,tier in (a,b),!old`; raise SelectorError if invalid."""
         return cls(_Parser(text).parse())
 
     @classmethod
     def of(cls, selector: Mapping[str, Any] | None) -> LabelSelector:
-        """Convert a metav1.LabelSelector; an empty one matches all objects, None matches none.
-
-        Raises:
-            SelectorError: an operator is unknown, or has no values.
-        """
+        """Convert a metav1.LabelSelector (empty: all, None: no objects); raise SelectorError if invalid."""
         if selector is None:
             return cls(nothing=True)
         equal = cls.equal_to(selector.get("matchLabels") or {})
@@ -117,11 +109,7 @@ class FieldSelector:
 
     @classmethod
     def parse(cls, text: str) -> FieldSelector:
-        """Parse the selector of a query: `metadata.name=x,status.phase!=Running`.
-
-        Raises:
-            SelectorError: the selector is invalid.
-        """
+        """Parse the selector of a query, such as `status.phase!=Running`; raise SelectorError if invalid."""
         return cls([_field_requirement(part, text) for part in _split(text) if part])
 
     @property

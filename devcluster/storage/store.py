@@ -176,11 +176,7 @@ class History:
             self._trim()
 
     def since(self, version: int) -> list[Change]:
-        """Return the changes after `version`, the oldest first.
-
-        Raises:
-            Expired: the history begins after `version`.
-        """
+        """Return the changes after `version`, oldest first; raise Expired if the history begins later."""
         if version < self.oldest:
             raise Expired(version, self.oldest)
         return self._changes[bisect.bisect_right(self._changes, version, key=_version) :]
@@ -275,11 +271,7 @@ class Store:
         return [] if table is None else table.select(namespace)
 
     def select_at(self, version: int, group: str, plural: str, namespace: str = "") -> Sequence[Stored]:
-        """Return the objects of a resource in their state at an earlier version.
-
-        Raises:
-            Expired: the history begins after `version`.
-        """
+        """Return a resource's objects at an earlier version; raise Expired if the history begins later."""
         state = {path_of(each.key): each for each in self.select(group, plural, namespace)}
         for change in reversed(self._history.since(version)):
             key = change.key
@@ -302,11 +294,7 @@ class Store:
     # Writing
 
     def create(self, key: Key, obj: Object) -> Stored:
-        """Store a new object; sets metadata.resourceVersion of `obj`.
-
-        Raises:
-            Exists: the object already exists.
-        """
+        """Store a new object, and set its resourceVersion; raise Exists if it already exists."""
         if self.get(key) is not None:
             raise Exists
         new = Stored.of(key, self.version + 1, obj)
@@ -339,10 +327,9 @@ class Store:
         return final
 
     async def durable(self, version: int) -> None:
-        """Wait until the change with this version is in the journal; return at once without a journal.
+        """Wait until the journal has written this version; raise JournalFailed if it cannot.
 
-        Raises:
-            JournalFailed: the change cannot be written.
+        Without a journal, return at once.
         """
         if self._journal is not None:
             await self._journal.durable(version)
@@ -359,11 +346,7 @@ class Store:
     # Watching
 
     def watch(self, group: str, plural: str, namespace: str = "", *, since: int | None = None) -> Watch:
-        """Watch the changes of a resource after the version `since`; None means after the current version.
-
-        Raises:
-            Expired: the history begins after `since`.
-        """
+        """Watch the changes after the version `since` (None: from now on); raise Expired if it is too old."""
         watches = self._watches[group, plural]
         watch = Watch(
             namespace=namespace,

@@ -44,11 +44,7 @@ def decode_strict(
 
 
 def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]]:
-    """Decode as `decode_strict` does, for callers with their own error text, such as patches.
-
-    Raises:
-        DecodeError: a value has the wrong type.
-    """
+    """Decode as `decode_strict` does, but raise DecodeError, for callers with their own error text."""
     problems: list[list[str | int]] = []
     if not isinstance(document, dict):
         raise DecodeError(

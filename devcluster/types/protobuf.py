@@ -93,11 +93,7 @@ def _object(gvk: tuple[str, str, str], raw: Message) -> dict[str, Any]:
 
 
 def _message(openapi_name: str, message: Message) -> dict[str, Any]:
-    """Return the fields of a message whose type is `openapi_name`.
-
-    Raises:
-        BrokenMessage: the bytes are not a message of this type.
-    """
+    """Return the fields of a message whose type is `openapi_name`; raise BrokenMessage if invalid."""
     found: dict[str, Any] = {}
     plan = _plan(openapi_name)
     for field in wire.fields(message):

@@ -27,11 +27,7 @@ class InvalidQuantity(ValueError):
 
 @functools.lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """Return the canonical form of a quantity: no fraction, the largest suffix that fits, at least nano.
-
-    Raises:
-        InvalidQuantity: the text is not a quantity.
-    """
+    """Return the canonical form of a quantity; raise InvalidQuantity if the text is not a quantity."""
     match = _PATTERN.fullmatch(text)
     if match is None or not 0 < len(text) < _TOO_LONG:
         raise InvalidQuantity(_FORMAT)
@@ -139,33 +135,21 @@ class InvalidTime(ValueError):
 
 
 def normal_time(text: str) -> str:
-    """Convert a time to UTC, without fractions of a second.
-
-    Raises:
-        InvalidTime: the text is not a time.
-    """
+    """Convert a time to UTC, without fractions of a second; raise InvalidTime if it is invalid."""
     if _SIMPLE.fullmatch(text):
         return text
     return _parse(text, _LAYOUT).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 def normal_micro_time(text: str) -> str:
-    """Convert a time with microseconds to UTC; exactly six digits are required.
-
-    Raises:
-        InvalidTime: the text is not such a time.
-    """
+    """Convert a time with exactly six digits of microseconds to UTC; raise InvalidTime if it is invalid."""
     if _SIMPLE_MICRO.fullmatch(text):
         return text
     return _parse(text, _MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 def from_seconds(seconds: int, nanos: int = 0, *, micro: bool = False) -> str:
-    """Format a time from protobuf, given in seconds since 1970 and nanoseconds.
-
-    Raises:
-        InvalidTime: the time is out of range.
-    """
+    """Format seconds since 1970 and nanoseconds as a time; raise InvalidTime if it is out of range."""
     try:
         moment = _EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError:

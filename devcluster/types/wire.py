@@ -36,11 +36,7 @@ class BrokenMessage(ValueError):
 
 
 def fields(message: Message) -> Iterator[Field]:
-    """Yield the fields of a message in their order.
-
-    Raises:
-        BrokenMessage: the message is truncated, or has a field that cannot be skipped.
-    """
+    """Yield the fields of a message in their order; raise BrokenMessage if it is malformed."""
     data, depth = message
     position, end = 0, len(data)
     while position < end:
@@ -88,11 +84,7 @@ def double(field: Field, name: str) -> float:
 
 
 def submessage(field: Field, name: str) -> Message:
-    """Return the message in a field.
-
-    Raises:
-        BrokenMessage: the field contains no message, or one that is nested too deeply.
-    """
+    """Return the message in a field; raise BrokenMessage for other content or too deep nesting."""
     if field.depth >= _MAX_DEPTH:
         raise BrokenMessage("proto: nested too deeply")
     return Message(content(field, name), field.depth + 1)

@@ -62,11 +62,7 @@ def connect(left: Run, right: Run, *, decisive: bool) -> Run:
 
 
 def get_item(value: Any, key: Any) -> Any:
-    """Evaluate `value[key]`.
-
-    Raises:
-        CelError: the item does not exist.
-    """
+    """Evaluate `value[key]`; raise CelError if the item does not exist."""
     if type(value) is dict:
         if type(key) is float and key.is_integer():
             key = int(key)

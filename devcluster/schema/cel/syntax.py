@@ -124,11 +124,7 @@ class _Token(NamedTuple):
 
 
 def parse(source: str) -> Expr:
-    """Parse an expression into its syntax tree.
-
-    Raises:
-        CompileError: the expression has a syntax error.
-    """
+    """Parse an expression into its syntax tree; raise CompileError for a syntax error."""
     return _Parser(source).parse()
 
 

@@ -142,11 +142,7 @@ def show_duration(value: Duration) -> str:
 
 
 def checked(value: int) -> int:
-    """Return `value` if it fits into 64 bits.
-
-    Raises:
-        CelError: the value is too large or too small.
-    """
+    """Return `value` if it fits into 64 bits; raise CelError otherwise."""
     if -_INT_LIMIT <= value < _INT_LIMIT:
         return value
     raise CelError("integer overflow")
@@ -193,11 +189,7 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def compare(one: Any, other: Any) -> int:
-    """Return -1, 0 or 1 for the order of two values, and 2 if one is NaN.
-
-    Raises:
-        CelError: the values have no order.
-    """
+    """Return the order of two values: -1, 0, 1, or 2 with NaN; raise CelError if they have none."""
     kind, wanted = type(one), type(other)
     numbers = (
         kind is not bool
@@ -224,11 +216,7 @@ _SHOW: dict[type, Callable[[Any], str]] = {
 
 
 def to_string(value: Any) -> str:
-    """Convert a value as `string(value)` does.
-
-    Raises:
-        CelError: the value has no string conversion.
-    """
+    """Convert a value as `string(value)` does; raise CelError for other types."""
     show = _SHOW.get(type(value))
     if show is not None:
         return show(value)
