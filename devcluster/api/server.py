@@ -117,7 +117,7 @@ class ApiServer:
             raise
         except (RecursionError, orjson.JSONEncodeError) as error:
             _log.warning(
-                "%s %s makes an object that is too deeply nested: %s", request.method, request.path, error
+                "%s %s refused, its object is nested too deeply: %s", request.method, request.path, error
             )
             return negotiation.failure(bad_request(TOO_DEEP), request.headers.get("accept", ""))
         except JournalFailed as error:  # the journal has already logged the error
