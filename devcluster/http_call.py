@@ -104,4 +104,3 @@ class ConnectionCut(Exception):
 
 
 Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
-"""A handler of requests."""

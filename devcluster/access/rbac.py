@@ -170,7 +170,7 @@ class _Grants(NamedTuple):
 
     rules: list[tuple[Rule, str]]
     problem: str
-    """The names of bindings whose roles cannot be read."""
+    """Message about bindings whose roles do not exist."""
 
 
 class _Binding(NamedTuple):
@@ -180,7 +180,7 @@ class _Binding(NamedTuple):
     namespace: str
     role: dict[str, Any]
     head: str
-    """The binding's kind and name, as the reason of a decision begins."""
+    """The start of a decision's reason: the binding's kind and name."""
 
 
 class RbacAuthorizer:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 AnswerHere = Callable[[bytes, float], Awaitable[tuple[int, bytes | bytearray]]]
-"""An in-process webhook: (review, seconds) -> HTTP status and body."""
+"""An in-process webhook: it gets the review and the timeout in seconds, and returns HTTP status and body."""
 
 _MOST_CONTEXTS = 100
 _ANSWER_LIMIT = 16 << 20

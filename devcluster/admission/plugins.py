@@ -88,7 +88,7 @@ def _storage(spec: dict[str, Any]) -> Fraction:
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _FREE = "localsubjectaccessreviews.authorization.k8s.io"
-"""Kinds whose answers reveal nothing about a namespace, so that the namespace may be missing."""
+"""The resource that is accepted even in a missing namespace, because its response reveals nothing."""
 
 
 class NamespaceLifecycle:

@@ -50,7 +50,7 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     if is_too_deep(document, body):
         raise refuse(f"couldn't get version/kind; json parse error: {TOO_DEEP}")
     if document is None and not resource.custom:
-        document = {}  # as Go's decoder reads it
+        document = {}  # as Go's decoder reads null
     if not isinstance(document, dict):
         raise refuse(_not_an_object(document))
     if wrong := untyped(document):

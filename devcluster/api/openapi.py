@@ -76,7 +76,7 @@ _OPERATIONS = {
 By the parameters of a patch, clients find out whether the server validates fields.
 """
 _CODES = {"create": ("200", "201", "202"), "update": ("200", "201"), "delete": ("200", "202")}
-"""The success codes of an operation, if it has other codes than 200."""
+"""The success codes of an operation; all other operations have only 200."""
 _METHODS = {"get": "get", "update": "put", "delete": "delete", "patch": "patch", "create": "post"}
 _OF_COLLECTION = {"list": "get", "create": "post", "deletecollection": "delete"}
 

@@ -146,7 +146,7 @@ class PodRequests:
         try:
             self._writer.may_create(call)
         except StatusError:
-            raise forbidden("", "pods", call.name, "") from None  # the real server names no right either
+            raise forbidden("", "pods", call.name, "") from None  # like the real server, name no right
 
     def _into_process(self, call: Call, pod: Object, asked: Object) -> ApiResponse:
         _check_process(call, asked)

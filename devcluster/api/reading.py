@@ -227,11 +227,11 @@ def _bad_byte(token: str) -> int:
 
 
 _PORTION: Final = 500
-"""The number of objects that are converted at a time for a selection: a list with a limit may need few."""
+"""The number of objects to convert at a time, since a list with a limit may not need all of them."""
 _TURN: Final = 1 << 20
 """Bytes of JSON that a request decodes before other requests run, which takes about 10 ms."""
 _LEAST: Final = 2 << 10
-"""The bytes of JSON whose decoding takes as long as for the smallest object."""
+"""The minimum that an object counts, in bytes: decoding the smallest object takes as long."""
 
 
 class _Turns:

@@ -175,7 +175,7 @@ _PLAIN = ("str", "binary", "timestamp", "value", "merge")
 _ESCAPED_SLASH = re.compile(r'"(?:[^\\]|\\[^/])*+\\/', re.DOTALL)
 _INT64_AND_UINT64 = range(-(1 << 63), 1 << 64)
 _MOST_VALUES = 400_000
-"""The maximum number of values beyond the document's bytes, because aliases multiply values."""
+"""The maximum number of values, besides one for each byte of the document: aliases repeat values."""
 
 
 def parse_yaml(body: bytes) -> Any:

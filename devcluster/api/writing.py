@@ -61,7 +61,7 @@ class Part:
 
     kind: tuple[str, str, str]
     put: Callable[[Object, Object], None]
-    """Write the part, as admission returned it, into the object."""
+    """Writes the subresource's object, after admission, into the parent object."""
     new: Object = dataclasses.field(default_factory=dict)
     old: Object = dataclasses.field(default_factory=dict)
 

@@ -178,7 +178,7 @@ class QuotaLedger:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._quotas: dict[str, dict[str, Object]] = {}
-        """By namespace and name."""
+        """The quotas, by namespace and name."""
         self._used: dict[tuple[str, str], dict[str, Fraction]] = {}
         for stored in store.select(*QUOTAS):
             self._open(stored.key, stored.decode())

@@ -33,7 +33,6 @@ class Proposal(NamedTuple):
     name: str
     """The metric's name in messages."""
     current: Object
-    """The metric's status."""
 
 
 def propose_for_pods(

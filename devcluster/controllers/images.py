@@ -84,7 +84,6 @@ class Start:
     """Arguments with which a program starts."""
 
     container: str
-    """The container's name."""
     image: ImageReference
     command: Sequence[str] = ()
     """The command that replaces the image's entrypoint; empty for the entrypoint."""
@@ -98,9 +97,7 @@ class HttpRequest(NamedTuple):
     """HTTP request to a simulated container."""
 
     host: str
-    """The Host header."""
     path: str
-    """The path, without the query."""
     headers: Mapping[str, str]
     """The headers, by lower-case name."""
 
@@ -122,11 +119,11 @@ class Running:
     """Result of a program that keeps running."""
 
     ports: Mapping[int, HttpHandler | None] | None = None
-    """The TCP ports it listens on, with their HTTP servers; None if they are unknown: all probes succeed."""
+    """The program's open TCP ports, with HTTP servers; None (unknown) lets all probes succeed."""
     memory: int = 0
     """The memory usage in bytes; a container with a lower limit is killed."""
     ready: bool = True
-    """False if it never becomes ready, whatever its probes say."""
+    """Whether the program ever becomes ready; if False, its probes do not matter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,7 +132,7 @@ class Exited:
 
     code: int
     log: Sequence[str] = ()
-    """All lines that it prints."""
+    """All lines that the program prints."""
     reason: str = ""
     """The termination reason; by default `Completed` for code 0, else `Error`."""
     after: float | None = None

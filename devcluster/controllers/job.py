@@ -16,7 +16,6 @@ from devcluster.kinds.conditions import condition_of
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a pod that is not counted yet."""
 JOB_NAME = "batch.kubernetes.io/job-name"
-"""The label that names the Job."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 """The annotation with the number of earlier failed pods of the index."""
@@ -93,7 +92,7 @@ class Tally:
 
     active: list[Object]
     succeeded: list[Object]
-    """Pods that have succeeded and are not counted yet; `failed` is similar."""
+    """Pods that have succeeded and are not counted yet; `failed` has those that have failed."""
     failed: list[Object]
     terminating: list[Object]
     """Pods that are being deleted and have not ended."""

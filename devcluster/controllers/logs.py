@@ -20,7 +20,7 @@ Object = dict[str, Any]
 INTERVAL = datetime.timedelta(seconds=5)
 """Seconds between two lines of a running container."""
 REMEMBERED = 10_000
-"""The maximum of a container's log lines; earlier ones are dropped."""
+"""The maximum number of log lines of a container; earlier ones are dropped."""
 
 
 class PodLogs:

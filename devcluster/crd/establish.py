@@ -125,7 +125,8 @@ class Establisher:
         self._metadata = metadata
         self._call_webhook = call_webhook
         self._served: dict[str, tuple[tuple[str, str], Any, bool]] = {}
-        """By definition: the (group, plural) served, the state it was built from, and whether it closes."""
+        """By definition: the (group, plural) served, the state it was built from, and if it is being deleted.
+        """
         self._closing: dict[tuple[str, str], str] = {}
         self._removing: dict[tuple[str, str], Iterator[Stored]] = {}
         """The keys of objects of deleted CustomResourceDefinitions that must still be deleted or marked."""

@@ -292,7 +292,7 @@ def _object(value: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 CallWebhook = Callable[[Object, Object, float], Awaitable[Object]]
-"""Posts a review to a webhook: (client config, review, seconds) -> the answer."""
+"""Posts a review to a webhook, given (client config, review, seconds), and returns the response."""
 
 _TIMEOUT = 30.0
 _GROUP = "apiextensions.k8s.io"

@@ -103,7 +103,9 @@ class Resource:
     schema: Schema
     strategy: Strategy
     columns: tuple[Column, ...] = ()
-    """Beside `Name` and `Age`, which custom kinds without columns have, all columns including those two."""
+    """All table columns of a built-in kind, or the columns after `Name` of a custom kind. An empty tuple means
+    `Name` and `Age`.
+    """
     subresources: tuple[str, ...] = ()
     """`status`, `scale`, and for some built-in kinds `log`, `binding`, `eviction`, `finalize`, `token`."""
     scale: ScalePaths | None = None
@@ -117,16 +119,19 @@ class Resource:
     custom: bool = False
     """Whether a CustomResourceDefinition defines the resource."""
     closing: bool = False
-    """Whether the definition is being deleted: no object is created, and discovery shows no writing verbs."""
+    """Whether the definition is being deleted: no object can be created, and discovery shows no verbs that
+    write.
+    """
     deprecation: str = ""
     """The warning for each request; empty if the version is not deprecated."""
     selectable_fields: tuple[str, ...] = ()
-    """Field selectors beside metadata.name and metadata.namespace, of custom kinds; built-in ones say them by
-    `Strategy.fields`."""
+    """Fields that the field selectors of a custom kind may name, besides metadata.name and
+    metadata.namespace; for built-in kinds, `Strategy.fields` returns them.
+    """
     schemas: Mapping[str, Schema] = dataclasses.field(default_factory=dict)
     """The schemas of all served versions by `apiVersion`; the registry maintains them."""
     custom_versions: CustomVersions | None = None
-    """The version rules of a custom kind."""
+    """Pruning and defaulting by version, for custom kinds."""
     converted: Converted = dataclasses.field(default_factory=Converted)
     """Cached objects in this version, for objects stored in another one."""
 

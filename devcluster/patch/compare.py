@@ -172,10 +172,10 @@ def _pair_lists(old: list[Any], new: list[Any], shape: Shape) -> tuple[Fields | 
         elif len(values) == 1 and len(earlier) == 1:
             if earlier[0] != values[0] or not _same_type(earlier[0], values[0]):
                 _place(key, *_pair(earlier[0], values[0], item), changed, removed)
-        elif len(values) == 1:  # no longer a duplicate
+        elif len(values) == 1:  # the item is no longer a duplicate
             changed[key] = _whole(values[0], item)
             removed[key] = LEAF
-        elif len(earlier) == 1:  # a duplicate now
+        elif len(earlier) == 1:  # the item has become a duplicate
             changed[key] = LEAF
             removed[key] = _whole(earlier[0], item)
         elif values != earlier:

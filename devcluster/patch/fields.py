@@ -44,7 +44,7 @@ def union(one: Fields, other: Fields) -> Fields:
         mine = together.get(key)
         if mine is None or mine is node:
             together[key] = node
-        elif not mine or not node:  # a member here, or there
+        elif not mine or not node:  # one of both nodes has no children
             whole = mine or node
             together[key] = whole if not whole or MEMBER in whole else {MEMBER: LEAF, **whole}
         else:
@@ -65,10 +65,10 @@ def difference(one: Fields, other: Fields) -> Fields:
         theirs = other.get(key)
         if theirs is None:
             rest[key] = node
-        elif not node:  # a member only
+        elif not node:  # a member without children
             if theirs and MEMBER not in theirs:
                 rest[key] = node
-        elif not theirs:  # takes the member only
+        elif not theirs:  # removes the member, not its children
             _keep(rest, key, {step: child for step, child in node.items() if step != MEMBER})
         else:
             _keep(rest, key, difference(node, theirs))

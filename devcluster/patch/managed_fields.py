@@ -17,7 +17,7 @@ from devcluster.patch.write import shape_errors
 from devcluster.schema.node import Schema
 
 MAX_UPDATERS: Final = 10
-"""The maximum of Update entries; if there are more, the oldest are merged."""
+"""The maximum number of Update entries; if there are more, the oldest are merged."""
 ANCIENT: Final = "ancient-changes"
 """The manager name of merged old entries."""
 

@@ -141,7 +141,7 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> Any:
     wanted = dict(zip(config_keys, config, strict=True))
     there: dict[str, Any] = {}
     for key, item in zip(live_keys, live, strict=True):
-        there[key] = None if key in there else item  # duplicates are not merged with
+        there[key] = None if key in there else item  # the configuration replaces duplicates
     merged = []
     for key, item in _in_order(live, live_keys, config_keys):
         if key not in wanted:
@@ -169,7 +169,7 @@ def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> 
             if theirs == len(config_keys) or key == config_keys[theirs]:
                 mine += 1
             elif turn < len(shared) and shared[turn] != key:
-                mine += 1  # it follows in the configuration's order
+                mine += 1  # its position comes from the configuration
                 continue
             elif key in done:
                 mine += 1

@@ -52,11 +52,9 @@ class Shape:
     """The key fields of the items of a list that is a map; () for a set."""
     key_defaults: dict[str, Any]
     fields: Mapping[str, Shape]
-    """The named fields."""
     element: Shape | None
     """The shape of the values under other keys; None if there are none."""
     item: Shape
-    """The shape of a list's items."""
     nothing: dict[str, Any]
     """An empty built-in object: its structs with the fields that Go never omits."""
 
@@ -180,9 +178,9 @@ def _free(*, atomic: bool) -> Shape:
 
 
 UNTYPED: Final = _free(atomic=True)
-"""Any value, owned as a whole."""
+"""The shape of any value that is owned as a whole."""
 DEDUCED: Final = _free(atomic=False)
-"""Any value, whose maps are owned key by key."""
+"""The shape of any value whose maps are owned key by key."""
 DEDUCED.item = UNTYPED
 
 
@@ -236,7 +234,6 @@ def _object_meta() -> Schema:
 
 _TEXT: Final = shape_of(Schema(type="string"))
 OBJECT_META: Final = shape_of(_object_meta())
-"""The shape of every object's metadata."""
 
 
 def root_shape(schema: Schema) -> Shape:

@@ -111,12 +111,13 @@ def _pointer(value: Any) -> str:
 Object = dict[str, Any]
 
 Convert = Callable[[Object, str], tuple[Object, Schema] | None]
-"""An object in another version of its kind (`apiVersion`), with the schema of that version; None for one that
-is not served."""
+"""Converts an object to an `apiVersion`; returns the object and that version's schema, or None if the version
+is not served.
+"""
 
 
 Path = str | tuple[str, ...]
-"""A field: of the object itself, or further down."""
+"""The path of a field: a top-level name, or the names of all steps."""
 
 
 @functools.lru_cache(maxsize=64)

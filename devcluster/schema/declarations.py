@@ -29,7 +29,7 @@ _ESCAPABLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
 _SPECIAL = re.compile(r"__|[-./]")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _REQUEST = 3 * 1024 * 1024
-"""The bytes of the largest request, the bound of values without another one."""
+"""The size of the largest request in bytes: the bound of values without another bound."""
 _TEXT = Type("string", max_elements=_REQUEST - 2)
 _META = object_of({name: Field(name, _TEXT) for name in ("name", "generateName")})
 _BYTES_OF_CHARACTER = 4

@@ -70,7 +70,8 @@ def _skip(value: list[Any], schema: Schema, path: str, removed: list[str]) -> No
 
 
 _PLAIN_LIMIT = 1e21
-"""Below it, a whole number is written without an exponent or a point, and so read again as an integer."""
+"""A whole number below this limit is written without exponent and point, so that reading it gives an integer.
+"""
 _SCALARS = (str, int, float, bool)
 
 

@@ -13,7 +13,7 @@ class _Unset:
 
 
 UNSET: Final = _Unset()
-"""No default, where None would be one."""
+"""The absence of a default; None would be the default null."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -42,10 +42,10 @@ class Schema:
     embedded: bool = False
     """`x-kubernetes-embedded-resource`."""
     list_type: str = ""
-    """`atomic`, `set`, `map`, or nothing said."""
+    """`atomic`, `set`, `map`, or empty if the schema does not say it."""
     list_map_keys: tuple[str, ...] = ()
     map_type: str = ""
-    """`granular`, `atomic`, or nothing said."""
+    """`granular`, `atomic`, or empty if the schema does not say it."""
     patch_strategies: tuple[str, ...] = ()
     """`merge`, `replace`, `retainKeys`, of a strategic merge patch; built-in kinds only."""
     patch_merge_key: str = ""

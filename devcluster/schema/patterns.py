@@ -12,7 +12,7 @@ import re2
 
 _LAST: Final = sys.maxunicode
 _MOST_REPEATS: Final = 1000
-"""The maximum of a repetition, and of the product of nested repetitions."""
+"""The maximum count of a repetition, and the maximum product of nested repetitions."""
 _DEEPEST: Final = 1000
 _MEMORY: Final = 32 << 20
 """Bytes of a compiled pattern and its states; filling them takes a third of a second."""

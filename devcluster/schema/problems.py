@@ -66,7 +66,7 @@ def _step(schema: Schema, name: str) -> Schema:
 
 
 UNSET_FIELD = "<nil>"
-"""The field of an error that has no field."""
+"""The text for the field in an error without a field."""
 
 Spine = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""

@@ -26,7 +26,7 @@ _UNSET_FIELD = "<nil>"
 _UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """Errors that a function may raise for values that no check rules out."""
 _TURNS = 300_000
-"""The maximum of loop turns of a node's rules for one value, a fraction of a second."""
+"""The maximum number of loop iterations of a node's rules for one value; they take a fraction of a second."""
 _MESSAGE_LIMIT = 5 * 1024
 
 
@@ -43,7 +43,7 @@ class Rule:
     message_program: Program | None
     reason: str
     field: str
-    """The path of the blamed field, below the value."""
+    """The path of the field that the error names, relative to the value."""
 
     @property
     def transition(self) -> bool:

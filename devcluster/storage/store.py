@@ -146,7 +146,7 @@ class Table:
 
 
 _version = attrgetter("version")
-# Trimming frees this share of the limit at a time, so that its cost per change is low.
+# Trimming frees this fraction of the limit at once, so that it costs little per change.
 _TRIM = 0.1
 
 
@@ -161,7 +161,7 @@ class History:
         self.limit = limit
         self.limit_bytes = limit_bytes
         self.oldest = start
-        """The earliest version after which all changes are known."""
+        """The first version after which the history has all changes."""
         self._changes: list[Change] = []
         self._bytes = 0
 

@@ -17,7 +17,7 @@ from devcluster.types.codec import DecodeError, codec_of, json_type
 from devcluster.types.table import go_name
 
 _MOST_PROBLEMS = 100
-"""The maximum of field validation's findings; Go's decoder reports no more."""
+"""The maximum number of findings; Go's decoder reports no more."""
 
 
 def decode_strict(

@@ -45,7 +45,7 @@ def canonical(text: str) -> str:
     power = int(exponent[1]) if suffix not in _DECIMAL and exponent is not None else _DECIMAL[suffix]
     if _is_plain_decimal(whole, part, power):
         return text
-    power = max(-60, min(60, power))  # beyond the kept digits either way
+    power = max(-60, min(60, power))  # larger exponents exceed the kept digits anyway
     return _decimal(_nanos(digits * Fraction(10) ** power), exponent=suffix not in _DECIMAL)
 
 

@@ -36,7 +36,7 @@ UNLIMITED: Final = 2**64 - 1
 """The cost of an unbounded expression; sums and products saturate here."""
 
 _TEXT: Final = 0.1
-"""Cost of each character that is looked at."""
+"""Cost of reading one character."""
 _REGEX: Final = 0.25
 """Cost of each character of a regular expression."""
 _NEW_LIST, _NEW_MAP = 10, 30

@@ -26,9 +26,9 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import NONE, Optional, compare
 
 BUDGET = "@budget"
-"""The key of an environment's list with the number of remaining loop turns."""
+"""The environment's key for a list with the remaining number of loop iterations."""
 _TURN = "@turn"
-"""The key of an environment's current item, index or key."""
+"""The environment's key for the current item, index or key of a loop."""
 
 
 class Compiler(Protocol):
