@@ -30,7 +30,7 @@ class BackgroundCluster:
         self._thread = threading.Thread(target=self._work, name="devcluster", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start the cluster; the errors of `DevCluster` are raised here."""
+        """Start the cluster; raises the errors that `DevCluster` raises."""
         self._thread.start()
         self._started.result()
         return self

@@ -79,19 +79,17 @@ class DevCluster:
             address: Address to listen on; every client that reaches it can try tokens.
             port: Port to listen on; 0 picks a free port. None opens no port: only in-process calls with
                 `handle` and `client` are possible.
-            data: File that keeps the objects across restarts; keys and tokens are stored in the same
-                directory.
+            data: File that keeps the objects across restarts; keys and tokens are in `<data>.files`.
             journal: Storage for the objects that replaces the data file.
-            kubeconfig: Path for the administrator's kubeconfig; by default a file next to `data` or, without
-                `data`, a temporary file.
+            kubeconfig: Path for the administrator's kubeconfig; by default a file in `<data>.files` or,
+                without `data`, a temporary file.
             controllers: Whether controllers run workloads.
             pod_ready_delay: Seconds from a pod's scheduling until it is ready.
             pod_stop_delay: Seconds from a pod's deletion until its containers stop, at most its grace period.
             images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
             history: Number of changes that the store keeps for watches and lists of old versions.
             min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.
-            admission_plugins: Additional admission plugins, by their names in the real server; the only one
-                is
+            admission_plugins: Additional admission plugins, by their names in the real server; the choice is
                 OwnerReferencesPermissionEnforcement.
             feature_gates: Features to enable that are off by default, by the real server's names.
             clock: Source of the times in objects.
@@ -224,7 +222,7 @@ class DevCluster:
         return kubeconfig_of(self.server_url, self.ca_pem, user="admin", token=self.token)
 
     def add_user(self, name: str, groups: tuple[str, ...] = (), *, token: str = "") -> str:
-        """Add a user who has only the rights from RBAC; return `token`, or a new token if it is empty."""
+        """Add a user, whose rights come only from RBAC; return `token`, or a new token if it is empty."""
         token = token or secrets.token_urlsafe(24)
         self.authenticator.add(token, User(name, tuple(groups)))
         return token

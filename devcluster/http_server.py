@@ -255,7 +255,7 @@ class HttpServer:
     async def _ends_with_server(
         self, request: web.BaseRequest, task: asyncio.Task[Any]
     ) -> AsyncIterator[None]:
-        """Cancel the `with` block when the server stops; the cancellation does not leave the block."""
+        """Cancel the `with` block when the server stops, and suppress this cancellation at its end."""
         self._streaming.add(task)
         if self._stopping:
             task.cancel()

@@ -103,7 +103,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator[Rule]:
-        """Split the rule into rules with one verb and one resource, name or path each."""
+        """Split the rule into parts, each with one verb, and one path or one resource and name."""
         names: list[tuple[str, ...]] = [(name,) for name in self.names] or [()]
         for group, resource, verb, name in product(self.groups, self.resources, self.verbs, names):
             yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
@@ -254,7 +254,7 @@ class RbacAuthorizer:
         return _Grants(rules, f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
-        """Return the RoleBindings of a namespace; the ClusterRoleBindings for ""."""
+        """Return the RoleBindings in a namespace, or the ClusterRoleBindings if it is ""."""
         bindings = self._bindings.get(namespace)
         if bindings is None:
             bindings = self._bindings[namespace] = list(self._read_bindings(namespace))

@@ -42,7 +42,10 @@ class AccessReviews:
         }
 
     async def review(self, kind: str, obj: Object, user: User) -> Object:
-        """Return the review by `user` with its status filled in; raise StatusError if it is invalid."""
+        """Return the review with its status filled in; raise StatusError if it is invalid.
+
+        `user` is the user who sent the review.
+        """
         return self._answers[kind](obj, user)
 
     def _token(self, obj: Object, _user: User) -> Object:

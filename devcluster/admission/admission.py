@@ -91,7 +91,7 @@ class ClusterAdmission:
         return info.obj
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Validate the write. Raises StatusError to deny it."""
+        """Run the checks of plugins and webhooks; raise StatusError to deny the write."""
         for each in self._plugins:
             if each.concerns(info):
                 each.check(info)

@@ -48,7 +48,7 @@ _REFUSALS = {
 
 
 class WebhookFailed(Exception):
-    """Failed call of a webhook, or an invalid response; the message is the real server's."""
+    """Error for a failed call of a webhook, or an invalid response; the message is the real server's."""
 
 
 class WebhookClient:

@@ -164,7 +164,7 @@ class Configuration:
         store.subscribe(self._forget)
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether a webhook may apply to the write; a quick check with false positives."""
+        """Return whether a webhook may apply to the write; a fast check, which may be wrongly True."""
         mutating, validating = self.hooks(mutating=True), self.hooks(mutating=False)
         if not mutating and not validating:
             return False
@@ -183,7 +183,7 @@ class Configuration:
         return hooks
 
     def match(self, hook: MatcherT, info: AdmissionInfo) -> Invocation[MatcherT] | None:
-        """Return the call to plan for a write, or None if no rule matches it. Match conditions come later."""
+        """Return the planned call if a rule matches the write, else None; ignores match conditions."""
         resource = self._resource_for(hook, info)
         if resource is None or not self._namespace_matches(hook, info):
             return None

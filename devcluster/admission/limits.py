@@ -106,7 +106,10 @@ def _values(amounts: Mapping[str, Any] | None) -> dict[str, Fraction]:
 def _violations(
     limit: Object, requests: dict[str, Fraction], ends: dict[str, Fraction] | None
 ) -> Iterator[str]:
-    """Yield a message for each minimum, maximum or ratio that `requests` or the limits in `ends` violate."""
+    """Yield a message for each minimum, maximum or ratio of `limit` that the amounts violate.
+
+    `requests` and `ends` are the requests and limits of a container or pod; `ends` is None for a claim.
+    """
     asked, allowed = amounts_text(requests), amounts_text(ends or {})
     for name, least in sorted((limit.get("min") or {}).items()):
         head = f"minimum {name} usage per {limit['type']} is {least}"

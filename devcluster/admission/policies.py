@@ -111,7 +111,7 @@ class AdmissionPolicies:
         store.subscribe(self._forget)
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether a policy may apply to the write; a quick check with false positives."""
+        """Return whether a policy may apply to the write; a fast check, which may be wrongly True."""
         place = (info.resource.group, info.resource.plural)
         return any(
             names_resource(rule, *place)
@@ -254,7 +254,11 @@ class AdmissionPolicies:
         return decision.allowed, decision.reason
 
     def _params(self, binding: _Binding, info: AdmissionInfo) -> Iterator[Object | None]:
-        """Yield the parameters that the binding names, or None if it names none; raise _Failed."""
+        """Yield the parameter objects of a binding, or None if it has no paramRef.
+
+        Raises:
+            _Failed: the kind is unknown, or no object matches and `parameterNotFoundAction` is Deny.
+        """
         kind, reference = binding.policy.spec.get("paramKind"), binding.spec.get("paramRef")
         if kind is None or reference is None:
             yield None
@@ -314,7 +318,7 @@ _EVERY = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resour
 
 
 def _conditions_hold(policy: _Policy, values: Object) -> bool:
-    """Return whether all match conditions are true; raises _Failed if one fails and none is false."""
+    """Return whether all match conditions are true; raise _Failed if one fails and none is false."""
     failure = None
     for each in policy.spec.get("matchConditions") or ():
         try:

@@ -25,7 +25,7 @@ _KNOWN_VERSIONS = ("v1", "v1beta1")
 
 
 class Webhooks:
-    """A caller of mutating webhooks, one after the other, and of validating webhooks, all at once."""
+    """Caller of webhooks: mutating ones run one after the other, validating ones at the same time."""
 
     def __init__(self, configuration: Configuration, client: WebhookClient, rng: random.Random) -> None:
         self._configuration = configuration

@@ -180,7 +180,7 @@ def parse_document(
 
 
 def check_kind(document: Object, resource: Resource, registry: Registry) -> None:
-    """Raise StatusError for a document of another kind or version; missing ones are accepted."""
+    """Raise StatusError for a document of another kind or version; missing fields are accepted."""
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     if not resource.custom:
         api_version, kind = api_version or resource.api_version, kind or resource.kind

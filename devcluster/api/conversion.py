@@ -111,7 +111,7 @@ def storage_api_version(resource: Resource) -> str:
 
 
 def rewritten(resource: Resource, stored: Stored) -> bytes | None:
-    """Return the stored JSON with only the apiVersion replaced, or None if this does not suffice."""
+    """Return the stored JSON with only the apiVersion replaced, or None if that is no valid conversion."""
     versions, data = resource.custom_versions, stored.data
     if versions is not None and versions.is_stale(stored.version):
         return None

@@ -306,5 +306,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """Return the subresources by name; custom kinds have `status` before `scale`, as in the real server."""
+    """Return the subresources, sorted by name; like the real server, custom kinds have `status` first."""
     return sorted(resource.subresources, reverse=resource.custom)

@@ -18,7 +18,7 @@ _MOST_WARNINGS = 300
 
 
 def add_warning(warnings: list[str], text: str) -> None:
-    """Add a warning for the client if it is new, not empty, valid in a header, and not one too many."""
+    """Add a warning for the client, unless it is empty, a repetition, invalid in a header, or too many."""
     if not text or text in warnings or len(warnings) >= _MOST_WARNINGS:
         return
     if not any(unicodedata.category(each) == "Cc" for each in text):
@@ -96,7 +96,7 @@ class AdmissionInfo:
         options: Object | None = None,
         dry_run: bool = False,
     ) -> AdmissionInfo:
-        """Build the description of a request's write; `kind` is the resource's own kind if not given."""
+        """Describe the write of a request for admission; `kind` defaults to the resource's own kind."""
         resource = call.resource
         name = call.name or ((obj or {}).get("metadata") or {}).get("name", "")
         is_written = operation != "DELETE" and resource.name == "namespaces"
@@ -136,11 +136,11 @@ class Admission(Protocol):
         ...
 
     async def mutate(self, info: AdmissionInfo) -> Object | None:
-        """Return the object as admission changed it; raises StatusError to deny the write."""
+        """Return the object as admission changed it; raise StatusError to deny the write."""
         ...
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Validate the write; raises StatusError to deny it."""
+        """Run all checks of the write; raise StatusError to deny it."""
         ...
 
 

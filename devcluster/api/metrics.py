@@ -200,7 +200,7 @@ class Metrics:
     def _counted(
         self, call: Call, series: Series, answer: ApiResponse, stream: AsyncIterator[bytes], since: float
     ) -> AsyncIterator[bytes]:
-        """Pass a stream on, and count it as open until it ends or is closed."""
+        """Yield the chunks of a stream, which counts as open until it ends or is closed."""
         # The real server also counts a watch of one name in this scope here, but not in the request counters.
         scope = "resource" if _ONE_NAME.search(call.request.option("fieldSelector")) else series.scope
         where = (series.verb, series.group, series.version, series.resource, series.subresource, scope)

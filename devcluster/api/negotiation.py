@@ -132,7 +132,7 @@ def _yaml(value: bytes) -> bytes:
 
 @functools.cache
 def _yaml_dumper() -> Any:
-    """Return a YAML dumper that quotes ambiguous text as Go's library does."""
+    """Return a YAML dumper that quotes texts such as `yes` or `1`, as Go's library does."""
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     dumper: Any = type("_Dumper", (base,), {})
     text = "tag:yaml.org,2002:str"

@@ -157,7 +157,7 @@ class _Describe:
         return operation | {"responses": _responses(answered, *codes)}
 
     def path_parameters(self, *, name: bool = False) -> list[Operation]:
-        """Return the path parameters, and the query parameters that every operation has."""
+        """Return the parameters of a path; `name` means that the path names a single object."""
         places = (["name"] if name else []) + (["namespace"] if self._resource.namespaced else [])
         return [
             {"name": place, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}
@@ -213,7 +213,7 @@ class OpenApi:
         self._making = asyncio.Lock()
 
     async def answer(self, request: ApiRequest) -> ApiResponse | None:
-        """Answer `/openapi/v2`, `/openapi/v3` and the paths below; None for other paths.
+        """Answer `/openapi/v2`, `/openapi/v3` and the paths below; return None for other paths.
 
         Version 3 is served as JSON only; clients that do not accept JSON get 406.
         """
@@ -354,7 +354,7 @@ def _mentioned(value: Any) -> set[str]:
 
 
 def _fingerprint(resources: list[Resource]) -> str:
-    """Return a hash that changes with any content of the document."""
+    """Return a hash of all facts about the resources that the document contains."""
     shown = [
         (
             each.group,

@@ -39,7 +39,13 @@ class WriteOptions:
 
     @classmethod
     def of(cls, query: Query, kind: str, *, apply: bool = False) -> WriteOptions:
-        """Read CreateOptions, UpdateOptions or PatchOptions (`kind`); raise StatusError if invalid."""
+        """Read CreateOptions, UpdateOptions or PatchOptions (`kind`) from the query parameters.
+
+        `apply` means a server-side apply, which needs a field manager.
+
+        Raises:
+            StatusError: the options are invalid.
+        """
         dry_run = query.get("dryRun", [])
         manager = _first(query, "fieldManager")
         validation = _first(query, "fieldValidation")
@@ -66,7 +72,7 @@ class WriteOptions:
         )
 
     def to_object(self, kind: str = "") -> dict[str, Any]:
-        """Return the options in the form for admission webhooks."""
+        """Return the options as an object for admission webhooks."""
         options: dict[str, Any] = {"kind": kind or self.kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]
@@ -131,7 +137,7 @@ class DeleteOptions:
         )
 
     def to_object(self) -> dict[str, Any]:
-        """Return the options in the form for admission webhooks."""
+        """Return the options as an object for admission webhooks."""
         preconditions = {"uid": self.uid, "resourceVersion": self.version}
         options = {
             "gracePeriodSeconds": self.grace,
@@ -246,7 +252,7 @@ def boolean_of(query: Query, name: str) -> bool | None:
 
 
 def integer_of(query: Query, name: str) -> int | None:
-    """Return the value of an integer parameter, or None if it is missing; raise StatusError, 400."""
+    """Return an integer parameter, or None if it is missing; raise StatusError, 400, if invalid."""
     values = query.get(name)
     if not values:
         return None

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class CannotConnect(Exception):
-    """A process or port to which no connection is possible; the message is the kubelet's."""
+    """Error for a process or port that accepts no connection; the message is the kubelet's."""
 
 
 class Session(Protocol):
@@ -47,7 +47,7 @@ def process_response(request: ApiRequest, run: Run) -> ApiResponse:
     """Return the response that connects a client to a process, and reports its exit code at the end.
 
     Raises:
-        StatusError: 400, the request does not ask for a WebSocket, or for no protocol that is supported.
+        StatusError: 400, unless the request asks for a WebSocket with a supported protocol.
     """
     chosen = _protocol(request, (_V5, _V4))
 
@@ -72,7 +72,7 @@ def tunnel_response(
     """Return the response that connects a client to ports; each port has a data and an error channel.
 
     Raises:
-        StatusError: 400, the request does not ask for a WebSocket, or for no protocol that is supported.
+        StatusError: 400, unless the request asks for a WebSocket with a supported protocol.
     """
     chosen = _protocol(request, (_V4,))
 
@@ -101,7 +101,10 @@ class _Channels:
     def __init__(
         self, socket: WebSocket, *, number: int | None = None, discards: AbstractSet[str] = frozenset()
     ) -> None:
-        """Set up the channels of a process; with `number`, those of the port with this index in a tunnel."""
+        """Set up the channels of a process; with `number`, those of the port with this index in a tunnel.
+
+        `discards` names the streams of a process that the client does not want.
+        """
         self._socket = socket
         self._stdin, self._stdout, self._stderr = _STDIN, _STDOUT, _STDERR
         if number is not None:

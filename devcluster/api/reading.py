@@ -241,7 +241,7 @@ class _Turns:
         self._left = _TURN
 
     async def worked(self, size: int) -> None:
-        """Count the work for an object of `size` bytes, and let other requests run if it is their turn."""
+        """Count the work for an object of `size` bytes; after enough work, let other requests run."""
         self._left -= max(size, _LEAST)
         if self._left < 0:
             self._left = _TURN
@@ -276,7 +276,7 @@ class Reader:
     async def one(
         self, call: Call, data: bytes, representation: Representation, *, status: int = 200
     ) -> ApiResponse:
-        """Build a response from one object's JSON; raise StatusError, 406, for a form only lists have."""
+        """Build a response from one object's JSON; raise StatusError, 406, for a list representation."""
         if not representation.transform:
             return await encode(data, representation, status=status)
         if representation.transform == "PartialObjectMetadataList":

@@ -99,7 +99,7 @@ class ScaleRequests:
         return await self._write(call, self._recorded(call, change, options), options)
 
     async def _patch(self, call: Call) -> Written:
-        """Patch the Scale; an apply owns the replicas field of the scaled object."""
+        """Patch the Scale; after an apply, the applier owns the replicas field of the scaled object."""
         part = self._part(call, "scale")
         applies = is_apply(part)
         options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
@@ -109,7 +109,7 @@ class ScaleRequests:
         return await self._write(call, change, options)
 
     def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
-        """Wrap the change of an update or patch, so that it also updates managedFields."""
+        """Wrap the change of an update or a patch other than apply, to update managedFields as well."""
 
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)
@@ -255,7 +255,7 @@ class Subresources:
         self.tokens: ServiceAccountTokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
-        """Answer the request or raise StatusError; return None for a verb that it does not support."""
+        """Answer the request, or raise StatusError; return None if the subresource has no such verb."""
         if call.subresource == "scale":
             return await self._scale.serve(call, verb)
         match call.subresource, verb:

@@ -38,7 +38,7 @@ _END = "unexpected end of JSON input"
 
 
 class _Malformed(Exception):
-    """A text that is not JSON; the message is Go's."""
+    """Error for a text that is not JSON; the message is Go's."""
 
 
 def describe(text: bytes) -> str:
@@ -206,7 +206,7 @@ def _check_slashes(text: str) -> None:
 
 
 def repeated_keys(body: bytes) -> list[str]:
-    """Return the places of repeated keys in a YAML document, such as `line 6: key "a" already set in map`."""
+    """Return a message for each repeated key in a YAML text: `line 6: key "a" already set in map`."""
     if _plain_json(body) is not None:
         return []
     found: list[str] = []

@@ -54,7 +54,7 @@ _BASE_LENGTH = 63 - _SUFFIX_LENGTH
 
 @dataclasses.dataclass(slots=True)
 class Part:
-    """Object of a subresource such as Scale, for admission of a write to the parent object.
+    """Subresource object, such as a Scale, that admission sees instead of the object that is stored.
 
     The change of the write sets `new` and `old`.
     """
@@ -144,7 +144,7 @@ class Writer:
                 continue
 
     def _check_creation(self, call: Call, obj: Object) -> None:
-        """Raise StatusError if the update or apply of a missing object may not create it."""
+        """Raise StatusError if an update or apply must not create the object, which does not exist."""
         if (uid := obj["metadata"].get("uid")) and not call.patches:
             raise _uid_conflict(call, uid, "")
         if uid:

@@ -1,4 +1,4 @@
-"""Webhook configurations and admission policies."""
+"""Strategies of webhook configurations and admission policies."""
 
 from __future__ import annotations
 
@@ -233,7 +233,11 @@ def _check_expression(
     absent: str = "",
     types: Sequence[str] = (),
 ) -> None:
-    """Check that an expression is present, compiles and has one of the types `wanted`."""
+    """Check that an expression is present, compiles and has one of the types `wanted`.
+
+    `shown` is the name of the wanted type for errors, `absent` the error for a missing expression. `types`
+    are the types that the expression may construct.
+    """
     expression = (field.value or "").strip()
     if not expression:
         field.required(absent)

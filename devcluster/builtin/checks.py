@@ -69,7 +69,7 @@ def percent_of(value: Any) -> int | None:
 
 
 def check_int_or_percent(field: Field) -> None:
-    """Check a non-negative number or a percentage."""
+    """Check that a value is a non-negative number or a percentage."""
     value = field.value
     if isinstance(value, int) and value < 0:
         field.invalid(NEGATIVE)

@@ -42,7 +42,7 @@ class MetricsStrategy(BuiltinStrategy):
 
 
 class MetricsApi:
-    """Both resources of metrics.k8s.io; the first pod or node with annotations about its usage adds them."""
+    """Both resources of metrics.k8s.io, which are served once a pod or node has usage annotations."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
         self._registry = registry

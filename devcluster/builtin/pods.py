@@ -191,7 +191,7 @@ def _check_changes(spec: Field, before: Object) -> None:
 
 
 def _masked(spec: Object, before: Object) -> Object:
-    """Return the new spec with old values in all mutable fields, so that any difference is an error."""
+    """Return the new spec with old values in all mutable fields, to find changes of other fields."""
     masked: Object = json.loads(json.dumps(spec))
     for field in ("containers", "initContainers"):
         for container, known in zip(masked.get(field) or (), before.get(field) or (), strict=True):

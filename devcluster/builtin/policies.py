@@ -337,7 +337,7 @@ async def convert_autoscalers(autoscalers: list[Object], api_version: str) -> li
 
 
 class OldAutoscalerStrategy(AutoscalerStrategy):
-    """Strategy of HorizontalPodAutoscalers in version 1, which reuses that of version 2."""
+    """Strategy of HorizontalPodAutoscalers in version 1, based on the strategy of version 2."""
 
     def default(self, obj: Object) -> None:
         spec = child(obj, "spec")

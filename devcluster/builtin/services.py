@@ -177,7 +177,7 @@ STATIC_PORTS = 86
 class Allocation:
     """Cluster IPs and node ports in use, counted from the stored Services.
 
-    A failed write is not stored, so it uses none.
+    A write that fails allocates nothing, because its Service is not stored.
     """
 
     def __init__(self, store: Store, rng: random.Random) -> None:

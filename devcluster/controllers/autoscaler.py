@@ -23,7 +23,7 @@ TOLERANCE = Fraction(1, 10)
 
 
 class NoMetric(Exception):
-    """Error for a metric that is missing or not comparable with its target; the text is the real one."""
+    """Error for a metric that is missing or not comparable with its target; has the real message."""
 
 
 class Proposal(NamedTuple):
@@ -237,7 +237,7 @@ class AutoscalerController(Controller):
     def _measure(
         self, key: Name, autoscaler: Object, scale: Object, current: int, status: Object
     ) -> Proposal | None:
-        """Return the proposal with the most replicas, and set `currentMetrics` in `status`; else None."""
+        """Return the proposal with the most replicas, or None if unknown; set `status.currentMetrics`."""
         proposals: list[Proposal] = []
         shown: list[Object] = []
         failure: tuple[str, str] | None = None
@@ -339,7 +339,7 @@ class AutoscalerController(Controller):
     def _stabilized(
         self, key: Name, behavior: Object, current: int, wanted: int, now: datetime.datetime
     ) -> int:
-        """Return the recommendation after the stabilization windows."""
+        """Return the recommended replicas after applying both stabilizationWindowSeconds."""
         up = (behavior.get("scaleUp") or {}).get("stabilizationWindowSeconds", 0)
         down = (behavior.get("scaleDown") or {}).get("stabilizationWindowSeconds", STABILIZATION)
         history = self._recommended.setdefault(key, [_Moment(now, current)])

@@ -54,7 +54,7 @@ class EventRecorder:
     def record(
         self, about: Object, kind: str, reason: str, message: str, *, component: str, container: str = ""
     ) -> None:
-        """Record an Event of type `kind` (`Normal` or `Warning`); `container` is the container, if any."""
+        """Record an Event of type `kind`, `Normal` or `Warning`; `container` names a container of the pod."""
         event = self._event(about, kind, reason, message)
         now = self._clock.timestamp()
         event |= {

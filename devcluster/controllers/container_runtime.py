@@ -39,7 +39,7 @@ IMAGE_WORDS = {
 
 
 def failure_of(pod: Object, container: Object) -> str:
-    """Return the failure that the pod's annotations request, as one of the constants, or ""."""
+    """Return the failure that the pod's annotations request, as a constant of this module, or ""."""
     if annotations := pod["metadata"].get("annotations"):
         for failure in (NO_IMAGE, BAD_COMMAND, CRASH, OUT_OF_MEMORY, NEVER_READY):
             asked = annotations.get(PREFIX + failure, "").lower()
@@ -91,7 +91,7 @@ class ProbeResult(NamedTuple):
 
 
 class _ProbeFailed(Exception):
-    """Error for a probe without a response; the message is that of the kubelet's HTTP client."""
+    """Error for a probe without a response; the message equals the kubelet's."""
 
 
 def probe(container: Object, kind: str, running: Running, address: str) -> ProbeResult:

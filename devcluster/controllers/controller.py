@@ -43,7 +43,8 @@ class WorkQueue:
     """Work queue of keys, first in, first out, as in client-go.
 
     A key that is added several times is queued once. A key that is added while it is in progress is queued
-    again after `done`. With `batch_period`, a key waits for so many seconds, to combine several changes.
+    again after `done`. With `batch_period`, a key is ready so many seconds after `add`, to combine several
+    changes.
     """
 
     def __init__(self, *, batch_period: float = 0.0) -> None:
@@ -346,7 +347,7 @@ class Controller:
         return await self.client.update(qualified(*resource), namespace, obj, subresource=subresource)
 
     async def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
-        """Write `status` if it differs from that of `obj`; return the object after the write."""
+        """Write `status` if it differs from the object's status; return the object after the write."""
         if status == (obj.get("status") or {}):
             return obj
         return await self.update(resource, {**obj, "status": status}, subresource="status")

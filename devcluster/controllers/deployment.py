@@ -83,7 +83,7 @@ def _new_size(deployment: Object, replica_sets: Sequence[Object | None], current
 def _proportions(deployment: Object, replica_sets: Sequence[Object]) -> list[tuple[Object, int]]:
     """Return each ReplicaSet with its new size after the Deployment is scaled during a rollout.
 
-    The change is distributed in proportion to the sizes; the first ReplicaSet also gets the remainder.
+    The change is distributed in proportion to the sizes; the largest ReplicaSet also gets the remainder.
     """
     wanted = _replicas(deployment)
     allowed = wanted + _max_surge(deployment) if wanted else 0
@@ -141,7 +141,7 @@ def _progressing(status: str, reason: str, message: str, now: str) -> Object:
 def _counted(
     deployment: Object, new: Object | None, replica_sets: Sequence[Object | None], now: str
 ) -> Object:
-    """Return the Deployment's status with current counts and Available, and all other former conditions."""
+    """Return the Deployment's status with new counts, a new condition Available, and its other conditions."""
     former = deployment.get("status") or {}
     available = _available_count(*replica_sets)
     counts = {

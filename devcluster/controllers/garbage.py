@@ -29,8 +29,9 @@ EVENTS = (("", "events"), ("events.k8s.io", "events"))
 class GarbageCollector(Controller):
     """Garbage collector, which deletes objects whose owners no longer exist.
 
-    If an owner is deleted with the policy Foreground, the collector deletes its dependents first. If an owner
-    is deleted with the policy Orphan, the collector removes the owner from the dependents' owner references.
+    If an owner is deleted with the policy Foreground, the collector deletes the dependents before the owner.
+    If an owner is deleted with the policy Orphan, the collector removes the owner from the dependents' owner
+    references.
     """
 
     name = "garbage-collector"
@@ -117,7 +118,7 @@ class GarbageCollector(Controller):
         )
 
     async def _change(self, key: Key, field: str, change: Callable[[list[Any]], list[Any]]) -> None:
-        """Change a list in the object's metadata by `change`, if the object exists."""
+        """Replace the list in a metadata field by the result of `change`, if the object exists."""
         obj = self.view.at(key)
         if obj is not None:
             about = obj["metadata"]

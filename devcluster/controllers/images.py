@@ -275,7 +275,7 @@ def wordpress(start: Start) -> Running | Exited:
 
 
 def _uninstalled_site(request: HttpRequest) -> HttpResponse:
-    """Return a redirect to the installer on the requested host; the scheme follows a proxy's header."""
+    """Return a redirect to the installer on the requested host, by HTTPS if a proxy's header says so."""
     if request.path == "/wp-admin/install.php" or _is_file(request.path):
         return HttpResponse(200)
     scheme = "https" if "https" in request.headers.get("x-forwarded-proto", "") else "http"

@@ -105,7 +105,7 @@ class ContainerStep:
 
     @property
     def timestamp(self) -> str:
-        """Current time, as the status shows it."""
+        """Current time as a metav1.Time."""
         return self.kubelet.clock.timestamp()
 
     def look_again(self, seconds: float) -> None:

@@ -100,7 +100,7 @@ _Line = tuple[datetime.datetime, str]
 
 
 class _Run:
-    """One run of a container, from its start to its end."""
+    """Run of a container, from its start to its end."""
 
     def __init__(self, container: str, image: str, state: Object) -> None:
         self.container = container

@@ -72,7 +72,7 @@ class NodeController(Controller):
             await self._mark_pods(key[1], now)
 
     async def _mark_pods(self, name: str, now: str) -> None:
-        """Set the condition Ready of all pods on a lost node to False."""
+        """Set the condition Ready to False in all pods of a node whose kubelet no longer reports."""
         for stored in self.view.select(PODS):
             pod = stored.decode()
             ready = condition_of(pod, "Ready")
@@ -94,7 +94,7 @@ def node_address(node: Object) -> str:
 
 
 def node_object(number: int) -> Object:
-    """Build node `number`, counted from 0, before it is ready."""
+    """Build the object of a new node; `number` counts the nodes from 0."""
     name = f"node-{number}"
     network = f"10.{FIRST_NETWORK + number}.0.0/16"
     return {

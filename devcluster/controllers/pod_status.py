@@ -68,7 +68,7 @@ def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Ob
 
 
 def pod_from(template: Object, owner: Object, *, prefix: str = "", name: str = "") -> Object:
-    """Build a pod from the pod template of `owner`; set either `name` or `prefix`, for a generated name."""
+    """Build a pod from the pod template of `owner`; set `name`, or `prefix` for a generated name."""
     metadata: dict[str, Any] = {"generateName": prefix} if prefix else {"name": name}
     metadata["namespace"] = owner["metadata"]["namespace"]
     described: Mapping[str, Any] = template.get("metadata") or {}

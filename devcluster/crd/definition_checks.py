@@ -151,7 +151,7 @@ def _check_deprecation(warning: Field, *, deprecated: bool) -> None:
 def _check_features(
     version: Object, fields: Mapping[str, Field], old: Object | None, *, any_status: bool
 ) -> None:
-    """Check a version's properties at the paths in `fields`, which may be at the top of the spec."""
+    """Check the properties in `fields` of a version; shared ones have paths at the top of the spec."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if "schema" in fields and isinstance(schema, Mapping):
         where = fields["schema"]["openAPIV3Schema"]

@@ -257,7 +257,7 @@ class Establisher:
         return self._write(name, obj)
 
     def _group_of(self, name: str) -> Iterator[Stored]:
-        """Yield the other definitions of the same group; to avoid decoding, the name decides."""
+        """Yield the other definitions of the same group, found by name without decoding them."""
         group = name.partition(".")[2]
         for stored in self._store.select(GROUP, PLURAL):
             if stored.key.name != name and stored.key.name.partition(".")[2] == group:

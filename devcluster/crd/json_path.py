@@ -27,7 +27,7 @@ Step = Callable[[Any], Iterable[Any]]
 
 
 def cell(obj: Any, column: Column) -> Any:
-    """Return the cell of a custom kind's printer column, or None; dates are texts."""
+    """Return the cell of a custom kind's printer column, or None; a date stays a text."""
     found = find(obj, column.json_path)
     if not found:
         return None

@@ -114,7 +114,7 @@ _ADVICE = (
 
 
 def multiplied(source: Mapping[str, Any], count: int | None) -> int | None:
-    """Return the maximum number of a node's children, for `count` nodes; None means unlimited."""
+    """Return how many children `count` occurrences of a node can have at most; None means unlimited."""
     if source.get("type") == "array":
         most = source.get("maxItems")
     elif source.get("type") == "object" and source.get("additionalProperties") is not None:

@@ -152,7 +152,7 @@ def _nested(source: Source, path: str, *, skip_any: bool = False) -> Iterator[Fi
 
 
 def _same_fields(nested: Source, source: Source, path: str, where: str) -> Iterator[FieldError]:
-    """Yield an error for each field in the alternatives of `nested` that the structure at `path` lacks."""
+    """Yield an error for each field in allOf, anyOf, oneOf or not of `nested` that `source` lacks."""
     alternatives: list[tuple[Source, str]] = [
         (each, f"{where}.{junction}[{index}]")
         for junction in ("allOf", "anyOf", "oneOf")

@@ -103,8 +103,9 @@ class Resource:
     schema: Schema
     strategy: Strategy
     columns: tuple[Column, ...] = ()
-    """All table columns of a built-in kind, or the columns after `Name` of a custom kind. An empty tuple means
-    `Name` and `Age`.
+    """All table columns of a built-in kind, or the columns after `Name` of a custom kind.
+
+    An empty tuple means `Name` and `Age`.
     """
     subresources: tuple[str, ...] = ()
     """`status`, `scale`, and for some built-in kinds `log`, `binding`, `eviction`, `finalize`, `token`."""

@@ -92,7 +92,7 @@ class Strategy:
         """Fill in defaults; calling this again must change nothing."""
 
     def default_applied(self, obj: Object) -> None:
-        """Fill in the defaults of an applied configuration before its validation; by default, all."""
+        """Fill in defaults of an applied configuration before validation; by default, calls `default`."""
         self.default(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
@@ -118,7 +118,7 @@ class Strategy:
     def commit(self, new: Object, old: Object | None, context: Context) -> None:
         """Do the last step before the object is stored, such as allocating cluster IPs and node ports.
 
-        It must leave no trace in a dry run (`context.dry_run`). Raises StatusError to refuse the write.
+        The step must leave no trace in a dry run (`context.dry_run`). Raises StatusError to refuse the write.
         """
 
     def released(self, old: Object, context: Context) -> None:
@@ -132,7 +132,10 @@ class Strategy:
         return False
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
-        """Return the grace period of a deletion in seconds, or None for a kind without one (all but pods)."""
+        """Return the grace period of a deletion in seconds, or None for a kind without one (all but pods).
+
+        `asked` is the period in the delete's options, or None.
+        """
         return None
 
     def holds(self, obj: Object) -> bool:

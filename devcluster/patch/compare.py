@@ -84,7 +84,7 @@ def all_fields(obj: Object, shape: Shape) -> Fields:
 
 
 def _whole(value: Any, shape: Shape) -> Fields:
-    """Return the set node for a value that only one of the two objects has, with everything below it."""
+    """Return the tree of all fields in a value that only one of the two objects has."""
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
@@ -142,7 +142,7 @@ def _place(key: str, change: Fields | None, loss: Fields | None, changed: Fields
 
 
 def _pair(old: Any, new: Any, shape: Shape) -> tuple[Fields | None, Fields | None]:
-    """Return the set nodes (changed, removed) of a field with different values; None for an empty node."""
+    """Return the trees of changed and removed fields for two different values; None for no fields."""
     if (old is None or isinstance(old, dict)) and (new is None or isinstance(new, dict)):
         if not shape.is_map or shape.atomic_map or not (old or new):
             return LEAF, None
@@ -194,7 +194,7 @@ def _by_key(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
 
 
 def _named(value: Any, shape: Shape) -> Fields:
-    """Return the set of the fields below a map or list in an applied configuration."""
+    """Return the tree of all fields below a map or list in an applied configuration."""
     node: Fields = {}
     if isinstance(value, dict):
         fields = shape.fields
@@ -211,9 +211,9 @@ def _named(value: Any, shape: Shape) -> Fields:
 
 
 def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
-    """Return the set node of a value; `listed` means that it is a list item, or a map entry with a free key.
+    """Return the tree of a value in an applied configuration, or None if it has no members.
 
-    Such a value is itself a member of the set.
+    `listed` means a list item, or a map entry with a free key; such a value is itself a member.
     """
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:

@@ -104,7 +104,7 @@ def parse(entries: Sequence[Any] | None, *, ours: bool = False) -> Entries:
 
 
 def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]]:
-    """Encode the entries in their order; for custom kinds, the fields are also sorted as text."""
+    """Encode the entries, sorted; `custom` also sorts the keys of their fields as text."""
     written = []
     for entry in sorted(entries, key=_place) if len(entries) > 1 else entries:
         identity = entry.identity
@@ -201,7 +201,7 @@ def refresh(obj: Object, config: Object) -> None:
 
 
 def reconciled(fields: Fields, shape: Shape) -> Fields:
-    """Return the set after schema changes: a list or map that is now atomic is owned as a whole."""
+    """Return `fields` after a change of the schema: a list or map that is now atomic is owned as a whole."""
     changed: Fields = {}
     for key, node in fields.items():
         below = _below(key, shape) if node else None

@@ -146,7 +146,7 @@ _SCALARS: Final = {"integer": "numeric", "number": "numeric", "string": "string"
 
 
 def shape_of(schema: Schema, *, preserve: bool = False) -> Shape:
-    """Return the shape of a schema's node, cached; nodes that depend on `preserve` have only one parent."""
+    """Return the shape of a node, cached; a node for which `preserve` matters has only one parent."""
     shape: Shape | None = schema.merge_shape
     if shape is None:
         shape = Shape(schema, preserve=preserve)
@@ -258,7 +258,7 @@ def _with_meta(fields: Mapping[str, Shape]) -> Mapping[str, Shape]:
 
 
 def is_builtin(schema: Schema) -> bool:
-    """Return whether a schema is that of a built-in type, which Go structs define."""
+    """Return whether a schema describes a built-in type, which is a Go struct."""
     return bool(schema.openapi_name)
 
 

@@ -85,7 +85,7 @@ def apply_item_directives(original: Items, patch: Items, key: str) -> tuple[Item
 
 
 def check_order(patch: Items, order: Items, key: str) -> None:
-    """Raise BadPatch if the patch's items are missing in `order` or have another order."""
+    """Raise BadPatch unless `order` contains the patch's items in the same order."""
     if not patch or not order:
         return
     wanted = [item for item in patch if not (isinstance(item, dict) and item.get("$patch") == "delete")]

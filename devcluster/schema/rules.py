@@ -55,7 +55,7 @@ def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estim
     """Compile a validation rule; with `estimate`, also estimate its maximum cost.
 
     Raises:
-        CompileError: the rule is invalid; the message is that of the server's error.
+        CompileError: the rule is invalid; the message is the server's.
     """
     optional = bool(source.get("optionalOldSelf"))
     variables = {"self": kind, "oldSelf": optional_of(kind) if optional else kind}
@@ -135,7 +135,7 @@ class Rules:
         self._convert: Convert | None = compile_conversion(schema) if rules else None
 
     def validate(self, value: Any, old: Any = None) -> Findings:
-        """Run all rules on a whole object; `old` is the object before an update, or None."""
+        """Run all rules on a whole object, and return their errors; `old` is the object before an update."""
         findings = Findings()
         self._validate(value, old, "", findings, old is not None and same(value, old))
         return findings
@@ -252,7 +252,7 @@ def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
 
 
 def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules | None:
-    """Compile the rules of `schema` for the structure in `node`, another schema if `schema` is in `allOf`."""
+    """Compile the rules of `schema` for the structure `node`; both differ only inside `allOf`."""
     sources = schema.source.get("x-kubernetes-validations") or ()
     own = [compile_rule(each, kind, node) for each in sources if (each.get("rule") or "").strip()]
     found = Rules(node, kind, own, root=root)

@@ -274,7 +274,7 @@ def codec_of(go: str) -> Codec:
 
 
 def _named(go: str, target: Codec) -> Codec:
-    """Return the codec of a named Go type, which is that of `target` with another name in errors."""
+    """Return the codec of a named Go type: the codec `target`, with another name in errors."""
 
     def convert(value: Any, problems: Problems) -> Any:
         try:

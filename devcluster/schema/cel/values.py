@@ -43,7 +43,7 @@ class UInt(int):
 
 
 class LazyFields:
-    """Variables of an admission policy, each of which is evaluated at its first use."""
+    """Variables of an admission policy; each is evaluated at its first use."""
 
     __slots__ = ("_evaluate", "_known")
 
@@ -189,7 +189,7 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def compare(one: Any, other: Any) -> int:
-    """Return the order of two values: -1, 0, 1, or 2 with NaN; raise CelError if they have none."""
+    """Return the order of two values: -1, 0, 1, or 2 if one is NaN; raise CelError if they have none."""
     kind, wanted = type(one), type(other)
     numbers = (
         kind is not bool
