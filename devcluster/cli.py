@@ -98,7 +98,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     metavar="IP",
     help="address to listen on",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="port; 0 takes a free one")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="port to listen on; 0 takes a free port")
 @click.option(
     "--kubeconfig",
     type=_FILE,
@@ -119,7 +119,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     flag_value=False,
     default=True,
     show_default=False,
-    help="run the API server only; no workload starts",
+    help="run only the API server; without controllers, no workload starts",
 )
 @click.option(
     "--pod-ready-delay",
@@ -133,21 +133,21 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     type=_duration,
     default="0s",
     metavar="DURATION",
-    help="time that a deleted pod stays Terminating, at most for its grace period",
+    help="time until a deleted pod has stopped, at most its grace period",
 )
 @click.option(
     "--history",
     type=click.IntRange(0),
     metavar="N",
     show_default="20000",
-    help="number of changes that watches and lists can go back",
+    help="number of past changes that watches and lists of old versions can use",
 )
 @click.option(
     "--min-request-timeout",
     type=_duration,
     default="30m",
     metavar="DURATION",
-    help="duration of a watch without a timeout: between one and two times this",
+    help="minimum duration of a watch without a timeout; the maximum is twice as long",
 )
 @click.option(
     "--enable-admission-plugins",
@@ -166,7 +166,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     metavar="NAME=true,...",
     shell_complete=_offering(*(f"{gate}=true" for gate in GATES)),
     show_default="none",
-    help=f"turn on a feature that is off by default: {', '.join(GATES)}",
+    help=f"turn on features that are off by default: {', '.join(GATES)}",
 )
 def up(**options: Any) -> None:
     """Run a control plane until interrupted."""

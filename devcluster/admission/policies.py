@@ -286,7 +286,7 @@ class AdmissionPolicies:
         yield from found
 
     def _bindings(self, *, mutating: bool) -> list[_Binding]:
-        """Return the bindings of one type (validating or mutating) whose policy exists."""
+        """Return the bindings of all validating or all mutating policies; skip bindings without a policy."""
         known = self._known.get(mutating)
         if known is None:
             known = self._known[mutating] = list(self._read(_FLAVOURS[mutating]))

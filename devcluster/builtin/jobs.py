@@ -370,7 +370,7 @@ def default_job(obj: Object) -> None:
 
 
 def check_job(spec: Field) -> None:
-    """Check the numbers and the template of a Job's or a CronJob's spec."""
+    """Check the numeric fields and the pod template of a Job's or a CronJob's spec."""
     spec.not_negative(*NUMBERS)
     mode = spec.at("completionMode", "NonIndexed")
     mode.any_of(MODES)

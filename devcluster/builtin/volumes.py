@@ -55,7 +55,7 @@ SOURCES = {
 
 
 class ClaimStrategy(BuiltinStrategy):
-    """Strategy of PersistentVolumeClaims: after binding, only a larger storage request is allowed."""
+    """Strategy of PersistentVolumeClaims; a bound claim's spec can only change to request more storage."""
 
     columns = columns(
         "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age "

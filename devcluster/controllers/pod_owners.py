@@ -49,7 +49,7 @@ class PodController(Controller):
     async def claim(
         self, owner: Object, *, resource: Resource = PODS, fit: Callable[[Object], bool] | None = None
     ) -> list[Object]:
-        """Adopt and release objects by the selector of `owner`; return those that it controls then.
+        """Adopt and release objects by the selector of `owner`; return the objects that it now controls.
 
         `fit` excludes the objects for which it returns False.
         """

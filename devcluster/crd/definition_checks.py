@@ -151,7 +151,10 @@ def _check_deprecation(warning: Field, *, deprecated: bool) -> None:
 def _check_features(
     version: Object, fields: Mapping[str, Field], old: Object | None, *, any_status: bool
 ) -> None:
-    """Check the properties in `fields` of a version; shared ones have paths at the top of the spec."""
+    """Check some properties of a version; `fields` has them by name.
+
+    A property that all versions share has a path at the top of the spec.
+    """
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if "schema" in fields and isinstance(schema, Mapping):
         where = fields["schema"]["openAPIV3Schema"]

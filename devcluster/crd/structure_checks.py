@@ -1,4 +1,4 @@
-"""Check that a schema is structural: `allOf`, `anyOf`, `oneOf` and `not` must not define types."""
+"""Check whether a schema is structural: `allOf`, `anyOf`, `oneOf` and `not` must not define types."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
 
 @functools.lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Any:
-    """Compile a pattern, to `search` and `finditer`; raise ValueError if it is invalid in Go."""
+    """Compile a pattern to an object like Python's `re.Pattern`; raise ValueError if Go refuses it."""
     try:
         checked = _Parser(pattern).parse()
     except _Mistake as error:
@@ -302,7 +302,7 @@ class _Parser:
         return ord(character)
 
     def _members(self, at: int) -> str:
-        """Parse an escape for a class of characters, such as a digit; return "" if none begins here."""
+        """Parse an escape that means a class of characters, such as digits; return "" if none begins here."""
         text = self._pattern
         found = re.compile(r"\\(?:[dDsSwW]|[pP](?:\{\^?(.*?)\}|([^{])))", re.DOTALL).match(text, at)
         if found is None:

@@ -1,4 +1,4 @@
-"""Pruning and defaulting of custom objects that were stored by another schema or version."""
+"""Pruning and defaulting of stored custom objects whose schema or version has changed."""
 
 from __future__ import annotations
 
