@@ -98,7 +98,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     metavar="IP",
     help="address to listen on",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="port to listen on; 0 takes a free port")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="port; 0 takes a free port")
 @click.option(
     "--kubeconfig",
     type=_FILE,

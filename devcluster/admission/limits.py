@@ -55,7 +55,7 @@ class LimitRanger(Plugin):
             info.obj["metadata"]["annotations"] = {**annotations, ANNOTATION: text}
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError for a pod or PersistentVolumeClaim that exceeds the limits of a LimitRange."""
+        """Raise StatusError for a pod or PersistentVolumeClaim that violates a LimitRange."""
         assert info.obj is not None
         spec = info.obj.get("spec") or {}
         for limits in self._ranges(info.namespace):

@@ -58,7 +58,7 @@ def in_order(metadata: Object) -> Object:
 
 
 def restore(metadata: Object, before: Object) -> None:
-    """Restore the metadata fields that only the server may change, if the writer left them out."""
+    """Restore the metadata fields that only the server may change; a writer may leave them out."""
     if not metadata.get("uid"):
         metadata["uid"] = before.get("uid")
     if created := before.get("creationTimestamp"):

@@ -1,4 +1,4 @@
-"""Simulated container logs; the lines depend only on the container's start and end."""
+"""Simulated container logs, which are equal at each read, and which a client can follow."""
 
 from __future__ import annotations
 
