@@ -1,9 +1,10 @@
-"""A Kubernetes control plane within a Python process, for tests, demos and the inner loop.
+"""Kubernetes control plane that runs inside a Python process, for tests, demos and local development.
 
     async with DevCluster() as cluster:
-        ...  # cluster.kubeconfig_path is for any client, cluster.client for this process
+        ...  # cluster.kubeconfig_path serves any client, cluster.client serves this process
 
-On the command line: `devcluster up`. In pytest: the fixture `devcluster`, of `devcluster.pytest_plugin`.
+On the command line, run `devcluster up`. For pytest, `devcluster.pytest_plugin` provides the fixture
+`devcluster`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m devcluster`."""
+"""Entry point of `python -m devcluster`."""
 
 from __future__ import annotations
 

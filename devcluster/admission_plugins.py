@@ -26,11 +26,11 @@ _ALWAYS: Final = frozenset(
 
 
 class UnknownPlugin(ValueError):
-    """The named plugin does not exist in devcluster."""
+    """Error for the name of an admission plugin that devcluster does not have."""
 
 
 def check_plugins(names: Iterable[str]) -> None:
-    """Raise UnknownPlugin for a name without a plugin."""
+    """Raise UnknownPlugin if devcluster does not have a plugin of this name."""
     for name in names:
         if name != OWNER_REFERENCES and name not in _ALWAYS:
             raise UnknownPlugin(f'plugin "{name}" is unknown here; {OWNER_REFERENCES} can be added')

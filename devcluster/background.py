@@ -1,4 +1,4 @@
-"""A cluster in its own thread, for programs without an event loop, or with one event loop per test."""
+"""Cluster in its own thread, for programs that have no event loop, or one event loop per test."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _T = TypeVar("_T")
 
 
 class BackgroundCluster:
-    """A `DevCluster` in a thread, which runs within a `with` block; it has the arguments of `DevCluster`.
+    """`DevCluster` in a thread, which runs within a `with` block; it takes the arguments of `DevCluster`.
 
-    The cluster's own methods belong to its thread: `run` runs a coroutine there.
+    The methods of `cluster` must be called in the cluster's thread: `run` runs a coroutine there.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -30,7 +30,7 @@ class BackgroundCluster:
         self._thread = threading.Thread(target=self._work, name="devcluster", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start the cluster; raise the errors of `DevCluster`."""
+        """Start the cluster; raises the errors that `DevCluster` raises."""
         self._thread.start()
         self._started.result()
         return self
@@ -49,7 +49,7 @@ class BackgroundCluster:
         return self._cluster
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine in the cluster's thread, and return the result; blocks until then."""
+        """Run a coroutine in the cluster's thread; block the calling thread until the result is there."""
         assert self._loop is not None, "not started"
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 

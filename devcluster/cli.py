@@ -1,4 +1,4 @@
-"""The command `devcluster`."""
+"""Command line of `devcluster`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GATES = ("ShardedListAndWatch",)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and exit: with 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
+    """Run the command, then exit: with 0 after a clean stop, 1 after a failure, 2 for a wrong flag."""
     commands.main(arguments, prog_name="devcluster")
 
 
@@ -98,7 +98,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     metavar="IP",
     help="address to listen on",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="port; 0 takes a free one")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="port; 0 takes a free port")
 @click.option(
     "--kubeconfig",
     type=_FILE,
@@ -119,7 +119,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     flag_value=False,
     default=True,
     show_default=False,
-    help="run the API server only; no workload starts",
+    help="run only the API server; without controllers, no workload starts",
 )
 @click.option(
     "--pod-ready-delay",
@@ -133,21 +133,21 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     type=_duration,
     default="0s",
     metavar="DURATION",
-    help="time that a deleted pod stays Terminating, at most for its grace period",
+    help="time until a deleted pod has stopped, at most its grace period",
 )
 @click.option(
     "--history",
     type=click.IntRange(0),
     metavar="N",
     show_default="20000",
-    help="number of changes that watches and lists can go back",
+    help="number of past changes that watches and lists of old versions can use",
 )
 @click.option(
     "--min-request-timeout",
     type=_duration,
     default="30m",
     metavar="DURATION",
-    help="duration of a watch without a timeout: between one and two times this",
+    help="minimum duration of a watch without a timeout; the maximum is twice as long",
 )
 @click.option(
     "--enable-admission-plugins",
@@ -166,7 +166,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     metavar="NAME=true,...",
     shell_complete=_offering(*(f"{gate}=true" for gate in GATES)),
     show_default="none",
-    help=f"turn on a feature that is off by default: {', '.join(GATES)}",
+    help=f"turn on features that are off by default: {', '.join(GATES)}",
 )
 def up(**options: Any) -> None:
     """Run a control plane until interrupted."""
@@ -220,7 +220,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def _explain(error: OSError, options: Mapping[str, Any]) -> str:
-    """Add the flag that an error of the operating system is about to the error's message."""
+    """Return the message for an OSError, with the flag whose value caused it."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.filename is None:
         return (

@@ -1,4 +1,4 @@
-"""The time of day of a cluster, which can be replaced so that a whole cluster runs in virtual time."""
+"""Clock that gives a cluster its time of day; replace it to run a cluster in virtual time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 
 class Clock:
-    """The source of times in objects, but not in certificates.
+    """Source of the times in objects; certificates do not use it.
 
     `read` returns seconds since the epoch, like `time.time`. Durations and deadlines use the event loop's
-    time.
+    clock instead.
     """
 
     def __init__(self, read: Callable[[], float] = time.time) -> None:
@@ -24,7 +24,7 @@ class Clock:
         return datetime.datetime.fromtimestamp(self._read(), datetime.UTC)
 
     def timestamp(self) -> str:
-        """Return the time as a metav1.Time: `2026-01-31T12:00:00Z`."""
+        """Return the current time as a metav1.Time: `2026-01-31T12:00:00Z`."""
         second = int(self._read())
         if second != self._second:
             self._text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
@@ -32,5 +32,5 @@ class Clock:
         return self._text
 
     def micro_timestamp(self) -> str:
-        """Return the time as a metav1.MicroTime: `2026-01-31T12:00:00.000000Z`."""
+        """Return the current time as a metav1.MicroTime: `2026-01-31T12:00:00.000000Z`."""
         return self.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

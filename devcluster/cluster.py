@@ -1,4 +1,4 @@
-"""A whole cluster in this process: the API server, its storage, its controllers, its address."""
+"""DevCluster, which runs the API server, its storage and the controllers in this process."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _API_PORT = 6443
 
 
 class DevCluster:
-    """A Kubernetes control plane, running from `start` to `stop`.
+    """Kubernetes control plane that runs from `start` to `stop`.
 
         async with DevCluster() as cluster:
             print(cluster.kubeconfig_path)
 
-    `store`, `registry`, `server` and `client` are its parts, for use within the process. `faults` injects
-    faults. `sessions` simulates the processes that exec, attach and port-forward reach.
+    `store`, `registry`, `server` and `client` give access to its parts from this process. `faults` injects
+    faults. `sessions` simulates the processes that exec, attach and port-forward connect to.
     """
 
     def __init__(
@@ -76,28 +76,29 @@ class DevCluster:
         """Set up the cluster. Blocks while it reads the data file; a larger file takes longer.
 
         Args:
-            address: Where to listen; every client that reaches it may try tokens.
-            port: The port; 0 for a free one, None for none: only calls in process (`handle`, `client`).
-            data: A file that keeps the objects across restarts; keys and tokens are kept beside it.
-            journal: A store for the objects instead of such a file.
-            kubeconfig: Where to write the administrator's kubeconfig; by default a temporary file or,
-                with a data file, a file beside it.
+            address: Address to listen on; every client that reaches it can try tokens.
+            port: Port to listen on; 0 picks a free port. None opens no port: only in-process calls with
+                `handle` and `client` are possible.
+            data: File that keeps the objects across restarts; keys and tokens are in `<data>.files`.
+            journal: Storage for the objects that replaces the data file.
+            kubeconfig: Path for the administrator's kubeconfig; by default a file in `<data>.files` or,
+                without `data`, a temporary file.
             controllers: Whether controllers run workloads.
             pod_ready_delay: Seconds from a pod's scheduling until it is ready.
-            pod_stop_delay: Seconds for which a deleted pod stays, at most its grace period.
+            pod_stop_delay: Seconds from a pod's deletion until its containers stop, at most its grace period.
             images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
-            history: How many changes the store keeps for watches and lists of old versions.
+            history: Number of changes that the store keeps for watches and lists of old versions.
             min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.
-            admission_plugins: Additional admission plugins, by their names in the real server:
+            admission_plugins: Additional admission plugins, by their names in the real server; the choice is
                 OwnerReferencesPermissionEnforcement.
             feature_gates: Features to enable that are off by default, by the real server's names.
-            clock: The source of times in objects.
-            rng: The source of UIDs, names, addresses and the like, but not of tokens and keys.
-            webhooks: The client for webhooks; by default over HTTPS.
+            clock: Source of the times in objects.
+            rng: Source of random UIDs, names, addresses and ports; tokens and keys do not use it.
+            webhooks: Client that calls webhooks; by default over HTTPS.
 
         Raises:
             JournalFailed: The data file cannot be used.
-            UnknownPlugin: An admission plugin does not exist here.
+            UnknownPlugin: devcluster does not have one of the admission plugins.
         """
         self.address = address
         self.port = port or 0
@@ -173,11 +174,11 @@ class DevCluster:
         await self.stop()
 
     async def start(self) -> None:
-        """Start the cluster; it serves requests on return.
+        """Start the cluster; when this returns, it serves requests.
 
         Raises:
             OSError: the address is not available, or a file cannot be written.
-            ForeignFile: the kubeconfig's path has a foreign file.
+            ForeignFile: another program's file is at the kubeconfig's path.
         """
         async with contextlib.AsyncExitStack() as starting:
             if self._journal is not None:
@@ -206,7 +207,7 @@ class DevCluster:
         await self._running.aclose()
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
-        """Answer a request as if it had come over the network, with injected faults."""
+        """Answer a request as if it came over the network; injected faults apply."""
         return await self.faults.handle(request)
 
     @property
@@ -221,7 +222,7 @@ class DevCluster:
         return kubeconfig_of(self.server_url, self.ca_pem, user="admin", token=self.token)
 
     def add_user(self, name: str, groups: tuple[str, ...] = (), *, token: str = "") -> str:
-        """Add a user with RBAC rights only; returns the token, generated unless given."""
+        """Add a user, whose rights come only from RBAC; return `token`, or a new token if it is empty."""
         token = token or secrets.token_urlsafe(24)
         self.authenticator.add(token, User(name, tuple(groups)))
         return token
@@ -237,7 +238,7 @@ class DevCluster:
         return kubeconfig_of(self.server_url, self.ca_pem, user=name, token=self.add_user(name, groups))
 
     def _seed(self) -> None:
-        """Create the objects that every new cluster has."""
+        """Create the objects that every new cluster contains."""
         if self.store.get(_SEEDED) is not None:
             return
         port = self.port or _API_PORT
@@ -263,7 +264,11 @@ class DevCluster:
         starting.push_async_callback(server.stop)
 
     def _prepare(self, files: LocalFiles) -> tuple[tuple[Path, Path], Path]:
-        """Create kubeconfig, keys and certificates as files. Return the server's identity and the CA."""
+        """Write kubeconfig, keys and certificates.
+
+        Returns:
+            the paths of the server's certificate and key, and the path of the CA's certificate.
+        """
         self._files = files
         self.ca_pem = files.authority.identity[0]
         self.token = files.token("admin")

@@ -1,8 +1,8 @@
-"""The API server's errors: a `Status` with a reason, a code and the messages that clients know.
+"""Errors of the API server: a `Status` with the reason, code and message that clients know.
 
-StatusError carries any Status; the functions below make one for each reason that Kubernetes has.
+StatusError carries any Status; a function below builds each error that Kubernetes defines.
 
-Validation reports each wrong field as a `FieldError`; several of them make one `invalid` error.
+Validation returns a `FieldError` for each wrong field; `invalid` combines several into one StatusError.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from devcluster.quantity import show_float
 
 
 class StatusError(Exception):
-    """A request that is answered with a failure `Status`."""
+    """Error that the server answers with a failure `Status`."""
 
     def __init__(
         self,
@@ -27,9 +27,9 @@ class StatusError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: int | None = None,
     ) -> None:
-        """Set up the error; `details` are for the Status, and {} makes the Status show empty details.
+        """Set up the error; None as `details` leaves the Status without details, {} shows empty ones.
 
-        `retry_after`, in seconds, also becomes the header of that name.
+        `retry_after` is in seconds; it also becomes the header Retry-After.
         """
         super().__init__(message)
         self.code = code
@@ -63,9 +63,9 @@ class StatusError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldError:
-    """An error in one field.
+    """Validation error of one field.
 
-    `reason` is the machine-readable reason (`FieldValueInvalid`), `text` the message after the field's name.
+    `reason` is machine-readable, such as `FieldValueInvalid`; `text` is the message after the field's name.
     """
 
     reason: str
@@ -76,42 +76,42 @@ class FieldError:
         return f"{self.field}: {self.text}"
 
     def to_cause(self) -> dict[str, str]:
-        """Return the cause for `details.causes` of a Status."""
+        """Return the entry for `details.causes` of a Status."""
         return {"reason": self.reason, "message": self.text, "field": self.field}
 
 
 def field_required(field: str, detail: str = "") -> FieldError:
-    """Report a missing field."""
+    """Build the error for a missing field."""
     return FieldError("FieldValueRequired", field, _with("Required value", detail))
 
 
 def field_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """Report an invalid value."""
+    """Build the error for an invalid value."""
     return FieldError("FieldValueInvalid", field, _with(f"Invalid value: {_shown(value)}", detail))
 
 
 def field_type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """Report a value of the wrong type."""
+    """Build the error for a value of the wrong type."""
     return FieldError("FieldValueTypeInvalid", field, _with(f"Invalid value: {_shown(value)}", detail))
 
 
 def field_duplicate(field: str, value: Any) -> FieldError:
-    """Report a duplicate of a unique value."""
+    """Build the error for a value that must be unique and occurs twice."""
     return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_shown(value)}")
 
 
 def field_not_found(field: str, value: Any) -> FieldError:
-    """Report a reference to a missing object."""
+    """Build the error for a reference to an object that does not exist."""
     return FieldError("FieldValueNotFound", field, f"Not found: {_shown(value)}")
 
 
 def field_forbidden(field: str, detail: str) -> FieldError:
-    """Report a field that must not be set or changed."""
+    """Build the error for a field that must not be set or changed."""
     return FieldError("FieldValueForbidden", field, _with("Forbidden", detail))
 
 
 def field_unsupported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
-    """Report a value outside an enumeration."""
+    """Build the error for a value that is not in the enum `supported`."""
     listed = ", ".join(_shown(each) for each in supported)
     return FieldError(
         "FieldValueNotSupported",
@@ -121,13 +121,13 @@ def field_unsupported(field: str, value: Any, supported: Sequence[str]) -> Field
 
 
 def field_too_long(field: str, maximum: int) -> FieldError:
-    """Report a string longer than `maximum` bytes."""
+    """Build the error for a string of more than `maximum` bytes."""
     unit = "byte" if maximum == 1 else "bytes"
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {maximum} {unit}")
 
 
 def field_too_many(field: str, actual: int, maximum: int) -> FieldError:
-    """Report a list with too many items."""
+    """Build the error for a list with more than `maximum` items."""
     unit = "item" if maximum == 1 else "items"
     return FieldError("FieldValueTooMany", field, f"Too many: {actual}: must have at most {maximum} {unit}")
 
@@ -138,19 +138,19 @@ def qualified(group: str, resource: str) -> str:
 
 
 def not_found(group: str, resource: str, name: str) -> StatusError:
-    """Build the error for a missing object."""
+    """Build the 404 for an object that does not exist."""
     message = f'{qualified(group, resource)} "{name}" not found'
     return StatusError(404, "NotFound", message, details=_about(group, resource, name))
 
 
 def already_exists(group: str, resource: str, name: str) -> StatusError:
-    """Build the error for a name that is in use."""
+    """Build the 409 for a create with a name that is in use."""
     message = f'{qualified(group, resource)} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, details=_about(group, resource, name))
 
 
 def conflict(group: str, resource: str, name: str, detail: str = "") -> StatusError:
-    """Build the error for a conflicting write; `detail` defaults to the message for an outdated version."""
+    """Build the 409 for a conflicting write; `detail` defaults to the message for an outdated version."""
     why = detail or (
         "the object has been modified; please apply your changes to the latest version and try again"
     )
@@ -159,7 +159,7 @@ def conflict(group: str, resource: str, name: str, detail: str = "") -> StatusEr
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """Build the error for an object with invalid fields. `kind` is the kind, not the resource."""
+    """Build the 422 for an object with invalid fields; `kind` is its kind, not its resource."""
     shown = [str(error) for error in dict.fromkeys(errors)]
     listed = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
     details = _about(group, kind, name)
@@ -169,17 +169,17 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
 
 
 def bad_request(message: str) -> StatusError:
-    """Build the error for a malformed request."""
+    """Build the 400 for a malformed request."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:
-    """Build the error for unknown credentials."""
+    """Build the 401 for unknown credentials."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
-    """Build the error for a write that authorization or admission refuses."""
+    """Build the 403 for an action that authorization or admission refuses."""
     about = f'{qualified(group, resource)} "{name}"' if name else qualified(group, resource)
     return StatusError(
         403, "Forbidden", f"{about} is forbidden: {detail}", details=_about(group, resource, name)
@@ -187,7 +187,7 @@ def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
 
 
 def method_not_allowed(group: str, resource: str, verb: str) -> StatusError:
-    """Build the error for a verb that the resource does not support."""
+    """Build the 405 for a verb that the resource does not support."""
     return StatusError(
         405,
         "MethodNotAllowed",
@@ -197,27 +197,27 @@ def method_not_allowed(group: str, resource: str, verb: str) -> StatusError:
 
 
 def not_acceptable(message: str) -> StatusError:
-    """Build the error for an Accept header without a supported representation."""
+    """Build the 406 for an Accept header that allows no supported representation."""
     return StatusError(406, "NotAcceptable", message)
 
 
 def unsupported_media_type(message: str) -> StatusError:
-    """Build the error for a body in an unsupported format."""
+    """Build the 415 for a body in an unsupported format."""
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def request_entity_too_large(message: str) -> StatusError:
-    """Build the error for a body that is too large."""
+    """Build the 413 for a body that is too large."""
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
 def expired(message: str) -> StatusError:
-    """Build the error for a version that is no longer in the history."""
+    """Build the 410 for a version that is no longer in the history."""
     return StatusError(410, "Expired", message)
 
 
 def internal_error(message: str) -> StatusError:
-    """Build the error for an internal failure."""
+    """Build the 500 for an internal failure."""
     return StatusError(
         500,
         "InternalError",
@@ -227,7 +227,10 @@ def internal_error(message: str) -> StatusError:
 
 
 def timed_out(message: str, *, retry_after: int = 0) -> StatusError:
-    """Build the error for a timeout; the request may have taken effect."""
+    """Build the 504 for a timeout; the request may still have taken effect.
+
+    `retry_after` is in seconds; 0 means no hint.
+    """
     return StatusError(504, "Timeout", f"Timeout: {message}", retry_after=retry_after or None)
 
 

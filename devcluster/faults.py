@@ -1,4 +1,4 @@
-"""Injected faults: their definition, their effects, and the HTTP endpoint that sets them."""
+"""Fault injection: definitions of faults, their effects, and the HTTP endpoint that sets them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRUE = frozenset({"1", "true"})
 
 
 class Action(enum.Enum):
-    """The effect of a fault on a request."""
+    """Effect of a fault on a request."""
 
     DELAY = "delay"
     """Delay the response by `seconds`."""
@@ -35,7 +35,7 @@ class Action(enum.Enum):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The affected requests: each given field must match; `path` and `user_agent` are search patterns."""
+    """Filter for requests: all given fields must match; `path` and `user_agent` are regular expressions."""
 
     method: str | None = None
     path: str | None = None
@@ -51,7 +51,6 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     raise ValueError(f"{name} is not a regular expression: {error}") from error
 
     def __call__(self, request: ApiRequest) -> bool:
-        """Return whether `request` matches."""
         return (
             self.method in {None, request.method}
             and (self.path is None or re.search(self.path, request.path) is not None)
@@ -64,7 +63,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A fault that occurs `times` times, or until it is removed."""
+    """Fault that affects `times` matching requests, or all of them until it is removed."""
 
     do: Action
     match: Match = Match()
@@ -92,7 +91,6 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("lines must not be negative")
 
     def applies_to(self, request: ApiRequest) -> bool:
-        """Return whether the fault affects `request`."""
         is_used_up = self.times is not None and self.hits >= self.times
         streams_only = self.do in {Action.CUT_WATCH, Action.STALL_WATCH}
         if is_used_up or (streams_only and request.option("watch").lower() not in _TRUE):
@@ -100,7 +98,7 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.match(request)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fault in the endpoint's JSON form."""
+        """Return the fault in the JSON form of the HTTP endpoint."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return shown
 
@@ -141,7 +139,7 @@ async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiRes
 
 
 async def _disturbed(stream: AsyncIterator[bytes], lines: int, *, stall: bool) -> AsyncIterator[bytes]:
-    """Yield `lines` lines of a stream, and then stall, or cut the connection within the next line."""
+    """Yield the first `lines` lines of a stream, then stall, or cut the connection within the next line."""
     left = lines
     try:
         if stall and left == 0:
@@ -173,15 +171,15 @@ _ADMINISTRATORS = "system:masters"
 
 
 class FaultControl:
-    """A controller of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP.
+    """Control of injected faults: `cluster.faults` in Python, or `/devcluster/...` over HTTP.
 
-    The endpoint is for members of system:masters only.
+    Only members of the group system:masters may use the endpoint.
     """
 
     def __init__(
         self, store: Store, handler: Handler, authenticate: Callable[[ApiRequest], User | None]
     ) -> None:
-        """Wrap `handler`; `authenticate` returns a request's user, or raises StatusError."""
+        """Set up the control; `authenticate` returns the user of a request, or raises StatusError."""
         self._store = store
         self._handler = handler
         self._authenticate = authenticate
@@ -189,29 +187,28 @@ class FaultControl:
         self._last = 0
 
     def add(self, do: Action | str, match: Match | None = None, **options: Any) -> int:
-        """Set a fault and return its number; `options` are other fields of `Fault`.
+        """Inject a fault and return its number; `options` are other fields of `Fault`.
 
-        If several faults apply to a request, the first one takes effect.
+        If several faults apply to a request, only the first one takes effect.
 
         Raises:
-            ValueError: the fault is invalid; the text names the field.
+            ValueError: the fault is invalid; the message names the field.
         """
         return self._put(Fault(do=Action(do), match=match or Match(), **options))
 
     def remove(self, number: int) -> Fault | None:
-        """Remove a fault, and return it with its hit count; None for an unknown number."""
+        """Remove a fault and return it, with its number of hits; return None for an unknown number."""
         return self._faults.pop(number, None)
 
     def clear(self) -> None:
-        """Remove all faults."""
         self._faults.clear()
 
     def expire_history(self) -> None:
-        """Drop the history: watches and lists of old versions get 410."""
+        """Drop the history of changes: watches and lists of old versions get 410."""
         self._store.expire_history()
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
-        """Answer a request to the endpoint; pass any other to the handler, with the fault that applies."""
+        """Answer requests to the fault endpoint; pass others to the handler, with the fault that applies."""
         if request.path.startswith(PREFIX):
             try:
                 return self._answer(request)

@@ -1,4 +1,4 @@
-"""A request and its response, independent of the transport: HTTPS, or a call within the process."""
+"""HTTP requests and responses without a transport: they come by HTTPS, or from a call in this process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from devcluster.errors import StatusError
 
 
 class WebSocket(Protocol):
-    """An open WebSocket, from the server's side."""
+    """Open WebSocket, as the server sees it."""
 
     async def receive(self) -> bytes | None:
-        """Return the next message, or None when the client sends no more."""
+        """Return the next message, or None after the client's last message."""
         ...
 
     async def send(self, message: bytes) -> None:
@@ -25,7 +25,7 @@ class WebSocket(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class User:
-    """An authenticated user."""
+    """Authenticated user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def to_object(self) -> dict[str, Any]:
-        """Return the UserInfo object, as in reviews."""
+        """Return the user as a UserInfo object, as in a TokenReview."""
         info: dict[str, Any] = {"username": self.name}
         if self.uid:
             info["uid"] = self.uid
@@ -46,7 +46,7 @@ class User:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ApiRequest:
-    """A request to the API server.
+    """Request to the API server.
 
     `path` is decoded and has no query. `query` has every value of a parameter, in order. Names in `headers`
     are in lower case. Authentication sets `user`.
@@ -65,18 +65,18 @@ class ApiRequest:
     """
 
     def option(self, name: str) -> str:
-        """Return the first value of a query parameter."""
+        """Return the first value of a query parameter, or "" without a value."""
         values = self.query.get(name)
         return values[0] if values else ""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ApiResponse:
-    """A response of the API server: a body, or a stream whose chunks are sent at once.
+    """Response of the API server: a body, or a stream whose chunks are sent as they come.
 
-    The server closes a stream's iterator (`aclose`) when the client goes away. `warnings` become `Warning`
-    headers. With `websocket`, the connection continues as a WebSocket until that function returns; the server
-    cancels it when the client goes away.
+    The server closes a stream's iterator (`aclose`) when the client disconnects. `warnings` become `Warning`
+    headers. With `websocket`, the connection becomes a WebSocket until that function returns; the server
+    cancels the function when the client disconnects.
     """
 
     status: int = 200
@@ -89,12 +89,10 @@ class ApiResponse:
 
     @classmethod
     def json(cls, value: Any, *, status: int = 200) -> ApiResponse:
-        """Build a response with a JSON value."""
         return cls(status=status, body=orjson.dumps(value) + b"\n")
 
     @classmethod
     def failure(cls, error: StatusError) -> ApiResponse:
-        """Build the response for `error`."""
         answer = cls.json(error.to_status(), status=error.code)
         if error.retry_after is not None:
             answer.headers["Retry-After"] = str(error.retry_after)
@@ -102,8 +100,7 @@ class ApiResponse:
 
 
 class ConnectionCut(Exception):
-    """An error in place of a response or within a stream, for which the transport must cut the connection."""
+    """Error, raised instead of a response or within a stream, that makes the transport cut the connection."""
 
 
 Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
-"""A handler of requests."""

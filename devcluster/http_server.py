@@ -1,4 +1,4 @@
-"""The HTTPS server: aiohttp.web, with `ApiRequest` and `ApiResponse` for its handler."""
+"""HTTPS server: aiohttp.web as the transport of `ApiRequest` and `ApiResponse`."""
 
 from __future__ import annotations
 
@@ -63,14 +63,13 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class HttpServer:
-    """An HTTP/1.1 server on one socket.
+    """HTTP/1.1 server on one socket.
 
-    An exception of the handler becomes a 500, except `ConnectionCut`, which drops the connection without
-    another byte.
+    An exception of the handler becomes a 500. `ConnectionCut` drops the connection without another byte
+    instead.
     """
 
     def __init__(self, handle: Handler) -> None:
-        """Set up the server; `handle` answers the requests."""
         self._handle = handle
         self._server = web.Server(self._answer, handler_cancellation=True)
         self._listener: asyncio.Server | None = None
@@ -81,7 +80,7 @@ class HttpServer:
         self._checking: asyncio.TimerHandle | None = None
 
     async def start(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
-        """Accept connections on a listening socket, which `stop` closes; without TLS if `context` is None."""
+        """Accept connections on a listening socket, which `stop` closes; None as `context` means no TLS."""
         loop = asyncio.get_running_loop()
         options: dict[str, Any] = {
             "loop": loop,
@@ -102,7 +101,7 @@ class HttpServer:
         self._check()
 
     async def stop(self) -> None:
-        """Refuse new connections, end the watches as after their timeout, and let other requests finish."""
+        """Stop: refuse new connections, end the watches as if they timed out, and finish other requests."""
         self._stopping = True
         if self._checking is not None:
             self._checking.cancel()
@@ -133,7 +132,7 @@ class HttpServer:
         return len(transports)
 
     def _check(self) -> None:
-        """Reset the connections of clients that read nothing; a timer for each write would cost more."""
+        """Reset the connections of clients that read nothing; a periodic check is cheaper than timers."""
         loop = asyncio.get_running_loop()
         for each in self._server.connections:
             if isinstance(each, _Connection) and loop.time() - each.stalled_since > _STALL_TIMEOUT:
@@ -155,7 +154,7 @@ class HttpServer:
             pass
         except Exception:  # noqa: BLE001 -- after any error the connection is cut
             # The status line is already sent, so the server can only cut the response.
-            _log.exception("%s %r failed in the middle of its answer", request.method, request.raw_path)
+            _log.exception("%s %r failed while the response was being sent", request.method, request.raw_path)
         finally:
             self._answering.discard(task)
         _reset(request.transport)
@@ -237,7 +236,7 @@ class HttpServer:
         answer: ApiResponse,
         serve: Callable[[WebSocket], Awaitable[None]],
     ) -> web.StreamResponse:
-        """Continue as a WebSocket until `serve` returns."""
+        """Turn the connection into a WebSocket until `serve` returns."""
         protocol = answer.headers.pop("Sec-WebSocket-Protocol", "")
         response = web.WebSocketResponse(
             protocols=(protocol,) if protocol else (),
@@ -256,7 +255,7 @@ class HttpServer:
     async def _ends_with_server(
         self, request: web.BaseRequest, task: asyncio.Task[Any]
     ) -> AsyncIterator[None]:
-        """Cancel the block when the server stops, and leave it without an error."""
+        """Cancel the `with` block when the server stops, and suppress this cancellation at its end."""
         self._streaming.add(task)
         if self._stopping:
             task.cancel()
@@ -270,31 +269,29 @@ class HttpServer:
             self._streaming.discard(task)
 
     async def _begin(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """Send the head; close the connection after the response if no further request can be answered."""
+        """Send the response's head; close the connection afterwards if it cannot carry another request."""
         if self._stopping or "Upgrade" in request.headers:
             response.force_close()
         await response.prepare(request)
 
 
 class _Connection(web.RequestHandler):
-    """An HTTP connection, which knows the client's certificate."""
+    """HTTP connection that remembers the subject of the client's certificate."""
 
     subject: Mapping[str, list[str]] | None = None
     stalled_since = math.inf
     """The event loop's time since when no more data can be sent."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the subject of the client's certificate, once for all requests."""
+        """Store the subject of the client's certificate, once for all requests of the connection."""
         self.subject = _subject_of(transport)
         super().connection_made(transport)
 
     def pause_writing(self) -> None:
-        """Stop writing while the client is slow."""
         self.stalled_since = asyncio.get_running_loop().time()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Continue writing to the client."""
         self.stalled_since = math.inf
         super().resume_writing()
 
@@ -305,7 +302,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer invalid HTTP with an error; after other errors, close the connection without a response."""
+        """Answer an invalid HTTP request with an error; for other errors, close the connection silently."""
         del request, message
         if status != HTTPStatus.BAD_REQUEST:
             raise ConnectionResetError from exc
@@ -313,7 +310,7 @@ class _Connection(web.RequestHandler):
 
 
 class _Socket:
-    """A `devcluster.http_call.WebSocket` of aiohttp."""
+    """`devcluster.http_call.WebSocket` on top of aiohttp."""
 
     def __init__(self, response: web.WebSocketResponse) -> None:
         self._response = response
@@ -329,10 +326,10 @@ class _Socket:
 
 
 def server_context(identity: tuple[Path, Path], authority: Path) -> ssl.SSLContext:
-    """Return a context with the server's certificate; clients may present one signed by `authority`.
+    """Return a TLS context with the server's certificate; client certificates of `authority` are accepted.
 
-    A certificate of another authority fails the handshake; the real server answers 401. The server offers
-    HTTP/1.1 only, and clients that prefer HTTP/2 accept it.
+    A certificate of another authority fails the handshake, while the real server answers 401. The server
+    offers HTTP/1.1 only; clients that prefer HTTP/2 fall back to it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -344,7 +341,7 @@ def server_context(identity: tuple[Path, Path], authority: Path) -> ssl.SSLConte
 
 
 async def _write(response: web.StreamResponse, content: bytes) -> None:
-    """Send content in parts."""
+    """Send the content in pieces, so that other tasks can run in between."""
     if len(content) <= _PIECE:
         await response.write(content)
         return
@@ -355,7 +352,7 @@ async def _write(response: web.StreamResponse, content: bytes) -> None:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:
-    """Return the body; raises TimeoutError if it has not arrived in time."""
+    """Return the request's body; raise TimeoutError if it does not arrive in time."""
     if request.version == HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     if request.content.is_eof():
@@ -372,10 +369,10 @@ async def _read_body(request: web.BaseRequest) -> bytes:
 
 
 def _headers_of(lines: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers by their names in lower case.
+    """Return the headers, with their names in lower case.
 
-    Several of one name are joined by commas, as HTTP has it; those of impersonation, whose values may have
-    commas of their own, by line breaks.
+    Repeated headers are joined by commas, as in HTTP. Repeated Impersonate headers are joined by line breaks,
+    because their values may contain commas.
     """
     headers: dict[str, str] = {}
     for raw, line in lines:
@@ -387,7 +384,7 @@ def _headers_of(lines: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def _split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
-    """Split a request target into its decoded path and its query, with each parameter's values in order."""
+    """Split a request target into its decoded path and its query: the values of each parameter in order."""
     path, _, text = target.partition("?")
     if not path.startswith("/"):
         # The target is a full URL, as sent to a proxy.
@@ -408,9 +405,9 @@ def _split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
 
 
 def _subject_of(transport: asyncio.BaseTransport) -> dict[str, list[str]] | None:
-    """Return the subject of the client's certificate, `{"CN": [...], "O": [...]}`, or None.
+    """Return the subject of the client's certificate, such as `{"CN": [...], "O": [...]}`, or None.
 
-    `X509SHA256` in it is the fingerprint.
+    The key `X509SHA256` holds the certificate's fingerprint.
     """
     certificate = transport.get_extra_info("peercert")
     if not certificate:
@@ -446,7 +443,7 @@ def _refusal(status: int) -> web.Response:
 
 
 def _reset(transport: asyncio.Transport | None) -> None:
-    """Reset a connection as a network failure does: unsent data is lost, the client gets a RST."""
+    """Reset a connection as a network failure would: unsent data is lost, and the client gets a TCP reset."""
     if transport is not None:
         connection = transport.get_extra_info("socket")
         if connection is not None:
@@ -460,7 +457,7 @@ def _gzip(body: bytes) -> bytes:
 
 
 def _fitting(warnings: list[str]) -> list[str]:
-    """Return the warnings to send; if too long in total, each is shortened and the last are dropped."""
+    """Return the warnings to send; if they are too long, shorten each, and drop the last ones."""
     fitting: list[str] = []
     size, cutting = 0, False
     for warning in warnings:
@@ -476,6 +473,6 @@ def _fitting(warnings: list[str]) -> list[str]:
 
 
 def _quoted(warning: str) -> str:
-    """Escape a warning for the quoted part of a Warning header."""
+    """Escape a warning for the quoted string in a Warning header."""
     line = "".join(char if char.isprintable() else " " for char in warning)
     return line.replace("\\", "\\\\").replace('"', '\\"')

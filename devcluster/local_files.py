@@ -1,4 +1,4 @@
-"""A cluster's files other than its objects: keys, certificates, tokens, kubeconfig files."""
+"""Files of a cluster besides its objects: keys, certificates, tokens and kubeconfigs."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _SERVER_NAMES = (
 
 
 class ForeignFile(Exception):
-    """The kubeconfig's path has a file that devcluster did not write."""
+    """Error for a kubeconfig path at which another program's file exists."""
 
 
 class LocalFiles:
-    """A directory that only its owner can read.
+    """Directory for files that only their owner may read.
 
     With a data file, the directory is `<data>.files` and is kept, so that kubeconfigs and tokens remain valid
     after a restart. Without a data file, it is temporary, and `close` deletes it.
     """
 
     def __init__(self, data: Path | None) -> None:
-        """Create the directory; blocks briefly. Raises OSError if that fails."""
+        """Create the directory; blocks briefly. Raises OSError if it cannot be created."""
         self._temporary = data is None
         if data is None:
             self.directory = Path(tempfile.mkdtemp(prefix="devcluster-"))
@@ -51,18 +51,18 @@ class LocalFiles:
         self.authority = self._authority()
 
     def close(self) -> None:
-        """Remove what is temporary."""
+        """Delete the directory if it is temporary."""
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def server_identity(self, address: str) -> tuple[Path, Path]:
-        """Issue a certificate for a server at `address`; return the paths of certificate and key."""
+        """Issue a server certificate for `address`; return the paths of the certificate and of its key."""
         wildcard = address in {"0.0.0.0", "::"}  # noqa: S104 -- only compared with
         hosts = _SERVER_NAMES if wildcard else (*_SERVER_NAMES, address)
         return self._write_identity("server", self.authority.issue("kube-apiserver", hosts=hosts))
 
     def token(self, name: str) -> str:
-        """Return the token stored under `name`; generates one at the first call."""
+        """Return the token stored under `name`; the first call generates it."""
         path = self.directory / f"{name}.token"
         if path.exists() and (kept := path.read_text(encoding="ascii", errors="replace").strip()):
             return kept
@@ -72,7 +72,7 @@ class LocalFiles:
 
     @property
     def ca_file(self) -> Path:
-        """The path of the authority's certificate."""
+        """Path of the file with the CA's certificate."""
         return self.directory / "ca.crt"
 
     def _authority(self) -> Authority:
@@ -99,7 +99,7 @@ def signing_key_file(data: Path) -> Path:
 def kubeconfig_of(
     server: str, ca_pem: bytes, *, user: str, token: str = "", identity: Identity | None = None
 ) -> dict[str, Any]:
-    """Build a kubeconfig for one user with a token or a certificate, all inline."""
+    """Build a kubeconfig for one user, with a token or a certificate, and without references to files."""
     credentials: dict[str, str] = {"token": token} if token else {}
     if identity is not None:
         credentials["client-certificate-data"] = base64.b64encode(identity[0]).decode()
@@ -117,10 +117,10 @@ def kubeconfig_of(
 
 
 def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
-    """Write a kubeconfig that only its owner can read, as JSON, which YAML readers accept.
+    """Write a kubeconfig that only its owner can read; it is JSON, which YAML readers accept.
 
     Raises:
-        ForeignFile: the path has a file that devcluster did not write, which stays unchanged.
+        ForeignFile: another program's file is at the path; it stays unchanged.
         OSError: the file cannot be written.
     """
     if path.exists() and path.stat().st_size and not path.read_bytes().startswith(_MARK):

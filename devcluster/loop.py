@@ -1,4 +1,4 @@
-"""The event loop of a cluster that runs in a thread or process of its own."""
+"""Event loop for a cluster that has its own thread or process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return uvloop's event loop where it is installed, else the standard one."""
+    """Return a uvloop event loop if uvloop is installed, else the standard one."""
     try:
         import uvloop  # noqa: PLC0415 - 3 ms, 1.5 MB; not there on every platform
     except ImportError:

@@ -1,7 +1,7 @@
-"""Validation of names, labels and keys; each function returns the real server's messages.
+"""Checks of names, labels and keys. Each returns the real server's error messages for a value.
 
-An empty list means that the value is valid. `prefix` is for a generateName, which may end in a dash because
-the server appends to it.
+An empty list means that the value is valid. `prefix` means that the value is a generateName, which may end in
+a dash because the server appends characters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _is_port_charset = re.compile("[-a-z0-9]+").fullmatch
 
 
 def _rule(text: str, pattern: str, *examples: str) -> str:
-    """Complete the text of a rule by its examples and its pattern."""
+    """Return the message of a rule, with its examples and its pattern."""
     shown = ",  or ".join(f"'{each}'" for each in examples)
     return f"{text} (e.g. {shown}, regex used for validation is '{pattern}')"
 
@@ -101,7 +101,7 @@ _MOST_REMEMBERED = 4096
 
 
 def _remembering(check: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Return the check with a cache of valid values, since the same few values recur."""
+    """Return the check with a cache of valid values, because the same values are checked again and again."""
     right: set[str] = set()
 
     @functools.wraps(check)
@@ -143,7 +143,7 @@ def wildcard_subdomain(name: str) -> list[str]:
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
-    """Check a path segment, the name of an RBAC object: any text that fits into a URL's path."""
+    """Check a path segment, such as the name of an RBAC object: any text that is valid in a URL path."""
     if not prefix and name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{each}'" for each in "/%" if each in name]
@@ -151,7 +151,7 @@ def path_segment(name: str, *, prefix: bool = False) -> list[str]:
 
 @_remembering
 def label_key(key: str) -> list[str]:
-    """Check the key of a label, annotation or resource: `name`, or `subdomain/name`."""
+    """Check a key of a label, annotation or resource: `name`, or `subdomain/name`."""
     parts = key.split("/")
     if len(parts) > 2:  # noqa: PLR2004 -- prefix and name
         optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -183,7 +183,7 @@ def label_value(value: str) -> list[str]:
 
 
 def config_key(key: str) -> list[str]:
-    """Check a key in the data of a ConfigMap or Secret: a file name."""
+    """Check a key in the data of a ConfigMap or Secret, which must be a valid file name."""
     wrong = _wrong(key, SUBDOMAIN_MAXIMUM, _is_config_key, _CONFIG_KEY_TEXT)
     if key in {".", ".."}:
         wrong.append(f"must not be '{key}'")
@@ -193,7 +193,7 @@ def config_key(key: str) -> list[str]:
 
 
 def environment_name(name: str) -> list[str]:
-    """Check the name of an environment variable: printable, without `=`."""
+    """Check the name of an environment variable: printable characters except `=`."""
     if not name:
         return ["environment variable name must be non-empty"]
     if not _is_printable_but_equals(name):
@@ -209,7 +209,7 @@ def header_name(name: str) -> list[str]:
 
 
 def port_name(name: str) -> list[str]:
-    """Check the name of a container's port, an IANA service name."""
+    """Check the name of a container port, which is an IANA service name."""
     charset = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
     wrong = _wrong(name, PORT_NAME_MAXIMUM, _is_port_charset, charset)
     if not any("a" <= each <= "z" for each in name):
@@ -234,7 +234,7 @@ def _masked(name: str) -> str:
 def _wrong(
     value: str, maximum: int, matches: Callable[[str], Any], text: str, *, prefix: bool = False
 ) -> list[str]:
-    """Return the errors in a value by its length and its form."""
+    """Return the errors in a value: one if it is too long, and `text` if it does not match."""
     value = _masked(value) if prefix else value
     wrong = [f"must be no more than {maximum} characters"] if len(value.encode()) > maximum else []
     return wrong if matches(value) else [*wrong, text]

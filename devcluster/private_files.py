@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace a file in one step, so that no reader finds half of it."""
+    """Replace the content of a private file atomically, so that readers never see a part of it."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -3,8 +3,8 @@
     def test_mine(devcluster):
         client = make_client(devcluster.cluster.kubeconfig_path)
 
-`devcluster` is one cluster for the whole session, in its own thread, so that tests with and without an event
-loop can use it. `devcluster_namespace` is a namespace in it for one test.
+`devcluster` is one cluster for the whole test session. It runs in its own thread, so that tests with and
+without an event loop can use it. `devcluster_namespace` is a namespace in this cluster for one test.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from devcluster.background import BackgroundCluster
 
 @pytest.fixture(scope="session")
 def devcluster_options() -> dict[str, Any]:
-    """Return the cluster's arguments, for a project to override. By default pods are ready at once."""
+    """Return the arguments of the cluster; projects may override this. By default, pods are ready at once."""
     return {"pod_ready_delay": 0.0}
 
 
 @pytest.fixture(scope="session")
 def devcluster(devcluster_options: dict[str, Any]) -> Iterator[BackgroundCluster]:
-    """Provide the cluster of the test session."""
+    """Start the cluster of the test session, and yield it."""
     with BackgroundCluster(**devcluster_options) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def devcluster_namespace(devcluster: BackgroundCluster) -> Iterator[str]:
-    """Provide a namespace that is deleted after the test; the value is its name."""
+    """Yield the name of a new namespace, which is deleted after the test."""
     name = f"test-{secrets.token_hex(4)}"
     client = devcluster.cluster.client
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

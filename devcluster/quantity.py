@@ -1,4 +1,4 @@
-"""Numbers in Go's format, and the amounts of quantities such as `500m`."""
+"""Numbers in Go's format, and amounts of quantities such as `500m`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LENGTH_LIMIT = 1000
 
 
 def parse_quantity(text: str) -> Fraction | None:
-    """Return the exact amount; None for a text that is no quantity."""
+    """Return the exact amount of a quantity, or None if the text is not a quantity."""
     matched = _QUANTITY.fullmatch(text) if len(text) < _LENGTH_LIMIT else None
     if matched is None:
         return None

@@ -1,4 +1,4 @@
-"""The Kubernetes version whose behaviour devcluster copies; `make record` writes it."""
+"""Kubernetes version whose behaviour devcluster copies; `make record` writes this file."""
 
 from __future__ import annotations
 

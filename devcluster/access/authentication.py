@@ -23,7 +23,8 @@ def impersonate(
 ) -> User:
     """Return the user that the Impersonate headers describe.
 
-    Line breaks separate the values of one header. `action` is the request's purpose; a refusal names it.
+    Line breaks separate the values of a repeated header. `action` is the action that the request wants to
+    take; the error message for a refusal contains it.
 
     Raises:
         StatusError: 403 if the requester may not impersonate that user or group; 400 for invalid headers.
@@ -52,7 +53,7 @@ def impersonate(
 
 
 def _needed(wanted: User) -> Iterator[Attributes]:
-    """Yield the permissions that the requester needs, in the order in which the server checks them."""
+    """Yield each permission to impersonate that the requester needs, in the order of the server's checks."""
     impersonate = functools.partial(Attributes, verb="impersonate", version="v1")
     identity = functools.partial(impersonate, group="authentication.k8s.io")
     namespace, _, account = wanted.name.removeprefix(_ACCOUNT).partition(":")
@@ -70,9 +71,10 @@ def _needed(wanted: User) -> Iterator[Attributes]:
 
 
 def _constrained_mode(wanted: User) -> str:
-    """Return the constrained mode that the real server tries before plain impersonation, or "" if none fits.
+    """Return the mode of constrained impersonation (KEP-5284) that fits the user, or "" if no mode fits.
 
-    A refusal names this mode. Roles for such modes have no effect here.
+    The real server tries this mode before plain impersonation, so its error message names the mode.
+    devcluster never grants such a mode.
     """
     by_name_only = not (wanted.groups or wanted.uid or wanted.extra)
     if wanted.name.startswith("system:node:"):
@@ -111,7 +113,7 @@ ANONYMOUS = User("system:anonymous", (_UNAUTHENTICATED,))
 
 
 class Authenticator:
-    """An authenticator for tokens, and for client certificates that TLS has verified."""
+    """Authenticator of requests by bearer token, or by a client certificate that TLS has verified."""
 
     def __init__(
         self,
@@ -119,24 +121,22 @@ class Authenticator:
         service_accounts: ServiceAccountTokens | None = None,
         action_of: Callable[[ApiRequest], Attributes] | None = None,
     ) -> None:
-        """Set up the authenticator; `action_of` returns a request's purpose for the text of a refusal."""
+        """Set up the authenticator; `action_of` returns the action of a request, for error messages."""
         self._authorizer = authorizer
         self._service_accounts = service_accounts
         self._action_of = action_of
         self._users: dict[str, User] = {}
 
     def add(self, token: str, user: User) -> None:
-        """Accept the token for the user."""
         if AUTHENTICATED not in user.groups:
             user = User(user.name, (*user.groups, AUTHENTICATED), user.uid, user.extra)
         self._users[token] = user
 
     def remove(self, token: str) -> None:
-        """Stop accepting the token."""
         self._users.pop(token, None)
 
     def authenticate(self, request: ApiRequest) -> User:
-        """Return the user that the request acts for, after any impersonation headers.
+        """Return the user that the request acts for, after impersonation.
 
         Raises:
             StatusError: 401 for an unknown token, 403 for forbidden impersonation.

@@ -16,7 +16,7 @@ from devcluster.access.tokens import private_pem
 
 _VALID = datetime.timedelta(days=3650)
 _SKEW = datetime.timedelta(hours=1)
-"""The largest tolerated difference by which a client's clock may be late."""
+"""How far the clock of a client may be behind; it still accepts a new certificate."""
 
 Identity = tuple[bytes, bytes]
 """A certificate and its private key, each as PEM."""
@@ -40,11 +40,7 @@ class Authority:
 
     @classmethod
     def load(cls, identity: Identity) -> Authority:
-        """Load an authority from its certificate and key.
-
-        Raises:
-            ValueError: the texts are not a certificate with its key.
-        """
+        """Load an authority from its certificate and key; raise ValueError if they are invalid."""
         certificate = x509.load_pem_x509_certificate(identity[0])
         key = load_pem_private_key(identity[1], None)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate.public_key() != key.public_key():

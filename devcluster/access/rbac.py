@@ -20,7 +20,7 @@ _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """An action on a resource or, with a `path`, on a server path that belongs to no resource.
+    """Requested action on a resource, or on a server path such as `/metrics` if `path` is set.
 
     `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or another
     verb of a role; for a path it is the HTTP method in lower case.
@@ -71,7 +71,7 @@ _ANY = "*"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A PolicyRule, in a form for fast checks."""
+    """PolicyRule of a role, in a form for fast checks."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator[Rule]:
-        """Split the rule into rules with one verb and one resource, name or path each."""
+        """Split the rule into parts, each with one verb, and one path or one resource and name."""
         names: list[tuple[str, ...]] = [(name,) for name in self.names] or [()]
         for group, resource, verb, name in product(self.groups, self.resources, self.verbs, names):
             yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
@@ -170,17 +170,17 @@ class _Grants(NamedTuple):
 
     rules: list[tuple[Rule, str]]
     problem: str
-    """The names of bindings whose roles cannot be read."""
+    """Message about bindings whose roles do not exist."""
 
 
 class _Binding(NamedTuple):
-    """A binding's subjects and role; the role is read when a user first matches, as few do."""
+    """Subjects and role of one binding; the role's rules are read when a subject first matches a user."""
 
     subjects: list[dict[str, Any]]
     namespace: str
     role: dict[str, Any]
     head: str
-    """The binding's kind and name, as the reason of a decision begins."""
+    """The start of a decision's reason: the binding's kind and name."""
 
 
 class RbacAuthorizer:
@@ -216,7 +216,7 @@ class RbacAuthorizer:
         return Decision(allowed=False, reason=f"RBAC: {grants.problem}" if grants.problem else "")
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """Return the user's rules in the namespace and the cluster, and a text about unreadable bindings."""
+        """Return the user's rules in the namespace and the cluster, and a message about missing roles."""
         grants = self._grants_of(user, namespace)
         return [rule for rule, _ in grants.rules], grants.problem
 
@@ -254,7 +254,7 @@ class RbacAuthorizer:
         return _Grants(rules, f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
-        """Return the RoleBindings of a namespace; the ClusterRoleBindings for ""."""
+        """Return the RoleBindings in a namespace, or the ClusterRoleBindings if it is ""."""
         bindings = self._bindings.get(namespace)
         if bindings is None:
             bindings = self._bindings[namespace] = list(self._read_bindings(namespace))

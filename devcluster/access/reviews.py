@@ -1,4 +1,4 @@
-"""TokenReview and the access reviews: kinds that clients create to ask a question; nothing is stored."""
+"""Handlers for TokenReview and the access reviews, whose objects are answered and never stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- the status for an inval
 
 
 class AccessReviews:
-    """A handler of TokenReviews, SelfSubjectReviews, access reviews and SelfSubjectRulesReviews."""
+    """Handler of TokenReview, SelfSubjectReview, the access reviews and SelfSubjectRulesReview."""
 
     def __init__(
         self,
@@ -42,10 +42,9 @@ class AccessReviews:
         }
 
     async def review(self, kind: str, obj: Object, user: User) -> Object:
-        """Return the review with its status; `user` is the sender.
+        """Return the review with its status filled in; raise StatusError if it is invalid.
 
-        Raises:
-            StatusError: the review is invalid.
+        `user` is the user who sent the review.
         """
         return self._answers[kind](obj, user)
 

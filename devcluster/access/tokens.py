@@ -136,11 +136,7 @@ class ServiceAccountTokens:
         self._verified: dict[str, Object] = {}
 
     def issue(self, account: Object, request: Object) -> Object:
-        """Return the TokenRequest with the issued token in its status.
-
-        Raises:
-            StatusError: the request is invalid.
-        """
+        """Return the TokenRequest with a token in its status; raise StatusError if it is invalid."""
         metadata = account["metadata"]
         spec = request.get("spec") or {}
         life = spec.get("expirationSeconds")
@@ -213,7 +209,10 @@ class ServiceAccountTokens:
         return User(claims["sub"], groups, private["serviceaccount"]["uid"], extra)
 
     def _bind(self, bound: Object, account: Object) -> Object:
-        """Return the claims for the bound object, whose deletion invalidates the token."""
+        """Return the token's claims about the object that it is bound to.
+
+        Deleting that object invalidates the token.
+        """
         api_version, kind, name = bound.get("apiVersion", ""), bound.get("kind", ""), bound.get("name", "")
         plural = _BOUND.get((api_version, kind))
         if plural is None:

@@ -1,4 +1,4 @@
-"""Admission as the API server calls it: the plugins first, then the webhooks."""
+"""Entry point of admission for the API server: it runs the plugins first, then the webhooks."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ class ClusterAdmission:
         authorizer: RbacAuthorizer | None = None,
         plugins: Sequence[str] = (),
     ) -> None:
-        """Set up the plugins; `service_accounts` says whether every pod must have a ServiceAccount.
+        """Set up the plugins; `plugins` names optional plugins to add to the default plugins.
 
-        Without controllers there are no ServiceAccounts. `plugins` are added to the default plugins. A plugin
-        that needs an `authorizer` does nothing without one.
+        With `service_accounts`, every pod must have a ServiceAccount. It is False for a cluster without
+        controllers, because nothing creates ServiceAccounts there. A plugin that needs an `authorizer` does
+        nothing without one.
 
         Raises:
             UnknownPlugin: one of `plugins` does not exist.
@@ -69,7 +70,7 @@ class ClusterAdmission:
         self._webhooks = Webhooks(self._configuration, client, rng)
 
     def handles(self, info: AdmissionInfo) -> bool:
-        """Return whether admission applies to the write; a quick check, False for most writes."""
+        """Return whether admission applies to the write. The check is fast, and False for most writes."""
         return (
             self._namespaces.objects_to(info)
             or any(each.concerns(info) for each in self._plugins)
@@ -79,11 +80,7 @@ class ClusterAdmission:
         )
 
     async def mutate(self, info: AdmissionInfo) -> Object | None:
-        """Return the object as admission changed it.
-
-        Raises:
-            StatusError: admission denies the write.
-        """
+        """Return the object after all changes by admission; raise StatusError to deny the write."""
         self._namespaces.check(info)
         await self._complete(info)
         changed = self._policies.concerns(info) and await self._policies.mutate(info)
@@ -94,7 +91,7 @@ class ClusterAdmission:
         return info.obj
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Validate the write. Raises StatusError to deny it."""
+        """Run the checks of plugins and webhooks; raise StatusError to deny the write."""
         for each in self._plugins:
             if each.concerns(info):
                 each.check(info)
@@ -108,7 +105,7 @@ class ClusterAdmission:
             self._quotas.check(info)
 
     async def _complete(self, info: AdmissionInfo) -> None:
-        """Apply the plugins' defaults; a second call changes nothing."""
+        """Apply the plugins' defaults to the object; calling this again changes nothing."""
         for each in self._plugins:
             if each.concerns(info):
                 await each.complete(info)

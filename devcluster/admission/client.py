@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 AnswerHere = Callable[[bytes, float], Awaitable[tuple[int, bytes | bytearray]]]
-"""An in-process webhook: (review, seconds) -> HTTP status and body."""
+"""An in-process webhook: it gets the review and the timeout in seconds, and returns HTTP status and body."""
 
 _MOST_CONTEXTS = 100
 _ANSWER_LIMIT = 16 << 20
@@ -48,14 +48,14 @@ _REFUSALS = {
 
 
 class WebhookFailed(Exception):
-    """A failed call of a webhook, or an invalid response; the text is the real server's."""
+    """Error for a failed call of a webhook, or an invalid response; the message is the real server's."""
 
 
 class WebhookClient:
-    """A client that posts reviews over persistent HTTPS connections. Call `close` at the end.
+    """Client that posts reviews to webhooks over persistent HTTPS connections. Call `close` at the end.
 
-    A service is called only if it has an external name, or endpoints that are no pods: no programs listen at
-    the addresses of devcluster's pods.
+    A service is called only if it has an external name, or an endpoint that is not a pod. Pods of devcluster
+    run no programs, so no server listens at their addresses.
     """
 
     def __init__(self, store: Store) -> None:
@@ -66,17 +66,12 @@ class WebhookClient:
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
-        """Post `review`, and return the response; `timeout` is in seconds.
-
-        Raises:
-            WebhookFailed: there is no response, or an unreadable one.
-        """
+        """Post `review` and return the response; raise WebhookFailed after `timeout` seconds or an error."""
         if (answer := self.here.get(client_config.get("url", ""))) is not None:
             status, found = await answer(orjson.dumps(review), timeout)
             return _decoded(status, bytes(found), is_text=False)
@@ -108,7 +103,7 @@ class WebhookClient:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
     def _where(self, client_config: Object, query: str) -> tuple[str, str, str]:
-        """Return the URL for messages and, for a service, the `host:port` to dial and the name to verify."""
+        """Return the URL for error messages and, for a service, the address to dial and its TLS name."""
         if client_config.get("url"):
             url = client_config["url"]
             return f"{url}{'&' if '?' in url else '?'}{query}", "", ""
@@ -165,7 +160,7 @@ class WebhookClient:
 
 
 def _decoded(status: int, body: bytes, *, is_text: bool) -> Object:
-    """Parse the response's object; raises WebhookFailed with client-go's message if it is not an object."""
+    """Parse the object in a response; raise WebhookFailed with client-go's message for anything else."""
     if status not in _SUCCESS:
         raise WebhookFailed(_refusal(status, body if is_text or body[:1] == b"{" else b""))
     try:
@@ -196,7 +191,7 @@ def _refusal(status: int, body: bytes) -> str:
 
 
 def _explained(error: Exception, url: str) -> str:
-    """Return the message that Go would give for a failed connection."""
+    """Return the message that Go's HTTP client would give for a failed connection."""
     import aiohttp  # noqa: PLC0415 - as above
 
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):

@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 
 class Conditions:
-    """CEL expressions that must all be true for a call of the webhook; compiled when first needed."""
+    """Match conditions of a webhook: CEL expressions that must all be true, compiled at their first use."""
 
     def __init__(self, conditions: Sequence[Object], *, ignores_failure: bool) -> None:
         self._conditions = conditions
@@ -30,10 +30,11 @@ class Conditions:
         return bool(self._conditions)
 
     def hold(self, request: Object, info: AdmissionInfo) -> bool:
-        """Return whether all conditions are true for the `request` of a review.
+        """Return whether all match conditions are true for the `request` of a review.
 
         Raises:
-            StatusError: a condition fails, none is false, and the webhook's failure policy is Fail.
+            StatusError: a condition cannot be evaluated, none is false, and the webhook's failure policy is
+                Fail.
         """
         errors = []
         values = {
@@ -142,7 +143,7 @@ class Hook(Matcher):
 
 @dataclasses.dataclass(slots=True)
 class Invocation(Generic[MatcherT]):
-    """A planned call: the resource in the version that the webhook requests, and its objects."""
+    """Planned call of a webhook or policy, with the objects in the API version that its rule names."""
 
     hook: MatcherT
     resource: Resource
@@ -163,7 +164,7 @@ class Configuration:
         store.subscribe(self._forget)
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether a webhook may apply to the write; a quick check with false positives."""
+        """Return whether a webhook may apply to the write; a fast check, which may be wrongly True."""
         mutating, validating = self.hooks(mutating=True), self.hooks(mutating=False)
         if not mutating and not validating:
             return False
@@ -175,14 +176,14 @@ class Configuration:
         return named and any(self._resource_for(hook, info) is not None for hook in (*mutating, *validating))
 
     def hooks(self, *, mutating: bool) -> tuple[Hook, ...]:
-        """Return the webhooks in the order in which they are called."""
+        """Return the mutating or the validating webhooks in the order of their calls."""
         hooks = self._hooks.get(mutating)
         if hooks is None:
             hooks = self._hooks[mutating] = tuple(self._read(_PLURALS[mutating]))
         return hooks
 
     def match(self, hook: MatcherT, info: AdmissionInfo) -> Invocation[MatcherT] | None:
-        """Return the call for a write, before match conditions; None if no rule matches the write."""
+        """Return the planned call if a rule matches the write, else None; ignores match conditions."""
         resource = self._resource_for(hook, info)
         if resource is None or not self._namespace_matches(hook, info):
             return None
@@ -198,7 +199,7 @@ class Configuration:
         return Invocation(hook, resource, kind)
 
     def _resource_for(self, hook: Matcher, info: AdmissionInfo) -> Resource | None:
-        """Return the resource in the version that a rule of the webhook names, or None."""
+        """Return the resource in the API version that a rule of the webhook names, or None if none does."""
         resource = info.resource
         if resource.group == _GROUP and resource.plural in _EXEMPT:
             return None

@@ -1,4 +1,4 @@
-"""The plugins LimitRanger and ResourceQuota: bounds of containers and claims, sums per namespace."""
+"""Admission plugins LimitRanger and ResourceQuota, which limit containers, pods, claims and namespaces."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LimitRanger(Plugin):
             info.obj["metadata"]["annotations"] = {**annotations, ANNOTATION: text}
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError for a pod or claim outside of the bounds."""
+        """Raise StatusError for a pod or PersistentVolumeClaim that violates a LimitRange."""
         assert info.obj is not None
         spec = info.obj.get("spec") or {}
         for limits in self._ranges(info.namespace):
@@ -75,7 +75,7 @@ class LimitRanger(Plugin):
 
 
 def _fill(container: Object, part: str, defaults: list[Object]) -> list[str]:
-    """Fill in missing amounts and return their names."""
+    """Fill in the missing amounts of `part` (requests or limits), and return the names of their resources."""
     resources = container.setdefault("resources", {})
     known = resources.get(part) or {}
     new = {name: amount for each in defaults for name, amount in each.items() if name not in known}
@@ -87,7 +87,7 @@ def _fill(container: Object, part: str, defaults: list[Object]) -> list[str]:
 def _bounded(
     spec: Object, kind: str, place: tuple[str, str]
 ) -> Iterator[tuple[dict[str, Fraction], dict[str, Fraction] | None]]:
-    """Yield the requests and limits to check against a range of that type; a claim has no limits."""
+    """Yield the requests and limits to which a limit of type `kind` applies; claims have None as limits."""
     if place == CLAIMS:
         if kind == "PersistentVolumeClaim":
             yield _values((spec.get("resources") or {}).get("requests")), None
@@ -106,7 +106,10 @@ def _values(amounts: Mapping[str, Any] | None) -> dict[str, Fraction]:
 def _violations(
     limit: Object, requests: dict[str, Fraction], ends: dict[str, Fraction] | None
 ) -> Iterator[str]:
-    """Yield a message for each bound that is exceeded."""
+    """Yield a message for each minimum, maximum or ratio of `limit` that the amounts violate.
+
+    `requests` and `ends` are the requests and limits of a container or pod; `ends` is None for a claim.
+    """
     asked, allowed = amounts_text(requests), amounts_text(ends or {})
     for name, least in sorted((limit.get("min") or {}).items()):
         head = f"minimum {name} usage per {limit['type']} is {least}"
@@ -138,7 +141,7 @@ def _ratios(limit: Object, requests: dict[str, Fraction], ends: dict[str, Fracti
 
 
 class ResourceQuotas(Plugin):
-    """The plugin that refuses writes beyond a quota, once the quota's controller has counted its usage."""
+    """Admission plugin that refuses writes beyond a quota whose usage the quota controller has counted."""
 
     def __init__(self, ledger: QuotaLedger) -> None:
         self._ledger = ledger
@@ -149,7 +152,7 @@ class ResourceQuotas(Plugin):
         return info.operation == "CREATE" or (info.operation == "UPDATE" and info.resource.stored in UPDATED)
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError if the write uses more than the rest of a quota."""
+        """Raise StatusError if the write would exceed a ResourceQuota."""
         assert info.obj is not None
         place = info.resource.stored
         taken = usage_of(*place, info.obj)

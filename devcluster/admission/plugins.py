@@ -1,4 +1,4 @@
-"""The smaller plugins of admission: claims, namespaces, service accounts, owner references, escalation."""
+"""Smaller admission plugins: StorageClasses, namespaces, ServiceAccounts, owner references, escalation."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 class Plugin:
-    """A part of admission that may complete an object or refuse a write if `concerns` returns true."""
+    """Admission plugin, which may complete an object or refuse a write if `concerns` returns true."""
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether the plugin may apply to the write; a quick check, False for most writes."""
+        """Return whether the plugin may apply to the write. The check is fast, and False for most writes."""
         raise NotImplementedError
 
     async def complete(self, info: AdmissionInfo) -> None:
-        """Fill in defaults; a second call changes nothing. Raises StatusError to deny the write."""
+        """Fill in defaults; calling this again changes nothing. Raises StatusError to deny the write."""
 
     def check(self, info: AdmissionInfo) -> None:
         """Raise StatusError to deny the write."""
 
 
 class StorageClasses(Plugin):
-    """The plugin that gives claims a default class, and lets claims grow if their class allows it."""
+    """Admission plugin that sets a claim's default StorageClass, and checks that the class allows growth."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class StorageClasses(Plugin):
         return info.creates("persistentvolumeclaims") or info.updates("persistentvolumeclaims")
 
     async def complete(self, info: AdmissionInfo) -> None:
-        """Give a new claim the default class, if there is one; the newest default class wins."""
+        """Set the default StorageClass of a new claim, if one exists; the newest default class wins."""
         if info.operation != "CREATE" or info.obj is None:
             return
         spec = info.obj.setdefault("spec", {})
@@ -65,7 +65,7 @@ class StorageClasses(Plugin):
             spec["storageClassName"] = min(name for created, name in classes if created == newest)
 
     def check(self, info: AdmissionInfo) -> None:
-        """Refuse the growth of a claim unless its class allows it."""
+        """Refuse a larger storage request of a claim unless its StorageClass allows expansion."""
         before, after = _spec(info.old), _spec(info.obj)
         if info.operation != "UPDATE" or _storage(after) <= _storage(before):
             return
@@ -88,11 +88,11 @@ def _storage(spec: dict[str, Any]) -> Fraction:
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _FREE = "localsubjectaccessreviews.authorization.k8s.io"
-"""Kinds whose answers reveal nothing about a namespace, so that the namespace may be missing."""
+"""The resource that is accepted even in a missing namespace, because its response reveals nothing."""
 
 
 class NamespaceLifecycle:
-    """A check of a write's namespace."""
+    """Admission plugin that checks the namespace of each write."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -155,7 +155,7 @@ _PAUSE = 0.1
 
 
 class ServiceAccounts(Plugin):
-    """A plugin that gives every pod a ServiceAccount and its token."""
+    """Admission plugin that gives every pod a ServiceAccount and its token."""
 
     def __init__(self, store: Store, rng: random.Random) -> None:
         self._store = store
@@ -165,7 +165,7 @@ class ServiceAccounts(Plugin):
         return info.creates("pods")
 
     async def complete(self, info: AdmissionInfo) -> None:
-        """Complete the pod that is created; raises StatusError if its account does not exist."""
+        """Set the ServiceAccount and token of a new pod; raise StatusError if the account does not exist."""
         assert info.obj is not None
         spec = info.obj.setdefault("spec", {})
         name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
@@ -190,7 +190,7 @@ class ServiceAccounts(Plugin):
         return None
 
     def _mount(self, spec: Object) -> None:
-        """Mount token, CA and namespace in each container that mounts nothing else at that path."""
+        """Mount the token volume in each container that has no other mount at that path."""
         volumes = spec.setdefault("volumes", [])
         ours = [each["name"] for each in volumes if each.get("name", "").startswith("kube-api-access-")]
         name = ours[0] if ours else "kube-api-access-" + "".join(self._rng.choices(_SUFFIX, k=5))
@@ -242,7 +242,10 @@ _NOT_GRANTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersi
 
 
 class Escalation(Plugin):
-    """A check that refuses roles and bindings beyond the writer's rights, without `escalate` or `bind`."""
+    """Admission plugin that refuses roles and bindings with more rights than their writer has.
+
+    A writer who may `escalate` or `bind` the role needs no further rights.
+    """
 
     def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
@@ -257,7 +260,6 @@ class Escalation(Plugin):
         )
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError if the write would grant rights that the user lacks."""
         obj, old = info.obj, info.old
         if obj is None or (old is not None and _granted(obj) == _granted(old)):
             return
@@ -324,7 +326,7 @@ _ANYTHING = Attributes(
 
 
 class OwnerReferences(Plugin):
-    """A check that the user has the rights that new owner references need.
+    """Admission plugin that checks the user's rights to set new owner references.
 
     An object is deleted with its owner, so setting an owner needs the right to delete the object. A reference
     that blocks the owner's deletion acts like a finalizer of the owner, and needs the right to set its
@@ -341,7 +343,6 @@ class OwnerReferences(Plugin):
         return _owners(info.obj) != _owners(info.old)
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError if the user lacks a right for the new owner references."""
         resource = info.resource
         if info.operation != "CREATE":
             self._require(
@@ -401,7 +402,7 @@ def _owners(obj: Object | None) -> list[Object]:
 
 
 def _newly_blocking(info: AdmissionInfo) -> Iterable[Object]:
-    """Yield the references that get blockOwnerDeletion by this write."""
+    """Yield the owner references whose blockOwnerDeletion becomes true by this write."""
     before = {owner.get("uid"): owner for owner in _owners(info.old)}
     for owner in _owners(info.obj):
         if owner.get("blockOwnerDeletion") and not before.get(owner.get("uid"), {}).get("blockOwnerDeletion"):

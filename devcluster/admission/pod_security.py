@@ -1,6 +1,6 @@
-"""The plugin PodSecurity: the levels `baseline` and `restricted`, which a namespace's labels request.
+"""Admission plugin PodSecurity, with the levels `baseline` and `restricted` that a namespace's labels set.
 
-The checks are always from the newest version, even if the labels name another version.
+It always applies the newest version of the checks, even if the labels name another version.
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ _SHOWN = 10
 
 
 class Problem(NamedTuple):
-    """A failed check, with the reason."""
+    """Failed check of the plugin PodSecurity, with its reason."""
 
     reason: str
     detail: str
 
 
 class PodSecurity(Plugin):
-    """The plugin that refuses pods, and warns of pods and of workloads that would create them."""
+    """Admission plugin that refuses pods below the enforced level of their namespace, or adds warnings.
+
+    Workloads that create pods, such as Deployments, only get warnings.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -101,7 +104,7 @@ class PodSecurity(Plugin):
                 add_warning(info.warnings, text)
 
     def _existing(self, namespace: str, level: str, shown: str) -> Iterator[str]:
-        """Yield warnings about the pods that a new level would refuse."""
+        """Yield warnings about existing pods in the namespace that violate the new level."""
         groups: dict[str, list[str]] = {}
         for stored in self._store.select("", "pods", namespace):
             pod = stored.decode()
@@ -133,7 +136,7 @@ def _images_differ(info: AdmissionInfo) -> bool:
 
 
 def _level(labels: Object, mode: str) -> tuple[str, str]:
-    """Return the level of a mode (`enforce`, `warn`), and the level's text with the version."""
+    """Return the level of a mode such as `enforce` or `warn`, and the text `LEVEL:VERSION` for messages."""
     level = labels.get(_PREFIX + mode, "privileged")
     return level, f"{level}:{labels.get(f'{_PREFIX}{mode}-version', 'latest')}"
 
@@ -150,7 +153,7 @@ def _label_errors(labels: Object) -> Iterator[FieldError]:
 
 
 def violations(level: str, spec: Object, annotations: Object) -> list[Problem]:
-    """Return the failed checks of a level, sorted by name."""
+    """Return the failed checks of a level for a pod's spec, sorted by name."""
     checks: list[Callable[[_Pod], Problem | None]] = []
     if level == "baseline":
         checks = [
@@ -170,7 +173,7 @@ def violations(level: str, spec: Object, annotations: Object) -> list[Problem]:
 
 
 class _Pod:
-    """A pod's specification, and its containers in the order of the checks."""
+    """Spec of a pod, with its containers in the order of the checks."""
 
     def __init__(self, spec: Object, annotations: Object) -> None:
         self.spec = spec
@@ -187,12 +190,12 @@ class _Pod:
         return (self.spec.get("os") or {}).get("name") == "windows"
 
     def found(self, values: Callable[[Object, Object], Sequence[Any]]) -> tuple[list[str], list[Any]]:
-        """Return the names of the containers with forbidden values, and all forbidden values."""
+        """Return the names of the containers for which `values` finds forbidden values, and these values."""
         found = [(name, values(container, context)) for name, container, context in self.containers]
         return [name for name, bad in found if bad], sorted({each for _, bad in found for each in bad})
 
     def named(self, bad: Callable[[Object, Object], Any]) -> list[str]:
-        """Return the names of the containers that fail by their own fields or security context."""
+        """Return the names of the containers for which `bad(container, context)` is true."""
         return [name for name, container, context in self.containers if bad(container, context)]
 
 

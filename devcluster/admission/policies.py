@@ -35,7 +35,7 @@ _FLAVOURS = {True: "mutatingadmissionpolic", False: "validatingadmissionpolic"}
 
 
 class _Failed(Exception):
-    """An expression of a policy that cannot be evaluated."""
+    """Error of a policy's expression that cannot be evaluated."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class _Policy:
 
     @property
     def ignores_failure(self) -> bool:
-        """Whether the write continues if an expression cannot be evaluated."""
+        """Whether the write continues after an expression that cannot be evaluated."""
         return bool(self.spec.get("failurePolicy") == "Ignore")
 
     def run(self, expression: str, values: Object) -> Any:
-        """Evaluate one of the expressions; raises _Failed."""
+        """Evaluate one of the policy's expressions; raise _Failed if that is impossible."""
         try:
             return self.programs[expression].run(values)
         except CelError as error:
@@ -85,7 +85,7 @@ class _Policy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Binding:
-    """A policy with one of its bindings, which selects the writes."""
+    """Policy together with one of its bindings, which selects the writes."""
 
     name: str
     policy: _Policy
@@ -111,7 +111,7 @@ class AdmissionPolicies:
         store.subscribe(self._forget)
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether a policy may apply to the write; a quick check with false positives."""
+        """Return whether a policy may apply to the write; a fast check, which may be wrongly True."""
         place = (info.resource.group, info.resource.plural)
         return any(
             names_resource(rule, *place)
@@ -145,7 +145,7 @@ class AdmissionPolicies:
         return changed
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Raise StatusError for the first validation that denies the write, after all warnings."""
+        """Evaluate all validations, add their warnings, then raise StatusError for the first denial."""
         denials: list[StatusError] = []
         for binding in self._bindings(mutating=False):
             actions = binding.spec.get("validationActions") or ()
@@ -242,7 +242,7 @@ class AdmissionPolicies:
         return values
 
     def _decide(self, user: User, asked: Mapping[str, str]) -> tuple[bool, str]:
-        """Return whether a user, or the ServiceAccount in question, may take the action."""
+        """Return whether a user, or the ServiceAccount in `asked`, may take the action, and the reason."""
         wanted = dict(asked)
         if account := wanted.pop("account", ""):
             namespace = account.split(":")[2]
@@ -254,7 +254,11 @@ class AdmissionPolicies:
         return decision.allowed, decision.reason
 
     def _params(self, binding: _Binding, info: AdmissionInfo) -> Iterator[Object | None]:
-        """Yield the parameters that the binding names, or None if it names none; raise _Failed."""
+        """Yield the parameter objects of a binding, or None if it has no paramRef.
+
+        Raises:
+            _Failed: the kind is unknown, or no object matches and `parameterNotFoundAction` is Deny.
+        """
         kind, reference = binding.policy.spec.get("paramKind"), binding.spec.get("paramRef")
         if kind is None or reference is None:
             yield None
@@ -282,7 +286,7 @@ class AdmissionPolicies:
         yield from found
 
     def _bindings(self, *, mutating: bool) -> list[_Binding]:
-        """Return the bindings of one type (validating or mutating) whose policy exists."""
+        """Return the bindings of all validating or all mutating policies; skip bindings without a policy."""
         known = self._known.get(mutating)
         if known is None:
             known = self._known[mutating] = list(self._read(_FLAVOURS[mutating]))
@@ -314,7 +318,7 @@ _EVERY = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resour
 
 
 def _conditions_hold(policy: _Policy, values: Object) -> bool:
-    """Return whether all match conditions are true; raises _Failed if one fails and none is false."""
+    """Return whether all match conditions are true; raise _Failed if one fails and none is false."""
     failure = None
     for each in policy.spec.get("matchConditions") or ():
         try:
@@ -328,7 +332,6 @@ def _conditions_hold(policy: _Policy, values: Object) -> bool:
 
 
 def _message(policy: _Policy, validation: Object, values: Object) -> str:
-    """Return the message of a failed validation."""
     if expression := validation.get("messageExpression"):
         try:
             text = policy.run(expression, values)

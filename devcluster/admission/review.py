@@ -1,4 +1,4 @@
-"""The AdmissionReview: the request to a webhook, and its response."""
+"""Requests and responses of admission webhooks, in the form of an AdmissionReview."""
 
 from __future__ import annotations
 
@@ -65,11 +65,7 @@ def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocat
 
 
 def read_answer(answer: Object, uid: str, version: str, *, mutating: bool) -> Verdict:
-    """Parse a webhook's response.
-
-    Raises:
-        WebhookFailed: the response is invalid.
-    """
+    """Parse a webhook's response; raise WebhookFailed if it is invalid."""
     response = answer.get("response")
     if not isinstance(response, dict):
         raise _invalid("webhook response was absent")

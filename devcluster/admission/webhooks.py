@@ -25,7 +25,7 @@ _KNOWN_VERSIONS = ("v1", "v1beta1")
 
 
 class Webhooks:
-    """A caller of mutating webhooks, one after the other, and of validating webhooks, all at once."""
+    """Caller of webhooks: mutating ones run one after the other, validating ones at the same time."""
 
     def __init__(self, configuration: Configuration, client: WebhookClient, rng: random.Random) -> None:
         self._configuration = configuration
@@ -58,11 +58,7 @@ class Webhooks:
         return changed
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Ask every validating webhook.
-
-        Raises:
-            StatusError: the first denial, in the order of the configurations.
-        """
+        """Call all matching validating webhooks at once; raise StatusError with the first denial."""
         invocations = []
         for hook in self._configuration.hooks(mutating=False):
             invocation = await self._invocation(hook, info, mutating=False)
@@ -97,7 +93,7 @@ class Webhooks:
         return invocation
 
     async def _mutate_by(self, hook: Hook, info: AdmissionInfo) -> bool | None:
-        """Let a webhook change `info.obj`, and return whether it did; None if it does not apply."""
+        """Let a webhook change `info.obj`, and return whether it did; None if the webhook does not match."""
         invocation = await self._invocation(hook, info, mutating=True)
         if invocation is None:
             return None
@@ -157,7 +153,7 @@ class Webhooks:
 
 
 def _patched(obj: Object, operations: list[Object]) -> Object:
-    """Apply the patch; raise StatusError with the name of an operation that fails."""
+    """Apply the JSON patch; raise StatusError with the name of the operation that fails."""
     for operation in operations:
         try:
             obj = json_patch(obj, [operation])
@@ -187,7 +183,7 @@ def _why_not(operation: Object, obj: Object) -> str:
 
 
 def _is_there(value: Any, path: str) -> bool:
-    """Return whether a JSON pointer has a value in the document."""
+    """Return whether a value exists in the document at a JSON pointer."""
     for step in path.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list) and name.isdecimal() and int(name) < len(value):

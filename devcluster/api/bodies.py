@@ -32,12 +32,12 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def decode_object(call: Call, registry: Registry, validation: str, *, kind: Resource | None = None) -> Object:
-    """Decode the object in the body, of the call's kind or of `kind` for subresources with another kind.
+    """Decode the object in the body; `kind` is given if the subresource uses another kind than the resource.
 
     Depending on `validation`, findings of field validation become an error or warnings of the call.
 
     Raises:
-        StatusError: 400 or 415.
+        StatusError: 400 for an invalid object, or 415 for an unsupported media type.
     """
     resource = kind or call.resource
     body = call.request.body
@@ -50,7 +50,7 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     if is_too_deep(document, body):
         raise refuse(f"couldn't get version/kind; json parse error: {TOO_DEEP}")
     if document is None and not resource.custom:
-        document = {}  # as Go's decoder reads it
+        document = {}  # as Go's decoder reads null
     if not isinstance(document, dict):
         raise refuse(_not_an_object(document))
     if wrong := untyped(document):
@@ -68,13 +68,16 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
 
 
 def names_kind(call: Call) -> bool:
-    """Return whether the object in the body has a kind or an apiVersion."""
+    """Return whether the object in the body has a `kind` or an `apiVersion`."""
     document, _ = parse_document(call, call.resource, bad_request)
     return isinstance(document, dict) and bool(document.get("kind") or document.get("apiVersion"))
 
 
 def _report_other_version(call: Call, validation: str, resource: Resource, document: Object) -> None:
-    """Report unknown fields by the schema of the version that the document names, before other errors."""
+    """Report the unknown fields of a document by the schema of the apiVersion in its body.
+
+    The apiVersion in the path may be another one.
+    """
     group_version = document.get("apiVersion") or ""
     group, _, version = group_version.rpartition("/")
     if group != resource.group:
@@ -85,11 +88,7 @@ def _report_other_version(call: Call, validation: str, resource: Resource, docum
 
 
 def report(call: Call, validation: str, resource: Resource, problems: list[str]) -> None:
-    """Report the findings of field validation as warnings or as an error.
-
-    Raises:
-        StatusError: 400, with strict validation.
-    """
+    """Report the findings of field validation as warnings or, if strict, as a StatusError (400)."""
     if not problems or validation == "Ignore":
         return
     if validation == "Strict":
@@ -101,7 +100,7 @@ def report(call: Call, validation: str, resource: Resource, problems: list[str])
 def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tuple[Object, list[str]]:
     """Decode `document` as an object of the kind; return it with the findings of field validation.
 
-    Duplicate fields are searched in `raw`, the document's JSON text.
+    `raw` is the document's JSON text, which is searched for duplicate fields; None skips this search.
 
     Raises:
         StatusError: 400, a value has the wrong type.
@@ -151,10 +150,12 @@ def parse_document(
 ) -> tuple[Any, bytes | None]:
     """Parse the body; return the document, and its text if the body was JSON.
 
-    `resource` is the kind of a protobuf body that does not name its kind; custom kinds have no protobuf form.
+    `resource` gives the kind for a protobuf body that does not name its kind. Custom kinds have no protobuf
+    form.
 
     Raises:
-        StatusError: 415; or the error that `refuse` builds from a parser's message.
+        StatusError: 415 for an unsupported media type, else the error that `refuse` builds from the parser's
+            message.
     """
     body = call.request.body
     header = call.request.headers.get("content-type", "")
@@ -179,11 +180,7 @@ def parse_document(
 
 
 def check_kind(document: Object, resource: Resource, registry: Registry) -> None:
-    """Refuse a document of another kind or version; a missing kind or version is accepted.
-
-    Raises:
-        StatusError: with the real server's message.
-    """
+    """Raise StatusError for a document of another kind or version; missing fields are accepted."""
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     if not resource.custom:
         api_version, kind = api_version or resource.api_version, kind or resource.kind
@@ -227,7 +224,7 @@ def _not_an_object(document: Any) -> str:
 
 
 def untyped(document: Object) -> str:
-    """Return an error if a document's kind or apiVersion is not a text, else ""."""
+    """Return an error message if the document's `kind` or `apiVersion` is not a string, else ""."""
     wrong = (name for name in document if name in {"apiVersion", "kind"})
     field = next((name for name in wrong if not isinstance(document[name], str | None)), None)
     if field is None:

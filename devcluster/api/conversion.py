@@ -24,12 +24,12 @@ _BATCH_BYTES: Final = 4 << 20
 
 
 def is_stored_as(resource: Resource) -> bool:
-    """Return whether objects of this version are stored unconverted."""
+    """Return whether the store keeps objects of this version without conversion."""
     return resource.version == resource.storage_version and resource.store_as is None
 
 
 def decoded(resource: Resource, stored: Stored) -> Object:
-    """Decode a stored object in its own version, with the current rules of its kind applied."""
+    """Decode a stored object in its stored version; prune and default it if its CRD has changed since."""
     obj = stored.decode()
     versions = resource.custom_versions
     if versions is not None and versions.is_stale(stored.version):
@@ -38,12 +38,12 @@ def decoded(resource: Resource, stored: Stored) -> Object:
 
 
 async def read(resource: Resource, stored: Stored, *, anew: bool = False) -> Object:
-    """Return a stored object in the version of `resource`, as a copy that the caller owns.
+    """Return a stored object in the version of `resource`, as a copy that the caller may modify.
 
     Args:
         resource: the kind in the target version.
         stored: the object.
-        anew: convert the object even if the result is cached, as the real server does to get one object.
+        anew: convert the object even if the result is cached; the real server does this for a get.
 
     Raises:
         StatusError: 500, the conversion webhook failed.
@@ -57,7 +57,7 @@ async def read(resource: Resource, stored: Stored, *, anew: bool = False) -> Obj
 
 
 async def data_of(resource: Resource, items: Sequence[Stored]) -> list[bytes]:
-    """Return the JSON of stored objects in the version of `resource`; converts uncached ones in batches.
+    """Return the JSON of each object in the version of `resource`; objects are converted in batches.
 
     Raises:
         StatusError: 500, the conversion webhook failed.
@@ -78,7 +78,7 @@ async def data_of(resource: Resource, items: Sequence[Stored]) -> list[bytes]:
 
 
 def known(resource: Resource, stored: Stored) -> bytes | None:
-    """Return a stored object's JSON in the version of `resource`, or None if a webhook has to convert it."""
+    """Return a stored object's JSON in the version of `resource`, or None if that needs a webhook call."""
     data = rewritten(resource, stored)
     return resource.converted.get(stored) if data is None else data
 
@@ -111,7 +111,7 @@ def storage_api_version(resource: Resource) -> str:
 
 
 def rewritten(resource: Resource, stored: Stored) -> bytes | None:
-    """Return a stored object's JSON with the version's name replaced, if conversion needs no more."""
+    """Return the stored JSON with only the apiVersion replaced, or None if that is no valid conversion."""
     versions, data = resource.custom_versions, stored.data
     if versions is not None and versions.is_stale(stored.version):
         return None
@@ -157,7 +157,7 @@ async def _convert_all(resource: Resource, items: Sequence[Stored]) -> list[Obje
 
 
 def _check_versions(resource: Resource, objects: Sequence[Object]) -> None:
-    """Refuse an object that is stored in a version which its CRD no longer has."""
+    """Refuse an object whose stored version no longer exists in its CRD."""
     versions = resource.custom_versions
     for each in objects:
         if versions is not None and not versions.has(each.get("apiVersion", "")):
@@ -192,7 +192,7 @@ Result = TypeVar("Result")
 
 
 class _Unconverted(Exception):
-    """An object whose conversion to another version is not cached."""
+    """Exception for an object that `with_versions` has to convert first."""
 
     def __init__(self, obj: Object, api_version: str, key: tuple[str, bytes]) -> None:
         super().__init__(api_version)
@@ -204,8 +204,8 @@ class _Unconverted(Exception):
 async def with_versions(resource: Resource, step: Callable[[Convert], Result]) -> Result:
     """Return the result of `step`, which receives a function that converts objects to other versions.
 
-    `step` is synchronous. When it needs a webhook for a conversion, it is interrupted, and called again from
-    its beginning after the conversion.
+    `step` is synchronous. If a conversion needs a webhook, `step` is interrupted, the webhook is called, and
+    `step` starts again from its beginning.
     """
     convert_all, versions = resource.convert, resource.custom_versions
     if convert_all is None:

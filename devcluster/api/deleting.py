@@ -21,10 +21,9 @@ _CANNOT = 'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: '
 
 
 def decode_delete_options(call: Call) -> DeleteOptions:
-    """Read the options; for some kinds, warn of a delete without a propagation policy.
+    """Read the options of a delete; raise StatusError if they are invalid.
 
-    Raises:
-        StatusError: the options are unreadable or invalid.
+    For some kinds, add a warning if the options have no propagation policy.
     """
     options = _decoded(call) if call.request.body else DeleteOptions.of_query(call.request.query)
     if options.propagation is None and options.orphan is None:
@@ -58,7 +57,7 @@ _GRACE = "deletionGracePeriodSeconds"
 
 
 class Deleted(NamedTuple):
-    """The result of a delete: the object's last or current state, and whether the object is gone."""
+    """Result of a delete: the object in its last or current state, and whether the object was removed."""
 
     obj: Object
     version: int
@@ -66,7 +65,7 @@ class Deleted(NamedTuple):
 
 
 class Deleter:
-    """Deletion of objects through admission and the kind's rules."""
+    """Handler of deletions, which applies admission and the rules of the kind."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -75,7 +74,8 @@ class Deleter:
     async def delete(self, call: Call, options: DeleteOptions, *, admitted: bool = False) -> Deleted:
         """Delete the object that `call` names, or set its deletionTimestamp.
 
-        `admitted` is set if admission has already allowed the deletion in another form.
+        `admitted` skips admission, because admission has already allowed the eviction that causes this
+        deletion.
 
         Raises:
             StatusError: the deletion is refused.
@@ -145,7 +145,11 @@ class Deleter:
         return Deleted(obj, final.version, True)
 
     def _grace(self, call: Call, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
-        """Return whether the deletion is graceful, and whether it is already pending without a change."""
+        """Set the object's grace period and deletion time if the deletion is graceful.
+
+        Returns:
+            whether the deletion is graceful, and whether an earlier one is pending that needs no change.
+        """
         strategy, metadata = call.resource.strategy, obj["metadata"]
         now = self._writer.clock.now().replace(microsecond=0)
         if "deletionTimestamp" in metadata:
@@ -209,7 +213,7 @@ class Deleter:
 
 
 def _set_finalizers(metadata: Object, options: DeleteOptions, strategy: Strategy) -> None:
-    """Set the finalizers with which the garbage collector follows the propagation policy."""
+    """Set the finalizers that make the garbage collector follow the propagation policy."""
     old = metadata.get("finalizers") or []
     wanted = ""
     if not strategy.supports_propagation:

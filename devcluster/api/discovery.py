@@ -277,14 +277,14 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
 
 
 def _kind_of(resource: Resource, subresource: str) -> tuple[str, str, str]:
-    """Return the kind of a subresource's objects; an empty group and version mean those of the resource."""
+    """Return group, version and kind of a subresource's objects; empty texts mean those of the resource."""
     if subresource == "proxy":
         return "", "", f"{resource.kind}ProxyOptions"
     return FOREIGN.get(subresource, ("", "", resource.kind))
 
 
 def _response_kind(resource: Resource, subresource: str = "") -> dict[str, str]:
-    """Return the kind of a response; for custom kinds with the resource's group and version."""
+    """Return the kind of a response; custom kinds also have the resource's group and version."""
     group, version, kind = _kind_of(resource, subresource)
     if resource.custom and not group:
         group, version = resource.group, resource.version
@@ -306,5 +306,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """Return the subresources by name; custom kinds have `status` before `scale`, as in the real server."""
+    """Return the subresources, sorted by name; like the real server, custom kinds have `status` first."""
     return sorted(resource.subresources, reverse=resource.custom)

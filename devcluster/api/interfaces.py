@@ -1,4 +1,4 @@
-"""Requests in the form for handlers, and protocols of the server's other parts."""
+"""Request as the handlers see it, and the protocols (interfaces) of the API server's other parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_WARNINGS = 300
 
 
 def add_warning(warnings: list[str], text: str) -> None:
-    """Add a warning for the client, unless it is empty, a duplicate, unfit for a header, or one too many."""
+    """Add a warning for the client, unless it is empty, a repetition, invalid in a header, or too many."""
     if not text or text in warnings or len(warnings) >= _MOST_WARNINGS:
         return
     if not any(unicodedata.category(each) == "Cc" for each in text):
@@ -27,7 +27,7 @@ def add_warning(warnings: list[str], text: str) -> None:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Call:
-    """A request, its user and its resource. `warnings` collects warnings for the client."""
+    """Request with its user and its resource; `warnings` collects warnings for the client."""
 
     request: ApiRequest
     resource: Resource
@@ -58,7 +58,6 @@ class Call:
         return self.request.method == "PATCH"
 
     def warn(self, text: str) -> None:
-        """Add a warning for the client, unless the call already has it."""
         add_warning(self.warnings, text)
 
 
@@ -67,7 +66,7 @@ Object = dict[str, Any]
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class AdmissionInfo:
-    """A write in the form for admission. Objects have the version of `resource`, as requested."""
+    """Write as admission sees it. The objects have the API version that the client requested."""
 
     operation: str
     """`CREATE`, `UPDATE`, `DELETE` or `CONNECT`."""
@@ -97,7 +96,7 @@ class AdmissionInfo:
         options: Object | None = None,
         dry_run: bool = False,
     ) -> AdmissionInfo:
-        """Describe the write of a request, by default on an object of its resource's kind."""
+        """Describe the write of a request for admission; `kind` defaults to the resource's own kind."""
         resource = call.resource
         name = call.name or ((obj or {}).get("metadata") or {}).get("name", "")
         is_written = operation != "DELETE" and resource.name == "namespaces"
@@ -133,20 +132,20 @@ class Admission(Protocol):
     """The plugins and webhooks that admit writes."""
 
     def handles(self, info: AdmissionInfo) -> bool:
-        """Return whether asynchronous admission applies to the write; False saves copies of the objects."""
+        """Return whether admission applies to the write; if False, the caller need not copy the objects."""
         ...
 
     async def mutate(self, info: AdmissionInfo) -> Object | None:
-        """Return the object as admission changed it; raises StatusError to deny the write."""
+        """Return the object as admission changed it; raise StatusError to deny the write."""
         ...
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Validate the write; raises StatusError to deny it."""
+        """Run all checks of the write; raise StatusError to deny it."""
         ...
 
 
 class LogOptions(NamedTuple):
-    """The lines of a log to return."""
+    """Options of a request for a container's log."""
 
     follow: bool = False
     """Whether to include future lines."""

@@ -1,4 +1,4 @@
-"""Metadata of stored objects that only the server sets."""
+"""Fields of an object's metadata that only the server sets."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def storage_path(key: Key) -> str:
 
 
 def in_order(metadata: Object) -> Object:
-    """Return the fields in the real server's order, with a resourceVersion."""
+    """Return the metadata with its fields in the real server's order, and with a resourceVersion."""
     metadata.setdefault("resourceVersion", "")
     return {field: metadata[field] for field in _ORDER if field in metadata}
 
 
 def restore(metadata: Object, before: Object) -> None:
-    """Restore metadata that a writer may omit but cannot change."""
+    """Restore the metadata fields that only the server may change; a writer may leave them out."""
     if not metadata.get("uid"):
         metadata["uid"] = before.get("uid")
     if created := before.get("creationTimestamp"):

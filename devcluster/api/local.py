@@ -96,12 +96,12 @@ class LocalClient:
         propagation: str = "Background",
         grace: int | None = None,
     ) -> None:
-        """Delete the object, if it has that uid; `grace` in seconds."""
+        """Delete the object; with `uid`, only an object that has this uid. `grace` is in seconds."""
         options = DeleteOptions(grace=grace, propagation=propagation, uid=uid or None)
         await self._server.deleter.delete(self._call(resource, namespace, name), options)
 
     def find(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
-        """Return the stored object of that kind, or None when it does not exist."""
+        """Return the stored object of the kind in `api_version`, or None when it does not exist."""
         resource = self._server.registry.of_kind(*_group_version(api_version), kind)
         if resource is None:
             return None

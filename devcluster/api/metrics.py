@@ -55,7 +55,7 @@ _SECOND: Final = 1.0
 
 @dataclasses.dataclass(slots=True)
 class Histogram:
-    """Counts of values up to each bound, and of values above the last bound."""
+    """Histogram with the number of values up to each bound, and above the last bound."""
 
     bounds: Sequence[float]
     counts: list[int] = dataclasses.field(init=False)
@@ -65,14 +65,13 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, value: float) -> None:
-        """Add one value to the histogram."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
 
 @dataclasses.dataclass(slots=True)
 class Series:
-    """Requests with the same labels except for the status code."""
+    """Metrics of all requests that have the same labels, apart from the status code."""
 
     verb: str
     dry_run: str
@@ -87,7 +86,6 @@ class Series:
     sizes: Histogram = dataclasses.field(default_factory=lambda: Histogram(SIZES))
 
     def count(self, code: int, seconds: float, size: int) -> None:
-        """Count one request."""
         self.codes[code] += 1
         self.seconds.observe(seconds)
         if self.verb in _READING:
@@ -95,7 +93,7 @@ class Series:
 
 
 class InFlight:
-    """The number of concurrent requests."""
+    """Counter of the requests that are in progress."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -103,7 +101,6 @@ class InFlight:
         self._since = 0.0
 
     def enter(self, now: float) -> None:
-        """Count the start of a request."""
         self._count += 1
         if now - self._since > _SECOND:
             self._since, self._most = now, self._count
@@ -111,16 +108,15 @@ class InFlight:
             self._most = self._count
 
     def leave(self) -> None:
-        """Count the end of a request."""
         self._count -= 1
 
     def most(self, now: float) -> int:
-        """Return the largest number of concurrent requests in about the last second."""
+        """Return the highest number of concurrent requests within about the last second."""
         return self._most if now - self._since <= _SECOND else self._count
 
 
 class Metrics:
-    """The server's request counters; each request takes a few microseconds. `metrics_page` exports them."""
+    """Metrics of the server's requests, which `metrics_page` exports. Counting takes a few microseconds."""
 
     def __init__(self) -> None:
         self.series: dict[tuple[str | bool, ...], Series] = {}
@@ -135,13 +131,13 @@ class Metrics:
         self._lasting = InFlight()
 
     def in_flight(self, request: ApiRequest, target: Attributes) -> InFlight:
-        """Return the counter for a request in progress; long-running requests have their own."""
+        """Return the counter of the request's class: reads, writes or long-running requests."""
         if target.verb == "watch" or target.subresource in _CONNECTING:
             return self._lasting
         return self.reading if request.method in _READING_METHODS else self.writing
 
     def count_page(self, target: Attributes, answer: ApiResponse, since: float) -> None:
-        """Count a request without a resource; `since` is the performance counter at its start."""
+        """Count a request without a resource; `since` is the value of `time.perf_counter()` at its start."""
         path = target.path
         page = _PAGES.get(path) or (("openapi/v3/", "") if path.startswith(_OPENAPI) else None)
         if page is None:
@@ -156,7 +152,7 @@ class Metrics:
     def count(self, call: Call, verb: str, answer: ApiResponse, since: float) -> None:
         """Count a request to a resource, or a stream after its end; `since` as in `count_page`.
 
-        Unknown methods are refused before this count.
+        Responses with status 405 are not counted.
         """
         if answer.status == _METHOD_NOT_ALLOWED:
             return
@@ -204,7 +200,7 @@ class Metrics:
     def _counted(
         self, call: Call, series: Series, answer: ApiResponse, stream: AsyncIterator[bytes], since: float
     ) -> AsyncIterator[bytes]:
-        """Pass a stream on, and count it as open until it ends or is closed."""
+        """Yield the chunks of a stream, which counts as open until it ends or is closed."""
         # The real server also counts a watch of one name in this scope here, but not in the request counters.
         scope = "resource" if _ONE_NAME.search(call.request.option("fieldSelector")) else series.scope
         where = (series.verb, series.group, series.version, series.resource, series.subresource, scope)

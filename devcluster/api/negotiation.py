@@ -39,7 +39,7 @@ class Representation:
 
     @property
     def api_version(self) -> str:
-        """Return the apiVersion of the transformed object."""
+        """Return the apiVersion of the object that the response contains."""
         return f"{META_GROUP}/{self.version}"
 
 
@@ -53,7 +53,7 @@ def negotiate(accept: str, *, custom: bool = False, stream: bool = False) -> Rep
     Clients that ask for protobuf get JSON; every client that reads protobuf reads JSON too.
 
     Raises:
-        StatusError: 406, the header accepts no media type that the server offers.
+        StatusError: 406, the server offers no media type that the header accepts.
     """
     if not accept or accept == _JSON:
         return PLAIN
@@ -87,7 +87,7 @@ def negotiate(accept: str, *, custom: bool = False, stream: bool = False) -> Rep
 
 
 async def encode(value: Any, representation: Representation, *, status: int = 200) -> ApiResponse:
-    """Encode a response as JSON or, if requested, YAML; `value` may be encoded JSON."""
+    """Encode a response as JSON or, if requested, as YAML; `value` may be bytes of encoded JSON."""
     body = value if isinstance(value, bytes) else orjson.dumps(value)
     if representation.media_type != _YAML:
         return ApiResponse(status=status, body=body + b"\n")
@@ -114,7 +114,7 @@ def failure(error: StatusError, accept: str) -> ApiResponse:
 
 
 def _yaml(value: bytes) -> bytes:
-    """Convert a JSON object to YAML; a list's items are decoded one by one, which bounds each step's time."""
+    """Convert a JSON object to YAML; the items of a list are decoded one by one to keep steps short."""
 
     def dump(part: Any) -> bytes:
         dumped: bytes = yaml.dump(part, Dumper=_yaml_dumper(), allow_unicode=True, encoding="utf-8")
@@ -132,7 +132,7 @@ def _yaml(value: bytes) -> bytes:
 
 @functools.cache
 def _yaml_dumper() -> Any:
-    """Return a YAML dumper that quotes ambiguous text as Go's library does."""
+    """Return a YAML dumper that quotes texts such as `yes` or `1`, as Go's library does."""
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     dumper: Any = type("_Dumper", (base,), {})
     text = "tag:yaml.org,2002:str"

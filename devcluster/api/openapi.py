@@ -76,7 +76,7 @@ _OPERATIONS = {
 By the parameters of a patch, clients find out whether the server validates fields.
 """
 _CODES = {"create": ("200", "201", "202"), "update": ("200", "201"), "delete": ("200", "202")}
-"""The success codes of an operation, if it has other codes than 200."""
+"""The success codes of an operation; all other operations have only 200."""
 _METHODS = {"get": "get", "update": "put", "delete": "delete", "patch": "patch", "create": "post"}
 _OF_COLLECTION = {"list": "get", "create": "post", "deletecollection": "delete"}
 
@@ -157,7 +157,7 @@ class _Describe:
         return operation | {"responses": _responses(answered, *codes)}
 
     def path_parameters(self, *, name: bool = False) -> list[Operation]:
-        """Return the path parameters, and the query parameters that every operation has."""
+        """Return the parameters of a path; `name` means that the path names a single object."""
         places = (["name"] if name else []) + (["namespace"] if self._resource.namespaced else [])
         return [
             {"name": place, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}
@@ -213,7 +213,7 @@ class OpenApi:
         self._making = asyncio.Lock()
 
     async def answer(self, request: ApiRequest) -> ApiResponse | None:
-        """Answer `/openapi/v2`, `/openapi/v3` and the paths below; None for other paths.
+        """Answer `/openapi/v2`, `/openapi/v3` and the paths below; return None for other paths.
 
         Version 3 is served as JSON only; clients that do not accept JSON get 406.
         """
@@ -266,7 +266,7 @@ class OpenApi:
         return answer
 
     async def _body(self, name: str, current: str, make: Callable[[], bytes]) -> bytes:
-        """Return a document by its hash; a thread, which takes seconds, builds a changed document again."""
+        """Return a cached document; if its hash has changed, build it in a thread, which takes seconds."""
         made = self._made.get(name)
         if made is None or made[0] != current or _has_failed(made[1]):
             made = self._made[name] = current, asyncio.create_task(self._in_thread(make))
@@ -354,7 +354,7 @@ def _mentioned(value: Any) -> set[str]:
 
 
 def _fingerprint(resources: list[Resource]) -> str:
-    """Return a hash that changes with any content of the document."""
+    """Return a hash of all facts about the resources that the document contains."""
     shown = [
         (
             each.group,

@@ -57,7 +57,7 @@ def _double(number: int, value: float) -> bytes:
 
 
 def _any(number: int, value: Any) -> bytes:
-    """Encode a value of any type as a YAML text; JSON is valid YAML."""
+    """Encode a value of any type as YAML text; JSON is valid YAML."""
     return _bytes(number, _bytes(2, orjson.dumps(value)))
 
 
@@ -66,17 +66,17 @@ def _repeated(write: Write) -> Write:
 
 
 def _of(fields: Fields, extensions: int = 0) -> Write:
-    """Return an encoder of messages; `extensions` is the number of the field for all names with `x-`."""
+    """Return an encoder of messages; `extensions` is the field number for keys that begin with `x-`."""
     return lambda number, value: _bytes(number, _message(value, fields, extensions))
 
 
 def _named(write: Write, field: int = 1) -> Write:
-    """Return an encoder of maps: each entry has the key, and the value as `write` encodes it."""
+    """Return an encoder of maps, whose entries have a key, and a value that `write` encodes."""
     return lambda number, value: _bytes(number, _entries(value.items(), write, field))
 
 
 def _inside(only: int, write: Write) -> Write:
-    """Return an encoder of messages that have a single field."""
+    """Return an encoder of messages that have one field, with the number `only`."""
     return lambda number, value: _bytes(number, write(only, value))
 
 
@@ -104,7 +104,7 @@ def _more_properties(number: int, value: dict[str, Any] | bool) -> bytes:
 
 
 def _parameter(number: int, value: dict[str, Any]) -> bytes:
-    """Encode a parameter; body, query and path parameters have different messages."""
+    """Encode a parameter; parameters in the body, query and path have different message types."""
     if value["in"] == "body":
         one_of = _bytes(1, _message(value, _BODY_PARAMETER, 6))
     elif value["in"] == "query":

@@ -74,7 +74,7 @@ def own_components(resource: Resource) -> dict[str, dict[str, Any]]:
 
 
 def components(roots: Iterable[str], custom: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the schemas of these components, and of all components to which they refer, by name."""
+    """Return the schemas of the components `roots`, and of all components that they refer to, by name."""
     found: dict[str, Any] = {}
     waiting = list(roots)
     while waiting:
@@ -103,7 +103,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _published(source: Any) -> dict[str, Any]:
-    """Return a type's schema with the implied fields of embedded objects added."""
+    """Return a type's schema with the fields added that every embedded object has."""
     schema = dict(source)
     if properties := schema.get("properties"):
         schema["properties"] = {name: _published(each) for name, each in properties.items()}

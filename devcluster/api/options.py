@@ -1,4 +1,4 @@
-"""The parameters of requests, with the real server's checks."""
+"""Query parameters and bodies of requests as options, with the real server's checks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class WriteOptions:
 
     @classmethod
     def of(cls, query: Query, kind: str, *, apply: bool = False) -> WriteOptions:
-        """Read the options; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+        """Read CreateOptions, UpdateOptions or PatchOptions (`kind`) from the query parameters.
+
+        `apply` means a server-side apply, which needs a field manager.
 
         Raises:
             StatusError: the options are invalid.
@@ -70,7 +72,7 @@ class WriteOptions:
         )
 
     def to_object(self, kind: str = "") -> dict[str, Any]:
-        """Return the options in the form for admission webhooks."""
+        """Return the options as an object for admission webhooks."""
         options: dict[str, Any] = {"kind": kind or self.kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]
@@ -96,11 +98,7 @@ class DeleteOptions:
 
     @classmethod
     def of_query(cls, query: Query) -> DeleteOptions:
-        """Read the parameters.
-
-        Raises:
-            StatusError: the parameters are invalid.
-        """
+        """Read the options from the query parameters; raise StatusError if they are invalid."""
         return cls.of(
             {
                 "dryRun": query.get("dryRun", []),
@@ -112,11 +110,7 @@ class DeleteOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> DeleteOptions:
-        """Read a decoded body.
-
-        Raises:
-            StatusError: 422, the body is invalid.
-        """
+        """Read the options from a decoded body; raise StatusError, 422, if it is invalid."""
         policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
         dry_run = options.get("dryRun") or []
         errors: list[FieldError] = []
@@ -143,7 +137,7 @@ class DeleteOptions:
         )
 
     def to_object(self) -> dict[str, Any]:
-        """Return the options in the form for admission webhooks."""
+        """Return the options as an object for admission webhooks."""
         preconditions = {"uid": self.uid, "resourceVersion": self.version}
         options = {
             "gracePeriodSeconds": self.grace,
@@ -175,11 +169,7 @@ class ListOptions:
 
     @classmethod
     def of(cls, query: Query) -> ListOptions:
-        """Read the parameters.
-
-        Raises:
-            StatusError: the parameters are invalid.
-        """
+        """Read the options from the query parameters; raise StatusError if they are invalid."""
         if not query:
             return cls()
         options = cls(
@@ -262,7 +252,7 @@ def boolean_of(query: Query, name: str) -> bool | None:
 
 
 def integer_of(query: Query, name: str) -> int | None:
-    """Return the value of an integer parameter, or None if it is missing; raise StatusError, 400."""
+    """Return an integer parameter, or None if it is missing; raise StatusError, 400, if invalid."""
     values = query.get(name)
     if not values:
         return None

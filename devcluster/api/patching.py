@@ -1,4 +1,4 @@
-"""Patches of all types, in the form of changes for the writer."""
+"""Functions that turn the body of a PATCH request into a change of the object."""
 
 from __future__ import annotations
 
@@ -42,11 +42,7 @@ _KINDS = (JSON, MERGE, STRATEGIC, APPLY)
 
 
 def is_apply(call: Call) -> bool:
-    """Return whether the body is an apply configuration.
-
-    Raises:
-        StatusError: 415, the resource does not accept this type of patch.
-    """
+    """Return whether the body is an apply; raise StatusError, 415, for an unsupported type of patch."""
     media_type = split_media_type(call.request.headers.get("content-type", ""))
     custom = call.resource.custom
     taken = [kind for kind in _KINDS if not (custom and kind == STRATEGIC)]
@@ -63,11 +59,7 @@ def is_apply(call: Call) -> bool:
 
 
 def change_of(call: Call, registry: Registry, options: WriteOptions, clock: Clock) -> Change:
-    """Return the change that the patch in the body makes to an object.
-
-    Raises:
-        StatusError: 400, the patch cannot be parsed.
-    """
+    """Return the change that the patch in the body makes; raise StatusError, 400, for invalid patches."""
     media_type = split_media_type(call.request.headers["content-type"])
     if media_type == APPLY:
         return _applied(call, options, clock)
@@ -96,7 +88,7 @@ def _patched(call: Call, registry: Registry, options: WriteOptions, media_type: 
 
 
 def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str]]:
-    """Parse the patch; return it with the names of duplicate fields."""
+    """Parse the patch; return it with the names of its duplicate fields."""
     prefix = "" if media_type == STRATEGIC else "error decoding patch: "
     try:
         patch, body = read_json(body)
@@ -125,7 +117,7 @@ def _wrong_type(value: Any, media_type: str) -> str:
 
 
 def _shown(patched: Any, *, custom: bool) -> str:
-    """Format a document for errors: for built-in kinds, nested fields have the order of Go's structs."""
+    """Format a document for error messages; nested fields of built-in kinds have Go's order."""
     if custom:
         return orjson.dumps(patched, option=orjson.OPT_SORT_KEYS).decode()
     return orjson.dumps(dict(sorted(patched.items())) if isinstance(patched, dict) else patched).decode()
@@ -144,7 +136,7 @@ def _check_identity(call: Call, patched: Object) -> None:
 
 
 def _reason(error: StatusError, *, restored: bool) -> str:
-    """Return the reason of a decoding error; `restored` gives Go's text for strategic merge patches."""
+    """Return the reason of a decoding error; with `restored`, Go's wording for strategic merge patches."""
     cause = error.__cause__
     text: str = getattr(cause, "restored", "") if restored else ""
     return text or error.message.partition(": ")[2]
@@ -153,7 +145,7 @@ def _reason(error: StatusError, *, restored: bool) -> str:
 def _decoded(
     call: Call, registry: Registry, options: WriteOptions, patched: Any, repeated: list[str], patch: Any
 ) -> Object:
-    """Decode the patched document as an object; errors show `patch`, if given, instead of the document."""
+    """Decode the patched document as an object; errors show `patch` instead, if it is not None."""
 
     def refuse(why: str) -> StatusError:
         shown = _shown(patched, custom=call.resource.custom) if patch is None else format_v(patch)
@@ -218,7 +210,7 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
 
 
 def _not_converted(config: Object, resource: Resource, why: str) -> StatusError:
-    """Build the error for an applied value with the right JSON type that its Go type does not accept."""
+    """Build the error for an applied value with the right JSON type, but wrong for its Go type."""
     named = object_text(config, resource.api_version)
     kind = kind_text(resource.api_version, resource.kind)
     why = f"unable to convert unstructured object to {kind}: error decoding from json: {why}"

@@ -1,4 +1,4 @@
-"""Paths without a resource: health, metrics, documents; and responses for unknown paths."""
+"""Handler of paths without a resource: health, metrics, documents, and the 404 for unknown paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHARED: Final = ("group", "version", "resource", "subresource", "scope", "compo
 
 
 class _Collector(Collector):
-    """A collector of metrics about requests and stored objects."""
+    """Prometheus collector of metrics about requests and stored objects."""
 
     def __init__(self, metrics: Metrics, store: Store, registry: Registry) -> None:
         self._metrics = metrics
@@ -38,7 +38,6 @@ class _Collector(Collector):
         self._registry = registry
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the current metrics."""
         metrics = self._metrics
         yield from _finished(list(metrics.series.values()))
         yield _gauge(
@@ -121,7 +120,7 @@ _CHECKS = ("ping", "log", "etcd")
 
 
 class PlainPaths:
-    """A handler of requests without a resource."""
+    """Handler of requests without a resource."""
 
     def __init__(self, registry: Registry, store: Store, metrics: Metrics) -> None:
         self._registry = registry

@@ -1,4 +1,4 @@
-"""Subresources of pods other than status: binding, eviction, logs, and connections to containers."""
+"""Handler of pods' subresources, except status: binding, eviction, logs, connections to containers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 class PodRequests:
-    """A handler of requests to pods' subresources."""
+    """Handler of requests to subresources of pods."""
 
     def __init__(self, writer: Writer, deleter: Deleter, registry: Registry) -> None:
         self._writer = writer
@@ -52,7 +52,7 @@ class PodRequests:
         self.sessions = PodSessions()
 
     async def bind(self, call: Call) -> ApiResponse:
-        """Assign a pod to a node; the assignment is final."""
+        """Assign a pod to a node; a later request cannot change the node."""
         options, binding = self._decode(call, "", "Binding")
         name = call.name or binding["metadata"].get("name", "")
         if name != (binding["metadata"].get("name") or name):
@@ -89,7 +89,7 @@ class PodRequests:
         return _success()
 
     async def evict(self, call: Call) -> ApiResponse:
-        """Evict a pod, if its disruption budget allows a further disruption."""
+        """Evict a pod if its PodDisruptionBudget allows another disruption."""
         options, eviction = self._decode(call, "policy", "Eviction")
         if eviction["metadata"].get("name", "") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -110,13 +110,13 @@ class PodRequests:
         return _success()
 
     def _decode(self, call: Call, group: str, kind: str) -> tuple[WriteOptions, Object]:
-        """Return the options of a creation, and the object in the body, which is of another kind."""
+        """Return the options of a create, and the object in its body, whose kind is `kind` and not Pod."""
         options = WriteOptions.of(call.request.query, "CreateOptions")
         internal = internal_resource(group, "v1", kind)
         return options, decode_object(call, self._registry, options.field_validation, kind=internal)
 
     async def connect(self, call: Call) -> ApiResponse:
-        """Connect to a container by WebSocket, after admission; a pod's proxy is refused."""
+        """Connect to a container by WebSocket, after admission; requests to a pod's proxy are refused."""
         query, options = call.request.query, f"Pod{_CONNECTIONS[call.subresource]}Options"
         asked: Object = {"kind": options, "apiVersion": "v1"}
         asked |= {name: True for name in _STREAMS if boolean_of(query, name)}
@@ -142,11 +142,11 @@ class PodRequests:
         return self._into_process(call, pod, asked)
 
     def _check_may_create(self, call: Call) -> None:
-        """Raise StatusError 403 without the right to create, which a GET by WebSocket needs too."""
+        """Raise StatusError, 403, if the user may not create; a WebSocket's GET needs this right too."""
         try:
             self._writer.may_create(call)
         except StatusError:
-            raise forbidden("", "pods", call.name, "") from None  # the real server names no right either
+            raise forbidden("", "pods", call.name, "") from None  # like the real server, name no right
 
     def _into_process(self, call: Call, pod: Object, asked: Object) -> ApiResponse:
         _check_process(call, asked)
@@ -190,11 +190,7 @@ class PodRequests:
         return stored
 
     def _check_budget(self, stored: Stored, pod: Object, *, dry_run: bool) -> None:
-        """Subtract one from the disruptions that the pod's budget allows.
-
-        Raises:
-            StatusError: 429, no disruption is left.
-        """
+        """Use up one disruption of the pod's PodDisruptionBudget; raise StatusError, 429, if none is left."""
         budgets = [
             each for each in self._store.select(*_BUDGETS, stored.key.namespace) if _covers(each, stored)
         ]
@@ -237,7 +233,7 @@ def _check_has_node(pod: Object) -> None:
 
 
 def _check_process(call: Call, asked: Object) -> None:
-    """Raise StatusError 400 for a request that the kubelet refuses."""
+    """Raise StatusError, 400, for an exec or attach request that the kubelet would refuse."""
     if not any(asked.get(name) for name in ("stdin", "stdout", "stderr")):
         raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
     if call.subresource == "exec" and not asked.get("command"):

@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 
 class CannotConnect(Exception):
-    """A process or port to which no connection is possible; the message is the kubelet's."""
+    """Error for a process or port that accepts no connection; the message is the kubelet's."""
 
 
 class Session(Protocol):
-    """A client that is connected to a process or to a port."""
+    """Connection of a client to a process or to a port."""
 
     async def read(self) -> bytes:
-        """Return more bytes from the client, or nothing at the end."""
+        """Return the next bytes from the client, or `b""` after the last ones."""
         ...
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
@@ -47,7 +47,7 @@ def process_response(request: ApiRequest, run: Run) -> ApiResponse:
     """Return the response that connects a client to a process, and reports its exit code at the end.
 
     Raises:
-        StatusError: 400, the request is for no WebSocket, or for no known protocol.
+        StatusError: 400, unless the request asks for a WebSocket with a supported protocol.
     """
     chosen = _protocol(request, (_V5, _V4))
 
@@ -69,10 +69,10 @@ def process_response(request: ApiRequest, run: Run) -> ApiResponse:
 def tunnel_response(
     request: ApiRequest, ports: Sequence[int], run: Callable[[int, Session], Awaitable[None]]
 ) -> ApiResponse:
-    """Return the response that connects a client to ports: each has a data and an error channel.
+    """Return the response that connects a client to ports; each port has a data and an error channel.
 
     Raises:
-        StatusError: 400, as above.
+        StatusError: 400, unless the request asks for a WebSocket with a supported protocol.
     """
     chosen = _protocol(request, (_V4,))
 
@@ -96,12 +96,15 @@ def tunnel_response(
 
 
 class _Channels:
-    """A `Session` on the channels of a WebSocket."""
+    """`Session` that uses channels of a WebSocket."""
 
     def __init__(
         self, socket: WebSocket, *, number: int | None = None, discards: AbstractSet[str] = frozenset()
     ) -> None:
-        """Set up the channels of a process or, with the `number` of a port, of a tunnel."""
+        """Set up the channels of a process; with `number`, those of the port with this index in a tunnel.
+
+        `discards` names the streams of a process that the client does not want.
+        """
         self._socket = socket
         self._stdin, self._stdout, self._stderr = _STDIN, _STDOUT, _STDERR
         if number is not None:
@@ -124,11 +127,10 @@ class _Channels:
             await self.send(self._stderr if stderr else self._stdout, data)
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Send a message."""
         await self._socket.send(bytes([channel]) + data)
 
     async def take(self, message: bytes) -> None:
-        """Process a message of the client, if it is for this port."""
+        """Process a message from the client; messages for other ports are ignored."""
         if message[:1] == bytes([self._stdin]) and len(message) > 1:
             await self._pieces.put(message[1:])
         elif message == bytes([_CLOSE, self._stdin]):
@@ -138,7 +140,7 @@ class _Channels:
 async def _run_while_listening(
     socket: WebSocket, channels: Sequence[_Channels], work: Sequence[Awaitable[T]]
 ) -> list[T]:
-    """Return the result of the work; cancel the work if the client disconnects."""
+    """Run `work` and return its results; cancel it if the client disconnects."""
 
     async def listen() -> None:
         while (message := await socket.receive()) is not None:
@@ -165,7 +167,7 @@ def _accepted(protocol: str, serve: Callable[[WebSocket], Awaitable[None]]) -> A
 
 
 def _protocol(request: ApiRequest, known: Sequence[str]) -> str:
-    """Return the first of the client's protocols that is supported."""
+    """Return the first of the client's WebSocket protocols that is supported."""
     headers = request.headers
     if "upgrade" not in headers.get("connection", "").lower():
         raise bad_request("Upgrade request required")
@@ -205,7 +207,7 @@ class Process:
     session: Session
 
     async def read(self) -> bytes:
-        """Return more bytes of stdin, or nothing at its end."""
+        """Return the next bytes of stdin, or `b""` at its end."""
         return await self.session.read()
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
@@ -221,7 +223,7 @@ PortScript = Callable[[Object, int, Session], Awaitable[None]]
 
 
 class PodSessions:
-    """Processes in containers and ports of pods, simulated by a test's scripts.
+    """Processes in containers and ports of pods, simulated by functions that a test sets.
 
         async def run(process: Process) -> int:
             await process.write(b"hello")
@@ -229,7 +231,7 @@ class PodSessions:
 
         cluster.sessions.exec = run
 
-    Without a script, exec prints the annotation `devcluster.local/exec` or fails, attach shows the
+    Without such a function, exec prints the annotation `devcluster.local/exec` or fails, attach shows the
     container's output, and no port is open.
     """
 
@@ -240,10 +242,10 @@ class PodSessions:
         self.logs: LogSource | None = None
 
     async def run(self, pod: Object, container: str, command: Sequence[str], session: Session) -> int:
-        """Connect a client to a process (without a command: the main process); return its exit code.
+        """Connect a client to a process, and return its exit code; an empty command means the main process.
 
         Raises:
-            CannotConnect: there is no such process.
+            CannotConnect: the process does not exist.
         """
         _check_runs(pod, container)
         process = Process(pod, container, command, session)
@@ -253,11 +255,7 @@ class PodSessions:
         return 0  # a kubelet does not report the end of the process to attach
 
     async def connect(self, pod: Object, port: int, session: Session) -> None:
-        """Connect a client to a port.
-
-        Raises:
-            CannotConnect: no server listens at the port.
-        """
+        """Connect a client to a port; raise CannotConnect if no server listens there."""
         if self.port is None:
             raise CannotConnect(
                 f"error forwarding port {port} to pod {pod['metadata']['uid']}, uid : failed to connect to "
@@ -276,7 +274,7 @@ class PodSessions:
 
 
 async def _say(process: Process) -> int:
-    """Print the output in the pod's annotations, and return their exit code."""
+    """Print the output that the pod's annotations define, and return the exit code that they define."""
     annotations = process.pod["metadata"].get("annotations") or {}
     code = str(annotations.get(EXEC_CODE, "0"))
     if EXEC in annotations:

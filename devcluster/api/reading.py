@@ -1,4 +1,4 @@
-"""Gets and lists: selectors, pages, and responses."""
+"""Handler of gets and lists: selectors, pages, and responses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selection:
-    """Label, field and shard selectors, checked against the kind's selectable fields."""
+    """Label, field and shard selectors of a request, checked against the kind's selectable fields."""
 
     resource: Resource
     labels: LabelSelector | None = None
@@ -44,10 +44,10 @@ class Selection:
 
     @classmethod
     def of(cls, resource: Resource, options: ListOptions, *, name: str = "") -> Selection:
-        """Read the selectors of the options, and the `name` of a path that names one object.
+        """Build the selection from the options, and from the `name` in a path that names one object.
 
         Raises:
-            StatusError: a selector is invalid, or names a field without support for selectors.
+            StatusError: a selector is invalid, or names a field that does not support selectors.
         """
         try:
             labels = LabelSelector.parse(options.label_selector) if options.label_selector else None
@@ -98,14 +98,14 @@ class Selection:
 
     @property
     def converts(self) -> bool:
-        """Whether the requested and the stored version may differ in the selected fields."""
+        """Whether objects must be converted first, because versions may differ in the selected fields."""
         resource = self.resource
         if not resource.custom:
             return False
         return self.decodes or (self.labels is not None and resource.convert is not None)
 
     async def ready(self, items: Iterable[Stored | None]) -> None:
-        """Prepare these objects for `matches`.
+        """Convert these objects, if necessary, so that `matches` can check them.
 
         Raises:
             StatusError: 500, the conversion webhook failed.
@@ -138,7 +138,7 @@ def selectable(resource: Resource) -> frozenset[str]:
 
 
 def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
-    """Return the values of the selectable fields."""
+    """Return the object's selectable fields, from the field's path to its value."""
     if not resource.custom:
         return dict(resource.strategy.fields(obj))
     return {field: _shown(value_at(obj, field)) for field in selectable(resource)}
@@ -166,14 +166,14 @@ _NOT_VALID = _INVALID + "continue key is not valid: "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continuation:
-    """The start of a list's next page: after an object, in the state of a version (-1: the current one)."""
+    """Start of a list's next page: the last object before it, and the version to read (-1: the current)."""
 
     version: int
     after: tuple[str, str]
     """The object before the page, as (namespace, name)."""
 
     def encode(self, *, in_namespace: bool) -> str:
-        """Encode the token; `in_namespace` for a list of one namespace or of a cluster-scoped resource."""
+        """Encode the token; set `in_namespace` for lists of one namespace or of a cluster-scoped resource."""
         namespace, name = self.after
         start = name if in_namespace or not namespace else f"{namespace}/{name}"
         document = {"v": _FORMAT, "rv": self.version, "start": f"{start}\0"}
@@ -181,11 +181,7 @@ class Continuation:
 
     @classmethod
     def decode(cls, token: str, namespace: str) -> Continuation:
-        """Read a token.
-
-        Raises:
-            StatusError: 400, the token is invalid.
-        """
+        """Decode a continue token; raise StatusError, 400, if it is invalid."""
         if (bad := _bad_byte(token)) < len(token):
             raise bad_request(f"{_NOT_VALID}illegal base64 data at input byte {bad}")
         try:
@@ -231,21 +227,21 @@ def _bad_byte(token: str) -> int:
 
 
 _PORTION: Final = 500
-"""The number of objects that are converted at a time for a selection: a list with a limit may need few."""
+"""The number of objects to convert at a time, since a list with a limit may not need all of them."""
 _TURN: Final = 1 << 20
 """Bytes of JSON that a request decodes before other requests run, which takes about 10 ms."""
 _LEAST: Final = 2 << 10
-"""The bytes of JSON whose decoding takes as long as for the smallest object."""
+"""The minimum that an object counts, in bytes: decoding the smallest object takes as long."""
 
 
 class _Turns:
-    """A counter that lets other requests run while one request processes many objects."""
+    """Counter of work done, which lets other requests run while one request processes many objects."""
 
     def __init__(self) -> None:
         self._left = _TURN
 
     async def worked(self, size: int) -> None:
-        """Count work on an object of `size` bytes; other requests may run afterwards."""
+        """Count the work for an object of `size` bytes; after enough work, let other requests run."""
         self._left -= max(size, _LEAST)
         if self._left < 0:
             self._left = _TURN
@@ -260,11 +256,7 @@ class Reader:
         self._clock = clock
 
     async def get(self, call: Call, representation: Representation) -> ApiResponse:
-        """Answer a get.
-
-        Raises:
-            StatusError: 404, 406, or 504 for a future version.
-        """
+        """Answer a get; raise StatusError: 404, 406, or 504 for a future version."""
         resource = call.resource
         check_export(call)
         if version := call.request.option("resourceVersion"):
@@ -284,11 +276,7 @@ class Reader:
     async def one(
         self, call: Call, data: bytes, representation: Representation, *, status: int = 200
     ) -> ApiResponse:
-        """Build a response with one object; `data` is its JSON.
-
-        Raises:
-            StatusError: 406 for a representation that one object does not have.
-        """
+        """Build a response from one object's JSON; raise StatusError, 406, for a list representation."""
         if not representation.transform:
             return await encode(data, representation, status=status)
         if representation.transform == "PartialObjectMetadataList":
@@ -303,11 +291,7 @@ class Reader:
     async def list_objects(
         self, call: Call, options: ListOptions, representation: Representation
     ) -> ApiResponse:
-        """Answer a list.
-
-        Raises:
-            StatusError: the real server's error for an invalid version, token or selector.
-        """
+        """Answer a list; raise StatusError for an invalid version, token or selector."""
         if representation.transform == "PartialObjectMetadata":
             raise tables.not_transformed(call.resource, is_list=True)
         if representation.transform == "Table":
@@ -335,11 +319,7 @@ class Reader:
     async def select(
         self, call: Call, options: ListOptions, selection: Selection
     ) -> tuple[int, Sequence[Stored], Object]:
-        """Return the version of a list, its objects, and its metadata.
-
-        Raises:
-            StatusError: the real server's error for an invalid version, token or selector.
-        """
+        """Return version, objects and metadata of a list; raise StatusError for an invalid request."""
         namespace = call.namespace or (selection.namespace if call.resource.namespaced else "")
         in_namespace = bool(call.namespace) or not call.resource.namespaced
         version, after = self._start(call, options)
@@ -421,7 +401,7 @@ class Reader:
         return b",".join(shown)
 
     async def _items(self, call: Call, items: Sequence[Stored]) -> list[bytes]:
-        """Return the objects in the form of list items: built-in kinds without kind and apiVersion."""
+        """Return the JSON of each list item; items of built-in kinds have no kind and apiVersion."""
         resource = call.resource
         if resource.custom:
             return await conversion.data_of(resource, items)
@@ -449,7 +429,7 @@ class Reader:
 
 
 def parse_version(text: str, *, bare: bool = False) -> int:
-    """Parse a resourceVersion; `bare` selects the error of gets and watches.
+    """Parse a resourceVersion; `bare` selects the error message of gets and watches.
 
     Raises:
         StatusError: the text is not a resourceVersion.
@@ -480,7 +460,7 @@ def check_export(call: Call) -> None:
 async def matching(
     items: Sequence[Stored], selection: Selection, limit: int = 0
 ) -> tuple[list[Stored], bool]:
-    """Return the first `limit` selected objects (0: all), and whether any objects follow them.
+    """Return the first `limit` selected objects (all if 0), and whether more selected objects follow.
 
     Raises:
         StatusError: 500, the conversion webhook failed.

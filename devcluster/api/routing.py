@@ -1,4 +1,4 @@
-"""The resource in a request's path; some kinds exist only for subresources."""
+"""Parser of request paths, and kinds that exist only for subresources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devcluster.types import schema_for
 
 @functools.cache
 def internal_resource(group: str, version: str, kind: str) -> Resource:
-    """Return a kind that only exists for subresources, as a resource for the decoder."""
+    """Return a kind that exists only for subresources, in the form of a resource for the decoder."""
     return Resource(
         group=group,
         version=version,
@@ -40,7 +40,7 @@ _OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
 def target_of(request: ApiRequest) -> Attributes:
-    """Return the verb and the resource of a request, or the path if it has no resource."""
+    """Return the verb and the resource of a request; without a resource, the HTTP method and the path."""
     path = request.path
     parts = [part for part in path.split("/") if part]
     group = ""

@@ -1,4 +1,4 @@
-"""The API server itself: from a request to its response."""
+"""API server: it turns a request into a response."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ _COLLECTION = frozenset({"list", "watch", "create", "deletecollection"})
 
 
 class ApiServer:
-    """The API server, which answers requests.
+    """API server, which answers requests.
 
-    Missing parts are skipped: without an authorizer, every action is allowed.
+    Optional parts may be missing. Without an authorizer, every action is allowed.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ApiServer:
         }
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
-        """Answer one request; only a cut connection and cancellation are raised."""
+        """Answer one request. Errors become responses; only a lost connection and cancellation are raised."""
         try:
             return await self._handle(request)
         except StatusError as error:
@@ -117,7 +117,7 @@ class ApiServer:
             raise
         except (RecursionError, orjson.JSONEncodeError) as error:
             _log.warning(
-                "%s %s makes an object that is too deeply nested: %s", request.method, request.path, error
+                "%s %s refused, its object is nested too deeply: %s", request.method, request.path, error
             )
             return negotiation.failure(bad_request(TOO_DEEP), request.headers.get("accept", ""))
         except JournalFailed as error:  # the journal has already logged the error
@@ -208,7 +208,7 @@ class ApiServer:
         )
 
     def _refused(self, call: Call, target: Attributes) -> ApiResponse:
-        """Build the response for a verb that the resource does not have."""
+        """Build the response for a verb that the resource does not support."""
         if call.resource.custom:
             if call.resource.namespaced and not target.namespace:
                 return page_not_found()
@@ -346,7 +346,7 @@ def _not_allowed(resource: Resource, target: Attributes) -> StatusError:
 
 
 def _with_selected_name(request: ApiRequest, target: Attributes) -> Attributes:
-    """Add the name in the request's field selector to `target`, since RBAC can grant access to one name."""
+    """Set the name of `target` from the request's field selector, since RBAC can grant access to one name."""
     text = request.option("fieldSelector")
     if not text or target.name or target.verb not in {"list", "watch", "deletecollection"}:
         return target

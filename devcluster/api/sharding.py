@@ -1,4 +1,4 @@
-"""Selection of a share of the objects by the hash of a field (KEP-5866)."""
+"""Shard selectors, which select objects by the hash of a field (KEP-5866)."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _TYPES: Final = {bool: "bool", int: "int64", UInt: "uint64", float: "float64", b
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShardSelector:
-    """Ranges of a field's hash; an object matches if its hash is in one of them."""
+    """Shard selector with ranges of a field's hash; it selects objects whose hash is in one of them."""
 
     field: str
     ranges: tuple[tuple[int, int], ...]
 
     @classmethod
     def parse(cls, text: str) -> ShardSelector:
-        """Read `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || ...`.
+        """Parse a selector: `shardRange(object.metadata.uid, '0x00...', '0x80...') || ...`.
 
         Raises:
-            StatusError: 500, as from the real server.
+            StatusError: 500, as from the real server, for an invalid selector.
         """
         if not text.strip():
             raise _refused("empty shard selector is not allowed; omit the parameter for unfiltered lists")
@@ -63,7 +63,6 @@ class ShardSelector:
         return cls(first, tuple((start, end) for _, start, end in found))
 
     def matches(self, stored: Stored) -> bool:
-        """Return whether the selector selects the object."""
         hashed = _hash(_FIELDS[self.field](stored))
         return any(start <= hashed < end for start, end in self.ranges)
 

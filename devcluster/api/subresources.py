@@ -1,4 +1,4 @@
-"""Subresources other than status, with their verbs."""
+"""Handler of subresources other than status."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 class _ScaleStrategy(Strategy):
-    """The table columns of a Scale."""
+    """Strategy of a Scale, which only defines the table columns."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -99,7 +99,7 @@ class ScaleRequests:
         return await self._write(call, self._recorded(call, change, options), options)
 
     async def _patch(self, call: Call) -> Written:
-        """Patch the Scale; an apply manages the replicas of the object."""
+        """Patch the Scale; after an apply, the applier owns the replicas field of the scaled object."""
         part = self._part(call, "scale")
         applies = is_apply(part)
         options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
@@ -109,7 +109,7 @@ class ScaleRequests:
         return await self._write(call, change, options)
 
     def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
-        """Wrap a change other than an apply, so that it updates managedFields too."""
+        """Wrap the change of an update or a patch other than apply, to update managedFields as well."""
 
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)
@@ -155,7 +155,7 @@ class ScaleRequests:
         return await self._writer.update(call, change_parent, options, managed=True, part=part)
 
     def _part(self, call: Call, subresource: str = "") -> Call:
-        """Return a copy of the request with the Scale as its resource."""
+        """Return a copy of the request that has Scale as its resource, and not the scaled kind."""
         return dataclasses.replace(call, resource=self._resource, subresource=subresource)
 
     @functools.cached_property
@@ -166,14 +166,14 @@ class ScaleRequests:
 
 
 def _paths(resource: Resource) -> tuple[str, str, str]:
-    """Return the paths of the desired replicas, the current ones, and the selector text (`` for none)."""
+    """Return the paths of desired replicas, current replicas and selector; no selector is an empty path."""
     if resource.scale is None:
         return (_SPEC, _STATUS, "")
     return (resource.scale.spec, resource.scale.status, resource.scale.selector)
 
 
 def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
-    """Return an object's Scale; `new` allows an object that has no replicas yet."""
+    """Return the Scale of an object; `new` accepts an object that has no replicas yet."""
     spec_path, status_path, selector_path = _paths(resource)
     metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
     wanted, there = value_at(obj, spec_path), value_at(obj, status_path) or 0
@@ -200,7 +200,7 @@ def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
 
 
 def _selector_text(selector: Object | None, *, plain: bool) -> str:
-    """Format a label selector as in a query."""
+    """Format a label selector as a query; `plain` means that the selector is a map of labels."""
     if not selector:
         return ""
     equal = selector if plain else selector.get("matchLabels") or {}
@@ -255,11 +255,7 @@ class Subresources:
         self.tokens: ServiceAccountTokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
-        """Answer the request; return None for a verb that the subresource does not support.
-
-        Raises:
-            StatusError: the request is refused.
-        """
+        """Answer the request, or raise StatusError; return None if the subresource has no such verb."""
         if call.subresource == "scale":
             return await self._scale.serve(call, verb)
         match call.subresource, verb:

@@ -38,11 +38,11 @@ _END = "unexpected end of JSON input"
 
 
 class _Malformed(Exception):
-    """A text that is not JSON; the message is Go's."""
+    """Error for a text that is not JSON; the message is Go's."""
 
 
 def describe(text: bytes) -> str:
-    """Return Go's error message for an invalid JSON text."""
+    """Return Go's error message for a text that is not valid JSON."""
     try:
         place = _value(text, _skip(text, 0))
         place = _skip(text, place)
@@ -175,15 +175,11 @@ _PLAIN = ("str", "binary", "timestamp", "value", "merge")
 _ESCAPED_SLASH = re.compile(r'"(?:[^\\]|\\[^/])*+\\/', re.DOTALL)
 _INT64_AND_UINT64 = range(-(1 << 63), 1 << 64)
 _MOST_VALUES = 400_000
-"""The maximum number of values beyond the document's bytes, because aliases multiply values."""
+"""The maximum number of values, besides one for each byte of the document: aliases repeat values."""
 
 
 def parse_yaml(body: bytes) -> Any:
-    """Parse a YAML document into JSON values.
-
-    Raises:
-        ValueError: the text is not YAML; the message has the reason.
-    """
+    """Parse a YAML document into JSON values; raise ValueError with the reason if it is invalid."""
     if (plain := _plain_json(body)) is not None:
         return plain
     try:
@@ -210,7 +206,7 @@ def _check_slashes(text: str) -> None:
 
 
 def repeated_keys(body: bytes) -> list[str]:
-    """Return the places of repeated keys in a parsed document: `line 6: key "a" already set in map`."""
+    """Return a message for each repeated key in a YAML text: `line 6: key "a" already set in map`."""
     if _plain_json(body) is not None:
         return []
     found: list[str] = []
@@ -238,9 +234,9 @@ def repeated_keys(body: bytes) -> list[str]:
 
 
 def _plain_json(body: bytes) -> dict[str, Any] | None:
-    """Parse `body` as JSON, which most programs send; return None if its meaning in YAML could differ.
+    """Parse `body` as JSON, which most clients send; return None if YAML could read it differently.
 
-    The meaning differs for a repeated name, a fractional number, or an unprintable character.
+    YAML differs for a repeated name, a fractional number, or an unprintable character.
     """
     if not body.startswith(b"{") or not body.isascii() or b"\x7f" in body:
         return None
@@ -260,10 +256,10 @@ def _has_floats(value: Any) -> bool:
 
 
 def _to_json(document: Any, limit: int) -> Any:
-    """Convert the loader's values to JSON values; at most `limit`, with each alias counted again.
+    """Convert the YAML loader's values to JSON values; each use of an alias counts as new values.
 
     Raises:
-        ValueError: there are more values, or JSON cannot express one.
+        ValueError: the document has more than `limit` values, or JSON cannot express a value.
     """
     left = limit
     within: set[int] = set()

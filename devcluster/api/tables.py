@@ -46,7 +46,7 @@ def check_include(include: str) -> None:
 
 
 def column_definitions(resource: Resource) -> list[Object]:
-    """Return the column definitions of a resource's table."""
+    """Return the definitions of all columns in a resource's table."""
     columns = resource.columns
     if resource.custom:
         columns = (_NAME, *(columns or (_AGE,)))
@@ -85,7 +85,7 @@ def table_row(
 def table(
     columns: list[Object] | None, rows: Iterable[Object], metadata: Object, representation: Representation
 ) -> Object:
-    """Build the Table; `columns` is None for all events of a watch except the first."""
+    """Build the Table; `columns` is None for every event of a watch except the first."""
     return {
         "kind": "Table",
         "apiVersion": representation.api_version,
@@ -110,7 +110,7 @@ def _cells(resource: Resource, obj: Object, clock: Clock) -> list[Any]:
 
 
 def not_transformed(resource: Resource, *, is_list: bool) -> StatusError:
-    """Build the 406 for a list that is requested as one object's metadata, or the reverse."""
+    """Build the 406 for a list that is requested in a form for one object, or the reverse."""
     suffix, found = ("", "a list") if is_list else ("List", "not a list")
     kind = resource.list_kind if is_list else resource.kind
     internal = f"{resource.group.partition('.')[0] or 'core'}.{kind}"

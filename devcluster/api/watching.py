@@ -1,4 +1,4 @@
-"""Watches: the changes of a resource as a stream of lines."""
+"""Handler of watches, which streams changes of a resource as lines of JSON."""
 
 from __future__ import annotations
 
@@ -56,11 +56,7 @@ class Watcher:
         self._lines: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
     def watch(self, call: Call, options: ListOptions, representation: Representation) -> ApiResponse:
-        """Answer a watch.
-
-        Raises:
-            StatusError: the real server's error for an invalid request, before the stream begins.
-        """
+        """Answer a watch; raise StatusError for an invalid request, before the stream begins."""
         if representation.transform == "Table":
             tables.check_include(call.request.option("includeObject"))
         selection = Selection.of(call.resource, options, name=call.name)
@@ -143,11 +139,7 @@ class _Stream:
         return _Lines(self._lines(watch, initial, timeout), watch)
 
     async def _patiently(self, step: Callable[[], Awaitable[T]], end: float) -> T:
-        """Return the result of `step`, repeated while the conversion webhook fails.
-
-        Raises:
-            StatusError: it still fails at `end`, in the event loop's time.
-        """
+        """Return the result of `step`; retry StatusErrors until `end`, a time of the event loop's clock."""
         loop = asyncio.get_running_loop()
         pause, longest = _RETRIES
         while True:
@@ -198,7 +190,7 @@ class _Stream:
             watch.close()
 
     async def _lines_of(self, changes: Sequence[Change]) -> bytes:
-        """Return the lines of changes; converts all their objects in one batch."""
+        """Return the watch lines of changes; all objects are converted in one batch."""
         if self._call.resource.convert is not None:
             shown = [each for change in changes for each in (change.old, change.new, change.final)]
             await conversion.data_of(self._call.resource, [each for each in shown if each is not None])
@@ -231,7 +223,7 @@ class _Stream:
             yield b"".join(lines)
 
     async def _events(self, change: Change) -> list[bytes]:
-        """Return the lines of one change for a watcher of the selected objects."""
+        """Return the watch lines of one change: an object that stops matching the selection gives DELETED."""
         if change.version <= self._not_before:
             return []
         self._seen = change.version
@@ -290,7 +282,7 @@ class _Stream:
 
 
 class _Lines(AsyncIterator[bytes]):
-    """The lines of a watch; closing the lines closes the watch, even if none was read."""
+    """Iterator over the lines of a watch; closing it also closes the watch, even before the first line."""
 
     def __init__(self, lines: AsyncGenerator[bytes], watch: Watch) -> None:
         self._lines = lines

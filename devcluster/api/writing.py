@@ -1,4 +1,4 @@
-"""Creation and change of objects: the steps between a decoded body and the store."""
+"""Handler of creates and updates: the steps between a decoded body and the store."""
 
 from __future__ import annotations
 
@@ -54,17 +54,20 @@ _BASE_LENGTH = 63 - _SUFFIX_LENGTH
 
 @dataclasses.dataclass(slots=True)
 class Part:
-    """The object of a subresource, such as a Scale, for admission; the change sets it."""
+    """Subresource object, such as a Scale, that admission sees instead of the object that is stored.
+
+    The change of the write sets `new` and `old`.
+    """
 
     kind: tuple[str, str, str]
     put: Callable[[Object, Object], None]
-    """Write the part, as admission returned it, into the object."""
+    """Writes the subresource's object, after admission, into the parent object."""
     new: Object = dataclasses.field(default_factory=dict)
     old: Object = dataclasses.field(default_factory=dict)
 
 
 class Written(NamedTuple):
-    """The result of a write: the object, and its JSON if that is already encoded."""
+    """Result of a write: the object, and its JSON if it is already encoded."""
 
     obj: Object
     created: bool = False
@@ -73,7 +76,7 @@ class Written(NamedTuple):
 
 
 class Writer:
-    """A writer of objects through strategies, admission, validation and field management to the store."""
+    """Writer of objects to the store, after defaults, admission, validation and field management."""
 
     def __init__(self, store: Store, *, clock: Clock, rng: random.Random) -> None:
         self.store = store
@@ -86,9 +89,9 @@ class Writer:
     async def create(
         self, call: Call, obj: Object, options: WriteOptions, *, managed: bool = False
     ) -> Written:
-        """Store a new object; the caller must not use it afterwards.
+        """Store a new object; the caller must not use `obj` afterwards.
 
-        `managed` means that managedFields are already correct, as after an apply.
+        `managed` means that the managedFields of `obj` are already correct, for example after an apply.
 
         Raises:
             StatusError: the write is refused.
@@ -110,8 +113,8 @@ class Writer:
     ) -> Written:
         """Replace the object that `call` names by the result of `change`; retry after a conflict.
 
-        With `may_create`, an object that does not exist is created. `managed` as in `create`. With `anew`,
-        `change` ignores the current object.
+        With `may_create`, a missing object is created. `managed` as in `create`. `part` is the Scale of a
+        write to the scale subresource. With `anew`, `change` gets an empty object instead of the current one.
 
         Raises:
             StatusError: the write is refused.
@@ -141,7 +144,7 @@ class Writer:
                 continue
 
     def _check_creation(self, call: Call, obj: Object) -> None:
-        """Raise StatusError unless an update or apply may create this object."""
+        """Raise StatusError if an update or apply must not create the object, which does not exist."""
         if (uid := obj["metadata"].get("uid")) and not call.patches:
             raise _uid_conflict(call, uid, "")
         if uid:
@@ -155,7 +158,7 @@ class Writer:
         self.may_create(call)
 
     async def record_new(self, call: Call, obj: Object, options: WriteOptions) -> None:
-        """Set the managedFields of an object that is returned without being stored."""
+        """Set the managedFields of an object that is returned but not stored."""
         await _Attempt(self, call, options).record(obj, None)
 
     async def admit(
@@ -167,10 +170,10 @@ class Writer:
         operation: str = "CREATE",
         options: WriteOptions | None = None,
     ) -> Object:
-        """Pass an object for a subresource, which is not stored, through admission.
+        """Pass an object of a subresource, such as an Eviction, through admission; it is not stored.
 
         Raises:
-            StatusError: admission denies it.
+            StatusError: admission denies the object.
         """
         info = AdmissionInfo.of(
             call,
@@ -219,7 +222,7 @@ class _Attempt:
         )
 
     def check_preconditions(self, obj: Object, stored: Stored) -> None:
-        """Refuse an update of another object or of an older version; fill in a missing version."""
+        """Refuse an update with the wrong uid or an old resourceVersion; set a missing resourceVersion."""
         call, metadata = self._call, obj["metadata"]
         resource, version = call.resource, metadata.get("resourceVersion", "")
         match_namespace(metadata, call.namespace if resource.namespaced else "")
@@ -239,12 +242,12 @@ class _Attempt:
             raise conflict(resource.group, resource.plural, call.name)
 
     async def run(self, obj: Object, old: Object | None = None) -> Written:
-        """Take a new or changed object through all steps to the store; `old` is None for a new one.
+        """Run all steps from defaults to the store; `old` is None for a new object.
 
         Raises:
             StatusError: the write is refused.
-            VersionConflict: another write was faster.
-            Missing: the object of an update is gone.
+            VersionConflict: another write came first.
+            Missing: the object of an update no longer exists.
         """
         call, resource, strategy, stored = self._call, self._resource, self._strategy, self._stored
         generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
@@ -316,11 +319,7 @@ class _Attempt:
         return obj
 
     async def _validate(self, obj: Object, old: Object | None) -> None:
-        """Check the kind's rules, and add their warnings.
-
-        Raises:
-            StatusError: 422, with all errors.
-        """
+        """Validate by the rules of the kind, and add their warnings; raise StatusError, 422, for errors."""
         call, resource, strategy = self._call, self._resource, self._strategy
         if strategy.slow_checks:
             errors = await asyncio.to_thread(self._errors, obj, old)
@@ -343,7 +342,7 @@ class _Attempt:
         await with_versions(call.resource, record)
 
     def _info(self, obj: Object, old: Object | None) -> AdmissionInfo | None:
-        """Build the input of admission; None when neither plugins nor webhooks need it."""
+        """Build the input of admission; return None if no plugin and no webhook needs it."""
         if self._admission is None:
             return None
         operation, options = ("CREATE" if old is None else "UPDATE"), self._options
@@ -354,7 +353,7 @@ class _Attempt:
         return info
 
     def _default(self, obj: Object, *, managed: bool = False) -> None:
-        """Fill in defaults, except for a write to the scale of a custom object."""
+        """Fill in defaults; a custom object gets none if the write is to its scale."""
         if self._part is None or not self._resource.custom:
             (self._strategy.default_applied if managed else self._strategy.default)(obj)
 
@@ -380,7 +379,7 @@ class _Attempt:
             strategy.prepare_update(obj, old, context)
 
     def _free_name(self, base: str) -> str:
-        """Generate a free name from `base`; after several attempts, the name may be in use."""
+        """Generate a name from `base` that is free; after several attempts, return one that may be in use."""
         name = ""
         for _ in range(GENERATED_NAMES):
             name = base[:_BASE_LENGTH] + "".join(self._rng.choices(_SUFFIX, k=_SUFFIX_LENGTH))
@@ -472,7 +471,7 @@ def check_name(call: Call, obj: Object) -> None:
 
 
 def field_write(call: Call, options: WriteOptions, now: str, convert: Convert | None = None) -> Write:
-    """Describe a write in the form for field management."""
+    """Build the description of a write for field management."""
     resource, subresource = call.resource, call.subresource
     reset: Sequence[str | tuple[str, ...]] = ()
     if not subresource:

@@ -1,4 +1,4 @@
-"""Webhook configurations and admission policies."""
+"""Strategies of webhook configurations and admission policies."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _match_defaults(path: str, *rules: str) -> dict[str, Any]:
 
 
 class WebhooksStrategy(StoredStrategy):
-    """The rules of configurations of webhooks, of both kinds."""
+    """Strategy of both kinds of webhook configurations."""
 
     columns = columns("Name | Webhooks# | Age")
     has_generation = True
@@ -97,7 +97,7 @@ class WebhooksStrategy(StoredStrategy):
 
 
 class AdmissionPolicyStrategy(BuiltinStrategy):
-    """The rules of admission policies, whose expressions must compile."""
+    """Strategy of admission policies, whose expressions must compile."""
 
     has_generation = True
     unconditional_update = False
@@ -146,7 +146,7 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
 
 
 class AdmissionPolicyBindingStrategy(StoredStrategy):
-    """The rules of the bindings of policies."""
+    """Strategy of the bindings of admission policies."""
 
     columns = columns("Name | PolicyName | ParamRef | Age")
     has_generation = True
@@ -203,7 +203,7 @@ def _check_webhook(webhook: Field) -> None:
 
 
 def _check_enum(field: Field, owner: str) -> None:
-    """Check an optional field by the enumeration that the type `owner` defines for it."""
+    """Check an optional field against the enum in the schema of the type `owner`."""
     field.any_of(choices(f"admissionregistration.v1.{owner}.{field.path.rpartition('.')[2]}"))
 
 
@@ -233,7 +233,11 @@ def _check_expression(
     absent: str = "",
     types: Sequence[str] = (),
 ) -> None:
-    """Check an expression, which must be present, compile and have one of the expected types."""
+    """Check that an expression is present, compiles and has one of the types `wanted`.
+
+    `shown` is the name of the wanted type for errors, `absent` the error for a missing expression. `types`
+    are the types that the expression may construct.
+    """
     expression = (field.value or "").strip()
     if not expression:
         field.required(absent)
@@ -347,7 +351,7 @@ def _check_rule(rule: Field) -> None:
 
 
 def _check_client(config: Field) -> None:
-    """Check a webhook's address: either a URL or a service."""
+    """Check a webhook's clientConfig, which must have either a URL or a service."""
     url, service = config["url"], config["service"]
     if url.is_set == service.is_set:
         config.required("exactly one of url or service is required")

@@ -1,4 +1,4 @@
-"""The common base of the built-in kinds' strategies, and cells that their tables share."""
+"""Base class of the built-in kinds' strategies, and table cells that several kinds use."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _TYPES = {"#": "integer", "?": "boolean", "@": "date"}
 def columns(text: str) -> tuple[Column, ...]:
     """Parse table columns from a compact line such as `Name | Ready | Desired# | IP*`.
 
-    The columns `Name` and `Attacher` have the format `name`. A mark behind a name is the type: `#` integer,
-    `?` boolean, `@` date, else string. A star marks a column of the wide output.
+    The columns `Name` and `Attacher` have the format `name`. The suffix `#` means integer, `?` boolean, `@`
+    date; without one, the type is string. The suffix `*` means that only the wide output has the column.
     """
     return tuple(_column(each.strip()) for each in text.split("|"))
 
@@ -40,7 +40,7 @@ def _column(text: str) -> Column:
 
 
 class BuiltinStrategy(Strategy):
-    """A strategy of a kind that is built into the server."""
+    """Strategy of a kind that is built into the server."""
 
     columns: tuple[Column, ...] = columns("Name | Age")
     name_rule: Callable[..., list[str]] = staticmethod(dns_subdomain)
@@ -52,7 +52,7 @@ class BuiltinStrategy(Strategy):
     """The paths of immutable fields."""
 
     def __init__(self, clock: Clock) -> None:
-        """Set up the strategy; `clock` is for the ages in tables."""
+        """Set up the strategy; tables compute ages with `clock`."""
         self._clock = clock
 
     def prepare_create(self, new: Object, context: Context) -> None:
@@ -61,7 +61,7 @@ class BuiltinStrategy(Strategy):
         self.default(new)
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set a new object's initial values beyond its defaults."""
+        """Set a new object's initial values, such as its status, before the defaults are filled in."""
 
     def default(self, obj: Object) -> None:
         for path, value in self.defaults.items():
@@ -88,16 +88,16 @@ class BuiltinStrategy(Strategy):
         return obj.errors
 
     def check(self, obj: Field) -> None:
-        """Check an object with its defaults filled in."""
+        """Check an object after its defaults are filled in."""
 
     def check_update(self, obj: Field, old: Field) -> None:
-        """Check the new version of an object."""
+        """Check an update of an object; `old` is the object before it."""
         self.check(obj)
         for path in self.immutable:
             obj.at(path).check_unchanged(old.at(path).value)
 
     def check_status(self, status: Field) -> None:
-        """Check a written status."""
+        """Check the status of an update to the status subresource."""
 
     def row(self, obj: Object) -> list[Any]:
         metadata = obj["metadata"]
@@ -110,7 +110,7 @@ class BuiltinStrategy(Strategy):
         return [shown[each.name] if each.name in shown else next(cells) for each in self.columns]
 
     def cells(self, obj: Object, spec: Object, status: Object) -> Sequence[Any]:
-        """Return the cells of all other columns."""
+        """Return the cells of all table columns except Name, Age and Created At."""
         return ()
 
     def since(self, timestamp: str | None) -> str:
@@ -119,13 +119,13 @@ class BuiltinStrategy(Strategy):
 
 
 class StoredStrategy(BuiltinStrategy):
-    """A strategy of a kind without a status."""
+    """Strategy of a kind without a status."""
 
     status_fields = ()
 
 
 class PlainStrategy(StoredStrategy):
-    """A strategy of a kind whose tables show only the time of creation."""
+    """Strategy of a kind whose tables show only the name and the time of creation."""
 
     columns = columns("Name | Created At@")
 

@@ -17,8 +17,8 @@ NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 def initial_objects(now: str, *, port: int = 6443, rng: random.Random | None = None) -> list[dict[str, Any]]:
     """Return the objects of a new cluster, complete except for the resourceVersion.
 
-    These are the namespaces, the API server's Service (port `port`), a StorageClass, the priority classes of
-    the system, and the default roles and bindings from bootstrap.json. `now` is their creation time.
+    These are the namespaces, the API server's Service (with target port `port`), a StorageClass, the system's
+    PriorityClasses, and the default roles and bindings from bootstrap.json. `now` is their creation time.
     """
     rng = rng or random.Random()
     recorded = orjson.loads(read_recorded())

@@ -1,4 +1,4 @@
-"""The kinds that come with the server, as its discovery names them."""
+"""Catalogue of the built-in kinds, as the server's discovery lists them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Cell = Callable[[Object], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredKind:
-    """The tables and defaults of a kind that no controller acts on."""
+    """Table columns and defaults of a kind that the server only stores, because no controller acts on it."""
 
     columns: str
     cells: tuple[Cell, ...] = ()
@@ -43,7 +43,7 @@ class StoredKind:
 
 
 class StoredKindStrategy(BuiltinStrategy):
-    """A strategy of a stored kind."""
+    """Strategy of a kind that the server only stores."""
 
     def __init__(self, clock: Clock, kind: StoredKind, *, has_status: bool) -> None:
         super().__init__(clock)
@@ -63,7 +63,7 @@ class StoredKindStrategy(BuiltinStrategy):
 
 
 def _at(path: str, absent: Any = "<none>") -> Cell:
-    """Return a function that reads the cell's value at a path such as `spec.handler`."""
+    """Return a function that reads a table cell at a path such as `spec.handler`; `absent` replaces None."""
 
     def cell(obj: Object) -> Any:
         value = at(obj, path)
@@ -101,7 +101,7 @@ def _availability(obj: Object) -> str:
 
 
 def _state(obj: Object) -> str:
-    """Return the state of a CertificateSigningRequest."""
+    """Return the state of a CertificateSigningRequest for its table cell."""
     conditions = {each.get("type") for each in _at("status.conditions", ())(obj)}
     state = next((each for each in ("Denied", "Approved", "Failed") if each in conditions), "Pending")
     return f"{state},Issued" if _at("status.certificate", "")(obj) else state

@@ -54,7 +54,7 @@ def check_requirement(requirement: Field, supported: Sequence[str] = SELECTOR_OP
 
 
 def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    """Return whether a label selector matches labels; an invalid one, which other checks report, matches."""
+    """Return whether a label selector matches labels; an invalid one matches, as other checks report it."""
     try:
         return LabelSelector.of(selector).matches(values)
     except SelectorError:
@@ -62,14 +62,14 @@ def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> 
 
 
 def percent_of(value: Any) -> int | None:
-    """Return the number of a percentage such as `25%`, or None."""
+    """Return the number in a percentage such as `25%`, or None if `value` is not a percentage."""
     if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
         return int(value[:-1])
     return None
 
 
 def check_int_or_percent(field: Field) -> None:
-    """Check a non-negative number or a percentage."""
+    """Check that a value is a non-negative number or a percentage."""
     value = field.value
     if isinstance(value, int) and value < 0:
         field.invalid(NEGATIVE)
@@ -87,7 +87,7 @@ def check_at_most_all(field: Field) -> None:
 
 
 def round_up(amounts: dict[str, Any] | None) -> None:
-    """Round each amount of a list of resources up to thousandths, in place; finer amounts are not kept."""
+    """Round each amount up to whole thousandths, in place, as Kubernetes does."""
     for name, amount in (amounts or {}).items():
         if isinstance(amount, str) and amount[-1:] in {"n", "u"}:
             milli = math.ceil(value_of(amount) * 1000)
@@ -110,7 +110,7 @@ def _value(text: str) -> Fraction:
 
 
 def quantity_text(value: Fraction, *, binary: bool) -> str:
-    """Return a sum as a quantity, with the largest suffix that needs no fraction."""
+    """Return a sum as a quantity with the largest suffix that needs no fraction: Ki, Mi, ... if `binary`."""
     if not binary or value.denominator != 1:
         return canonical(f"{math.ceil(value * 1000)}m")
     number = int(value)
@@ -162,7 +162,7 @@ def check_resources(resources: Field) -> None:
 
 
 def check_amount(amount: Field, name: str) -> None:
-    """Check an amount: it must not be negative and, for some resources, must be an integer."""
+    """Check that an amount is not negative and, if the resource `name` requires it, that it is an integer."""
     if value_of(amount.value) < 0:
         amount.invalid(NEGATIVE)
     extended = "/" in name and not name.startswith(("kubernetes.io/", "requests."))

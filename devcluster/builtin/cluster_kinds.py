@@ -1,4 +1,4 @@
-"""Namespaces, nodes, configuration objects, and RBAC objects."""
+"""Strategies of Namespaces, Nodes, ConfigMaps, Secrets, ServiceAccounts, and RBAC roles and bindings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(BuiltinStrategy):
-    """The rules of namespaces; finalizers in the spec keep a namespace until it is empty."""
+    """Strategy of Namespaces, whose spec.finalizers keep a terminating namespace until it is empty."""
 
     columns = columns("Name | Status | Age")
     name_rule = staticmethod(dns_label)
@@ -83,7 +83,7 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 class NodeStrategy(BuiltinStrategy):
-    """The rules of nodes; a node that registers itself also sets its status."""
+    """Strategy of Nodes; the create request of a node may already contain its status."""
 
     columns = columns(
         "Name | Status | Roles | Age | Version | Internal-IP* | External-IP* | OS-Image* | Kernel-Version* "
@@ -160,7 +160,7 @@ ACCOUNT = "kubernetes.io/service-account.name"
 
 
 class ConfigMapStrategy(StoredStrategy):
-    """The rules of config maps."""
+    """Strategy of ConfigMaps: defaults, validation and table columns."""
 
     columns = columns("Name | Data | Age")
 
@@ -186,7 +186,7 @@ class ConfigMapStrategy(StoredStrategy):
 
 
 class SecretStrategy(StoredStrategy):
-    """The rules of secrets."""
+    """Strategy of Secrets: defaults, validation and table columns."""
 
     columns = columns("Name | Type | Data | Age")
 
@@ -241,7 +241,7 @@ class SecretStrategy(StoredStrategy):
 
 
 class ServiceAccountStrategy(StoredStrategy):
-    """The rules of service accounts, which allow everything."""
+    """Strategy of ServiceAccounts, which have no validation of their own."""
 
 
 def _check_unchanged_data(obj: Field, old: Field, *names: str) -> None:
@@ -271,7 +271,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(PlainStrategy):
-    """The rules of roles; `namespaced` roles have rules for resources only."""
+    """Strategy of Roles and ClusterRoles; if `namespaced`, no rule may contain nonResourceURLs."""
 
     name_rule = staticmethod(path_segment)
     create_on_update = True
@@ -287,7 +287,7 @@ class RoleStrategy(PlainStrategy):
 
 
 class BindingStrategy(StoredStrategy):
-    """The rules of bindings; a `namespaced` binding may refer to a Role or a ClusterRole."""
+    """Strategy of RoleBindings and ClusterRoleBindings; only a `namespaced` binding may refer to a Role."""
 
     columns = columns("Name | Role | Age | Users* | Groups* | ServiceAccounts*")
     name_rule = staticmethod(path_segment)

@@ -1,4 +1,4 @@
-"""Events, which two API groups serve in different forms."""
+"""Strategies of Events in the core group and in events.k8s.io, and the conversion between these forms."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NAMES = {
 
 
 async def convert_events(events: list[Object], api_version: str) -> list[Object]:
-    """Convert Events to `api_version`."""
+    """Convert Events to the form of `api_version`."""
     return [convert_event(each, api_version) for each in events]
 
 
 def convert_event(event: Object, api_version: str) -> Object:
-    """Convert an event to `api_version`."""
+    """Convert one Event to the form of `api_version`."""
     if event.get("apiVersion") == api_version:
         return event
     names = NAMES if api_version == NEW else {new: old for old, new in NAMES.items()}
@@ -163,7 +163,7 @@ def _check_namespaces(event: Field, about: str) -> None:
 
 
 def _check_reporter(event: Field, controller: str) -> None:
-    """Check the reporting controller and the action."""
+    """Check the fields that name the reporting controller and the action of an Event."""
     event.at(controller, "").check(label_key)
     for name in (controller, *SAID):
         if not event[name]:

@@ -1,4 +1,4 @@
-"""Jobs, CronJobs, and their schedules in the grammar of the real controller's library (robfig/cron)."""
+"""Strategies of Jobs and CronJobs, and cron schedules in the grammar of the library robfig/cron."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _DAY = datetime.timedelta(days=1)
 
 
 class InvalidSchedule(ValueError):
-    """An invalid schedule; the message is the cron library's."""
+    """Error for an invalid schedule; the message is the cron library's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
-    """Times at which a CronJob starts a Job."""
+    """Schedule of a CronJob: the times at which it starts a Job."""
 
     fields: tuple[frozenset[int], ...] = ()
     any_day: bool = False
@@ -56,7 +56,7 @@ class Schedule:
     """The interval of `@every`, counted from the last time."""
 
     def next_after(self, moment: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime | None:
-        """Return the first time after `moment`, in UTC; None if there is none for five years."""
+        """Return the first time after `moment`, in UTC, or None if the next five years have no such time."""
         if self.every is not None:
             return moment.replace(microsecond=0) + self.every
         day = moment.astimezone(zone).date()
@@ -70,7 +70,7 @@ class Schedule:
     def last_between(
         self, start: datetime.datetime, end: datetime.datetime, zone: datetime.tzinfo
     ) -> datetime.datetime | None:
-        """Return the last time after `start` that is not after `end`, in UTC, or None."""
+        """Return the last scheduled time, in UTC, that is after `start` and not after `end`, or None."""
         if self.every is not None:
             count = (end - start) // self.every
             return start.replace(microsecond=0) + count * self.every if count > 0 else None
@@ -97,11 +97,7 @@ class Schedule:
 
 @functools.lru_cache(maxsize=256)
 def parse_schedule(text: str) -> Schedule:
-    """Parse `*/5 * * * mon-fri`, `@daily` or `@every 90s`.
-
-    Raises:
-        InvalidSchedule: the text is no schedule.
-    """
+    """Parse a schedule such as `*/5 * * * mon-fri` or `@every 90s`; raise InvalidSchedule if invalid."""
     if text.startswith("@"):
         if text.startswith("@every "):
             distance = text.removeprefix("@every ")
@@ -121,11 +117,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def zone_of(name: str | None) -> datetime.tzinfo:
-    """Return the time zone with that name, or UTC for no name.
-
-    Raises:
-        ValueError: the machine's database has no such zone.
-    """
+    """Return the time zone with this name, UTC if it is empty; raise ValueError if it is unknown."""
     try:
         return ZoneInfo(name) if name else datetime.UTC
     except (KeyError, OSError) as error:
@@ -133,7 +125,7 @@ def zone_of(name: str | None) -> datetime.tzinfo:
 
 
 def _field(text: str, lowest: int, highest: int) -> tuple[frozenset[int], bool]:
-    """Return the numbers of a field, and whether it is `*`."""
+    """Return the numbers that a field of a schedule matches, and whether the field contains `*`."""
     numbers: set[int] = set()
     is_star = False
     for part in filter(None, text.split(",")):
@@ -217,7 +209,7 @@ STATES = (
 
 
 class JobStrategy(WorkloadStrategy):
-    """The rules of jobs."""
+    """Strategy of Jobs: defaults, validation and table columns."""
 
     orphans_by_default = True
     delete_warning = (
@@ -278,7 +270,7 @@ class JobStrategy(WorkloadStrategy):
 
 
 def _rescheduled(old: Object, new: Object) -> Object:
-    """Return a template that takes over the fields which may change in a suspended, unstarted Job."""
+    """Return the old pod template with those fields of the new one that may change before the Job starts."""
     result = {**old, "metadata": {**(old.get("metadata") or {})}, "spec": {**old["spec"]}}
     affinity = {**(old["spec"].get("affinity") or {})}
     _take(affinity, new["spec"].get("affinity") or {}, "nodeAffinity")
@@ -297,7 +289,7 @@ def _take(there: Object, new: Object, *names: str) -> None:
 
 
 class CronJobStrategy(BuiltinStrategy):
-    """The rules of CronJobs."""
+    """Strategy of CronJobs: defaults, validation and table columns."""
 
     has_generation = True
     defaults = {
@@ -378,7 +370,7 @@ def default_job(obj: Object) -> None:
 
 
 def check_job(spec: Field) -> None:
-    """Check the numbers and the template of a Job's or a CronJob's spec."""
+    """Check the numeric fields and the pod template of a Job's or a CronJob's spec."""
     spec.not_negative(*NUMBERS)
     mode = spec.at("completionMode", "NonIndexed")
     mode.any_of(MODES)
@@ -424,7 +416,7 @@ def _check_generated(job: Field) -> None:
 
 
 def _own_labels(job: Object) -> dict[str, str]:
-    """Return the labels that identify a Job's pods, in an old and a new form."""
+    """Return the labels that identify a Job's pods, with and without the prefix `batch.kubernetes.io/`."""
     name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
     return {
         "controller-uid": uid,

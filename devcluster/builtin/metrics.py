@@ -1,4 +1,4 @@
-"""The metrics API (metrics.k8s.io): the usage of pods and nodes, as given in their annotations.
+"""Resources of the metrics API (metrics.k8s.io); annotations of pods and nodes define their usage.
 
 docs/devcluster.md lists the annotations. Autoscalers read the same annotations.
 """
@@ -26,13 +26,13 @@ WINDOW = "15s"
 
 
 def metric_of(obj: Object | None, name: str) -> Fraction | None:
-    """Return a metric that an object's annotations give, or None."""
+    """Return the metric from the object's annotation, or None if it has no such annotation."""
     text = (at(obj, "metadata.annotations") or {}).get(PREFIX + name)
     return None if text is None else value_of(text)
 
 
 class MetricsStrategy(BuiltinStrategy):
-    """The tables of metrics."""
+    """Strategy of PodMetrics and NodeMetrics, which only defines the table columns."""
 
     columns = columns("Name | CPU | Memory | Window")
 
@@ -42,7 +42,7 @@ class MetricsStrategy(BuiltinStrategy):
 
 
 class MetricsApi:
-    """The two resources of the group, which are served after the first pod or node has such an annotation."""
+    """Both resources of metrics.k8s.io, which are served once a pod or node has usage annotations."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
         self._registry = registry
@@ -87,7 +87,7 @@ class MetricsApi:
 
 
 def has_usage(stored: Stored) -> bool:
-    """Return whether a pod or node has annotations with its usage."""
+    """Return whether the annotations of a pod or node define its usage."""
     return any(mark in stored.data for mark in MARKS)
 
 

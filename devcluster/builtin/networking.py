@@ -1,4 +1,4 @@
-"""Ingresses, NetworkPolicies, and the endpoints of services."""
+"""Strategies of Ingresses, NetworkPolicies, Endpoints and EndpointSlices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 3
 
 
 class EndpointsStrategy(StoredStrategy):
-    """The rules of endpoints."""
+    """Strategy of Endpoints: defaults, validation and table columns."""
 
     columns = columns("Name | Endpoints | Age")
     create_on_update = True
@@ -47,7 +47,7 @@ class EndpointsStrategy(StoredStrategy):
 
 
 class EndpointSliceStrategy(StoredStrategy):
-    """The rules of endpoint slices."""
+    """Strategy of EndpointSlices: defaults, validation and table columns."""
 
     columns = columns("Name | AddressType | Ports | Endpoints | Age")
     has_generation = True
@@ -131,7 +131,7 @@ CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 
 
 class IngressStrategy(BuiltinStrategy):
-    """The rules of ingresses."""
+    """Strategy of Ingresses: defaults, validation and table columns."""
 
     columns = columns("Name | Class | Hosts | Address | Ports | Age")
     has_generation = True
@@ -171,7 +171,7 @@ class IngressStrategy(BuiltinStrategy):
 
 
 class IngressClassStrategy(StoredStrategy):
-    """The rules of ingress classes."""
+    """Strategy of IngressClasses: defaults, validation and table columns."""
 
     columns = columns("Name | Controller | Parameters | Age")
     has_generation = True
@@ -195,7 +195,7 @@ class IngressClassStrategy(StoredStrategy):
 
 
 class NetworkPolicyStrategy(StoredStrategy):
-    """The rules of network policies."""
+    """Strategy of NetworkPolicies: defaults, validation and table columns."""
 
     columns = columns("Name | Pod-Selector | Age")
     has_generation = True

@@ -91,7 +91,7 @@ def check_template(template: Field) -> None:
 
 
 def check_pod_spec(spec: Field) -> None:
-    """Check a pod spec with its defaults filled in."""
+    """Check a pod spec whose defaults are already filled in."""
     volumes = _check_volumes(spec["volumes"])
     names: set[str] = set()
     if not spec["containers"]:
@@ -208,7 +208,7 @@ def _check_value_from(source: Field, variable: Field) -> None:
 
 
 def _check_field_reference(reference: Field) -> None:
-    """Check a pod field that the downward API exposes."""
+    """Check a `fieldRef` of the downward API, which exposes a field of the pod to a container."""
     path = reference["fieldPath"]
     if not path:
         path.required()
@@ -268,7 +268,7 @@ def _check_no_backsteps(path: Field) -> None:
 
 
 def _check_life(container: Field, spec: Field) -> None:
-    """Check the container's lifecycle hooks and probes; `spec` is the pod's."""
+    """Check a container's lifecycle hooks and probes; `spec` is the pod's spec."""
     for name in container["lifecycle"].given("postStart", "preStop"):
         _check_handler(container["lifecycle"][name], ("exec", "httpGet", "tcpSocket", "sleep"), spec)
     for name in container.given(*PROBES):
@@ -310,7 +310,7 @@ def _check_handler(handler: Field, known: tuple[str, ...], spec: Field) -> None:
 
 
 def _check_volumes(volumes: Field) -> set[str]:
-    """Check the volumes; return the names of the valid ones."""
+    """Check the volumes, and return the names of those without errors."""
     names: set[str] = set()
     for volume in volumes:
         before = len(volumes.errors)

@@ -1,4 +1,4 @@
-"""Defaults of pod specs, and warnings for their writers, in pods and in templates."""
+"""Defaults and warnings for pod specs, both in pods and in pod templates."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _fill(value: Object, defaults: Mapping[str, Any]) -> None:
 
 
 def default_pod(obj: Object) -> None:
-    """Set the defaults of a pod: those of its spec, requests from limits, and host ports."""
+    """Set a pod's defaults: those of every pod spec, and those that pod templates do not get."""
     spec = obj["spec"]
     default_pod_spec(spec)
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
@@ -82,7 +82,7 @@ def default_pod(obj: Object) -> None:
 
 
 def default_pod_spec(spec: Object) -> None:
-    """Set the defaults of every pod spec."""
+    """Set the defaults of a pod spec, in a pod or in a template."""
     _fill(spec, _SPEC)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
@@ -123,14 +123,14 @@ def _default_volume(volume: Object) -> None:
 
 
 def name_warnings(name: str, used: str = "Pod names and hostnames") -> list[str]:
-    """Warn of a name that is not a valid host name; `used` says for which purpose."""
+    """Return a warning if `name` is not a valid host name; `used` names its purpose in the text."""
     wrong = " ".join(dns_label(name))
     why = "which can result in surprising behavior; a DNS label is recommended"
     return [f"metadata.name: this is used in {used}, {why}: [{wrong}]"] if wrong else []
 
 
 def pod_warnings(spec: Object, path: str) -> list[str]:
-    """Warn of duplicate ports and variables, and of settings without effect."""
+    """Return warnings about duplicate ports and variables, and about settings that have no effect."""
     warnings: list[str] = []
     for index, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if not secret.get("name"):

@@ -1,4 +1,4 @@
-"""Pods: their rules, the sums of their resources, and their table rows."""
+"""Strategy of Pods, the sums of their resources, and their table cells."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 
 
 
 class PodStrategy(BuiltinStrategy):
-    """The rules of pods: few fields can change, and deletion has a grace period."""
+    """Strategy of Pods: few fields can change, and a deletion has a grace period."""
 
     columns = columns(
         "Name | Ready | Status | Restarts | Age | IP* | Node* | Nominated Node* | Readiness Gates*"
@@ -191,7 +191,7 @@ def _check_changes(spec: Field, before: Object) -> None:
 
 
 def _masked(spec: Object, before: Object) -> Object:
-    """Return the new spec with the old values of all fields that may change."""
+    """Return the new spec with old values in all mutable fields, to find changes of other fields."""
     masked: Object = json.loads(json.dumps(spec))
     for field in ("containers", "initContainers"):
         for container, known in zip(masked.get(field) or (), before.get(field) or (), strict=True):
@@ -224,7 +224,7 @@ COMPUTE = ("cpu", "memory")
 
 
 def quality_of_service(spec: Mapping[str, Any]) -> str:
-    """Return `Guaranteed`, `Burstable` or `BestEffort`."""
+    """Return the QoS class of a pod: `Guaranteed`, `Burstable` or `BestEffort`."""
     asked = limited = False
     guaranteed = True
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
@@ -246,9 +246,10 @@ def quality_of_service(spec: Mapping[str, Any]) -> str:
 
 
 def pod_resources(spec: Mapping[str, Any], part: str) -> dict[str, Fraction]:
-    """Return the resources that a pod with that spec uses; `part` is `requests` or `limits`.
+    """Return the resources that a pod with this spec uses; `part` is `requests` or `limits`.
 
-    Init containers run one after the other, except those that stay beside the containers.
+    Init containers run one after the other, so the largest counts. Sidecar containers, whose restartPolicy is
+    Always, keep running, so their amounts are added.
     """
     total: dict[str, Fraction] = {}
     for container in spec.get("containers") or ():
@@ -276,7 +277,7 @@ TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 class _Restarts:
-    """The number of restarts of all containers, and the time of the last restart."""
+    """Number of restarts of all containers of a pod, and the time of the last restart."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -290,7 +291,7 @@ class _Restarts:
 
 
 def pod_cells(pod: Object, since: Callable[[str], str]) -> tuple[str, str, str]:
-    """Return READY, STATUS and RESTARTS; `since` formats the age of a time."""
+    """Return the cells READY, STATUS and RESTARTS; `since` formats the age of a timestamp."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     phase = status.get("phase", "")
     reason = status.get("reason") or phase
@@ -382,7 +383,7 @@ def _has(status: Object, kind: str) -> bool:
 
 
 def wide_cells(pod: Object) -> tuple[str, str, str, str]:
-    """Return IP, NODE, NOMINATED NODE and READINESS GATES."""
+    """Return the cells of the wide output: IP, NODE, NOMINATED NODE and READINESS GATES."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     addresses = status.get("podIPs") or ()
     gates = [each.get("conditionType", "") for each in spec.get("readinessGates") or ()]

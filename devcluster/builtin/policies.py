@@ -1,4 +1,4 @@
-"""Policy kinds: disruption budgets, autoscalers, priority classes, quotas, limit ranges, leases."""
+"""Strategies of disruption budgets, autoscalers, PriorityClasses, quotas, LimitRanges and Leases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN = 2
 
 
 class DisruptionBudgetStrategy(BuiltinStrategy):
-    """The rules of disruption budgets."""
+    """Strategy of PodDisruptionBudgets: defaults, validation and table columns."""
 
     unconditional_update = False
     columns = columns("Name | Min Available | Max Unavailable | Allowed Disruptions# | Age")
@@ -70,7 +70,7 @@ DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
 
 
 class AutoscalerStrategy(BuiltinStrategy):
-    """The rules of autoscalers."""
+    """Strategy of HorizontalPodAutoscalers in version 2."""
 
     columns = columns("Name | Reference | Targets | MinPods | MaxPods | Replicas | Age")
     defaults = {
@@ -151,7 +151,7 @@ def _source(metric: Object) -> Object:
 
 
 class PriorityClassStrategy(StoredStrategy):
-    """The rules of priority classes."""
+    """Strategy of PriorityClasses: defaults, validation and table columns."""
 
     columns = columns("Name | Value# | Global-Default? | Age | PreemptionPolicy")
     has_generation = True
@@ -180,7 +180,7 @@ class PriorityClassStrategy(StoredStrategy):
 
 
 class LeaseStrategy(StoredStrategy):
-    """The rules of leases."""
+    """Strategy of Leases: defaults, validation and table columns."""
 
     columns = columns("Name | Holder | Age")
     create_on_update = True
@@ -198,7 +198,7 @@ class LeaseStrategy(StoredStrategy):
 
 
 class QuotaStrategy(BuiltinStrategy):
-    """The rules of quotas."""
+    """Strategy of ResourceQuotas: defaults, validation and table columns."""
 
     columns = columns("Name | Request | Limit | Age")
 
@@ -240,14 +240,14 @@ CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 
 
 def _allows(scope: str, name: str) -> bool:
-    """Return whether a scope can limit a resource other than the number of pods."""
+    """Return whether a quota with the scope may limit the resource `name`, which is not `pods`."""
     return scope not in {"BestEffort", "CrossNamespacePodAffinity"} and (
         name in {"cpu", "memory", "ephemeral-storage"} or name.startswith(("requests.", "limits."))
     )
 
 
 class LimitRangeStrategy(PlainStrategy):
-    """The rules of limit ranges."""
+    """Strategy of LimitRanges: defaults, validation and table columns."""
 
     create_on_update = True
 
@@ -331,13 +331,13 @@ UTILIZATION, CURRENT_UTILIZATION = "targetCPUUtilizationPercentage", "currentCPU
 
 
 async def convert_autoscalers(autoscalers: list[Object], api_version: str) -> list[Object]:
-    """Convert autoscalers to `api_version`."""
+    """Convert HorizontalPodAutoscalers to `api_version`."""
     convert = _to_old if api_version == OLD else _to_new
     return [each if each.get("apiVersion") == api_version else convert(each) for each in autoscalers]
 
 
 class OldAutoscalerStrategy(AutoscalerStrategy):
-    """The rules of autoscalers in version 1, based on those of version 2."""
+    """Strategy of HorizontalPodAutoscalers in version 1, based on the strategy of version 2."""
 
     def default(self, obj: Object) -> None:
         spec = child(obj, "spec")
@@ -420,7 +420,7 @@ def _annotations(obj: Object) -> Object:
 
 
 def _taken(annotations: Object, name: str) -> Any:
-    """Remove one of our annotations and return its JSON value; None if it is not JSON."""
+    """Remove one of devcluster's annotations; return its JSON value, or None if it is missing or not JSON."""
     try:
         return orjson.loads(annotations.pop(f"{PREFIX}{name}", "null"))
     except orjson.JSONDecodeError:
@@ -428,7 +428,7 @@ def _taken(annotations: Object, name: str) -> Any:
 
 
 def _of_processor(metric: Object, part: str) -> int | None:
-    """Return a metric's CPU utilization in percent, or None for another metric."""
+    """Return the CPU utilization (percent) in a metric's `part`, or None for any other metric."""
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

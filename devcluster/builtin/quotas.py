@@ -1,4 +1,4 @@
-"""The usage of ResourceQuotas, per object and summed per namespace."""
+"""Usage of ResourceQuotas: of a single object, and the sum for a namespace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devcluster.storage.store import Store
 
 
 class _Container(msgspec.Struct, rename="camel", frozen=True):
-    """The fields of a container that a quota counts."""
+    """Fields of a container that matter for quotas."""
 
     resources: msgspec.Raw = msgspec.Raw(b"{}")
     restart_policy: str = ""
@@ -66,7 +66,7 @@ BYTES = ("memory", "storage", "hugepages")
 
 
 def usage_of(group: str, plural: str, obj: Object) -> dict[str, Fraction]:
-    """Return what an object uses of a quota, by the names of the quota's resources."""
+    """Return the amounts of each quota resource that an object uses, such as `pods` or `requests.cpu`."""
     used = {f"count/{qualified(group, plural)}": Fraction(1)}
     if group:
         return used
@@ -107,7 +107,7 @@ def _service_usage(spec: Object) -> dict[str, Fraction]:
 
 
 def counts(quota: Object, group: str, plural: str, obj: Object) -> bool:
-    """Return whether an object matches all scopes of a quota; only pods can match scopes."""
+    """Return whether the object matches all scopes of the quota; only pods can match scopes."""
     spec = quota["spec"]
     scopes = [{"scopeName": each, "operator": "Exists"} for each in spec.get("scopes") or ()]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
@@ -148,7 +148,7 @@ def _crosses_namespaces(spec: Object) -> bool:
 
 
 def missing_amounts(spec: Object, limited: Mapping[str, Any]) -> str:
-    """Return the message about containers that lack an amount which a quota limits; "" if none does."""
+    """Return the message about containers that lack a limit or request which a quota requires, or ""."""
     missing: dict[str, set[str]] = {}
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
@@ -165,7 +165,7 @@ def missing_amounts(spec: Object, limited: Mapping[str, Any]) -> str:
 
 
 def amounts_text(amounts: Amounts) -> dict[str, str]:
-    """Return amounts as quantities; bytes have binary suffixes."""
+    """Return the amounts as quantity texts; amounts of bytes have binary suffixes."""
     return {
         name: quantity_text(amount, binary=any(each in name for each in BYTES))
         for name, amount in amounts.items()
@@ -173,23 +173,23 @@ def amounts_text(amounts: Amounts) -> dict[str, str]:
 
 
 class QuotaLedger:
-    """The usage in each namespace with a quota, updated with each change of the store."""
+    """Ledger of the usage in each namespace that has a quota, updated with each change of the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._quotas: dict[str, dict[str, Object]] = {}
-        """By namespace and name."""
+        """The quotas, by namespace and name."""
         self._used: dict[tuple[str, str], dict[str, Fraction]] = {}
         for stored in store.select(*QUOTAS):
             self._open(stored.key, stored.decode())
         store.subscribe(self._follow)
 
     def quotas(self, namespace: str) -> list[Object]:
-        """Return the quotas of a namespace; they must not be changed."""
+        """Return the quotas of a namespace; the caller must not change these objects."""
         return list(self._quotas.get(namespace, {}).values())
 
     def used(self, quota: Object) -> dict[str, Fraction]:
-        """Return the namespace's usage of a quota's resources, except for kinds that the server lacks."""
+        """Return the namespace's usage of the resources in a quota, without resources of unknown kinds."""
         spec, metadata = quota["spec"], quota["metadata"]
         used = self._used.get((metadata["namespace"], metadata["name"]), {})
         return {name: used.get(name, Fraction(0)) for name in spec.get("hard") or () if self._is_known(name)}
@@ -231,7 +231,7 @@ class QuotaLedger:
             self._open(key, quota)
 
     def _open(self, key: Key, quota: Object) -> None:
-        """Start to count the usage in a quota's namespace."""
+        """Start to count the usage in the namespace of a new quota."""
         tally: dict[int, tuple[Mapping[str, Fraction], int]] = {}
         for place in self._store.resources():
             for stored in self._store.select(*place, key.namespace):

@@ -1,4 +1,4 @@
-"""Services, and the allocation of addresses and ports to them."""
+"""Strategy of Services, and the allocation of their cluster IPs and node ports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITH_NODE_PORTS = frozenset({"NodePort", "LoadBalancer"})
 
 
 def check_service(spec: Field) -> None:
-    """Check a Service's spec with its defaults filled in."""
+    """Check the spec of a Service whose defaults are already filled in."""
     kind, ports = spec["type"], spec["ports"]
     headless = (spec.get("clusterIPs") or [""])[0] == "None"
     if not ports and not headless and kind.value != "ExternalName":
@@ -121,7 +121,7 @@ def _check_addresses(spec: Field) -> None:
 
 
 def _check_families(spec: Field) -> None:
-    """Refuse all but IPv4: the cluster has one address family."""
+    """Check the Service's IP families: the cluster supports only IPv4."""
     if spec.get("ipFamilyPolicy") == "RequireDualStack":
         spec["ipFamilyPolicy"].invalid("this cluster is not configured for dual-stack services")
     for family in spec["ipFamilies"]:
@@ -175,7 +175,10 @@ STATIC_PORTS = 86
 
 
 class Allocation:
-    """The addresses and ports in use, updated with each write to the store: a failed write uses none."""
+    """Cluster IPs and node ports in use, counted from the stored Services.
+
+    A write that fails allocates nothing, because its Service is not stored.
+    """
 
     def __init__(self, store: Store, rng: random.Random) -> None:
         self.store = store
@@ -187,15 +190,15 @@ class Allocation:
         store.subscribe(self._changed)
 
     def has_address(self, address: str) -> bool:
-        """Return whether a service has the address."""
+        """Return whether a Service has this cluster IP."""
         return bool(self._addresses[address])
 
     def has_port(self, port: int) -> bool:
-        """Return whether a service has that node port, of any protocol."""
+        """Return whether a Service has this node port, for any protocol."""
         return bool(self._ports[port])
 
     def free_address(self) -> str | None:
-        """Return a free address, or None when all are taken."""
+        """Return a free cluster IP, or None when all are in use."""
         size = SERVICE_NETWORK.num_addresses - 2 - STATIC_ADDRESSES
         start = self._rng.randrange(size)
         for offset in range(size):
@@ -205,7 +208,7 @@ class Allocation:
         return None
 
     def free_port(self, taken: set[int]) -> int | None:
-        """Return a free port that is not in `taken`, or None when all are taken."""
+        """Return a free node port that is not in `taken`, or None when all are in use."""
         size = len(NODE_PORTS) - STATIC_PORTS
         start = self._rng.randrange(size)
         for offset in range(size):
@@ -236,7 +239,7 @@ AFFINITY_SECONDS = 10800
 
 
 class ServiceStrategy(BuiltinStrategy):
-    """The rules of services; addresses and ports are allocated when a service is stored."""
+    """Strategy of Services, which allocates cluster IPs and node ports when a Service is stored."""
 
     columns = columns("Name | Type | Cluster-IP | External-IP | Port(s) | Age | Selector*")
     name_rule = staticmethod(dns_label)
@@ -465,6 +468,6 @@ def _external_cell(spec: Object, status: Object) -> str:
 
 
 def load_balancer_addresses(status: Object) -> list[str]:
-    """Return the load balancer's addresses or host names, sorted."""
+    """Return the load balancer's IP addresses or host names from a Service's status, sorted."""
     ingress = (status.get("loadBalancer") or {}).get("ingress") or ()
     return sorted({each.get("ip") or each.get("hostname") or "" for each in ingress} - {""})

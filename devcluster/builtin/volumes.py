@@ -1,4 +1,4 @@
-"""PersistentVolumes, PersistentVolumeClaims, and StorageClasses."""
+"""Strategies of PersistentVolumes, PersistentVolumeClaims and StorageClasses."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SOURCES = {
 
 
 class ClaimStrategy(BuiltinStrategy):
-    """The rules of claims: a bound claim may grow, and no other field may change."""
+    """Strategy of PersistentVolumeClaims; a bound claim's spec can only change to request more storage."""
 
     columns = columns(
         "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age "
@@ -135,7 +135,7 @@ class ClaimStrategy(BuiltinStrategy):
 
 
 class VolumeStrategy(BuiltinStrategy):
-    """The rules of volumes."""
+    """Strategy of PersistentVolumes: defaults, validation and table columns."""
 
     columns = columns(
         "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass "
@@ -211,7 +211,7 @@ class VolumeStrategy(BuiltinStrategy):
 
 
 class StorageClassStrategy(StoredStrategy):
-    """The rules of storage classes."""
+    """Strategy of StorageClasses: defaults, validation and table columns."""
 
     columns = columns("Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age")
 

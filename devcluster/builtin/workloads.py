@@ -1,4 +1,4 @@
-"""Workload kinds, which create pods from a template."""
+"""Strategies of the workload kinds, which create pods from a template."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from devcluster.types.table import choices
 
 
 class WorkloadStrategy(BuiltinStrategy):
-    """The common rules of kinds that create pods from `spec.template`."""
+    """Base class of the strategies of kinds that create pods from `spec.template`."""
 
     has_generation = True
     names_pods = True
@@ -57,14 +57,14 @@ def _default_rolling_update(strategy: Object, unavailable: int | str, surge: int
 
 
 def default_template(spec: Object) -> None:
-    """Set the defaults of a workload's template."""
+    """Set the defaults of a workload's pod template."""
     template = child(spec, "template")
     child(template, "metadata")
     default_pod_spec(child(template, "spec"))
 
 
 def check_selected(spec: Field, kind: str) -> None:
-    """Check the template and the selector, which is required and must match the template."""
+    """Check the template and the selector; the selector is required and must match the template's labels."""
     selector, before = spec["selector"], len(spec.errors)
     check_selector(selector)
     if not selector.is_set:
@@ -81,7 +81,7 @@ def check_selected(spec: Field, kind: str) -> None:
 
 
 def check_match(spec: Field) -> None:
-    """Check that the selector matches the template's labels; no selector matches none."""
+    """Check that the selector matches the labels of the template; a missing selector never matches."""
     labels = spec["template"]["metadata"].get("labels") or {}
     if spec["selector"].is_set and selector_matches(spec.get("selector"), labels):
         return
@@ -98,12 +98,15 @@ def check_restarts_always(spec: Field, kind: str) -> None:
 
 
 def shown_strategy(strategy: Field) -> Object:
-    """Return a strategy with Go's internal field names, which error messages show."""
+    """Return a Deployment's strategy with Go's internal field names, as error messages show it."""
     return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def check_counts(status: Field, *limited: str, ready_limit: str = "readyReplicas") -> None:
-    """Check that a status's numbers are not negative, and those in `limited` not above `replicas`."""
+    """Check that no count in a status is negative, and none of those in `limited` is above `replicas`.
+
+    `availableReplicas` must not be above `readyReplicas`; `ready_limit` is the limit's name in the error.
+    """
     numbers = status.value or {}
     status.not_negative(*numbers)
     for name in limited:
@@ -118,7 +121,7 @@ COLUMNS = "Name | Desired# | Current# | Ready# | Age | Containers* | Images* | S
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
-    """The rules of replica sets."""
+    """Strategy of ReplicaSets: defaults, validation and table columns."""
 
     columns = columns(COLUMNS)
     defaults = {"spec.replicas": 1, "status.replicas": 0}
@@ -137,7 +140,6 @@ class ReplicaSetStrategy(WorkloadStrategy):
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
     def selector_text(self, spec: Object) -> str:
-        """Format the selector for the table."""
         return selector_cell(spec.get("selector"))
 
     def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
@@ -151,7 +153,7 @@ class ReplicaSetStrategy(WorkloadStrategy):
 
 
 class ReplicationControllerStrategy(ReplicaSetStrategy):
-    """The rules of ReplicationControllers, which are only stored: no controller acts on them."""
+    """Strategy of ReplicationControllers, which are only stored: no controller acts on them."""
 
     orphans_by_default = True
     immutable = ()
@@ -175,7 +177,7 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
 
 
 class DeploymentStrategy(WorkloadStrategy):
-    """The rules of deployments."""
+    """Strategy of Deployments: defaults, validation and table columns."""
 
     status_reset = ("spec", ("metadata", "labels"))
     defaults = {
@@ -242,7 +244,7 @@ SHOWN = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "upd
 
 
 class DaemonSetStrategy(WorkloadStrategy):
-    """The rules of daemon sets."""
+    """Strategy of DaemonSets: defaults, validation and table columns."""
 
     names_pods = False
     defaults = {
@@ -342,7 +344,7 @@ FORBIDDEN = (
 
 
 class StatefulSetStrategy(WorkloadStrategy):
-    """The rules of stateful sets."""
+    """Strategy of StatefulSets: defaults, validation and table columns."""
 
     names_pods = False
     defaults = {
@@ -444,7 +446,7 @@ def _check_update_strategy(strategy: Field) -> None:
 
 
 class ControllerRevisionStrategy(StoredStrategy):
-    """The rules of ControllerRevisions, whose data cannot change."""
+    """Strategy of ControllerRevisions, whose data cannot change."""
 
     columns = columns("Name | Controller | Revision | Age")
     defaults = {"revision": 0}
@@ -471,7 +473,7 @@ class ControllerRevisionStrategy(StoredStrategy):
 
 
 class PodTemplateStrategy(StoredStrategy):
-    """The rules of PodTemplates, which no workload owns."""
+    """Strategy of PodTemplates, which are only stored."""
 
     columns = columns("Name | Containers | Images | Pod Labels")
     has_generation = True

@@ -1,4 +1,4 @@
-"""Small versions of a real cluster's controllers, scheduler and nodes, which make workloads appear to run."""
+"""Simplified versions of the real controllers, scheduler and kubelets, so that workloads appear to run."""
 
 from __future__ import annotations
 

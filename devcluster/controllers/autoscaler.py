@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers and their metrics."""
+"""Controller of HorizontalPodAutoscalers, and the computation of their metrics."""
 
 from __future__ import annotations
 
@@ -23,26 +23,25 @@ TOLERANCE = Fraction(1, 10)
 
 
 class NoMetric(Exception):
-    """A metric that is missing, or cannot be compared with its target; the text is the autoscaler's."""
+    """Error for a metric that is missing or not comparable with its target; has the real message."""
 
 
 class Proposal(NamedTuple):
-    """The number of replicas that a metric requires."""
+    """Proposed number of replicas for one metric, with the metric's current value."""
 
     replicas: int
     name: str
     """The metric's name in messages."""
     current: Object
-    """The metric's status."""
 
 
 def propose_for_pods(
     source: Object, pods: Sequence[Object], replicas: int, *, metric: str, container: str, about: str
 ) -> Proposal:
-    """Return the replicas for a metric of each pod; `metric` is the annotation's name.
+    """Return the replicas that a metric of pods proposes; `metric` is the name of its annotation.
 
-    Pods without the metric count as using all or nothing, whichever changes the replicas less. When scaling
-    up, unready pods count as using nothing.
+    A pod without the metric counts as using 100 % of the target or nothing, whichever changes the replicas
+    less. When scaling up, pods that are not ready count as using nothing.
     """
     name, target = source.get("name") or source["metric"]["name"], source["target"]
     usage: dict[str, Fraction] = {}
@@ -105,7 +104,7 @@ def _rebalanced(
 
 
 def propose_for_value(source: Object, value: Fraction, replicas: int, ready: int, *, about: str) -> Proposal:
-    """Return the replicas for a metric of the whole target."""
+    """Return the replicas that a metric of the whole target proposes; `ready` is the number of ready pods."""
     target = source["target"]
     if target.get("averageValue") is not None:
         ratio = value / (value_of(target["averageValue"]) * max(replicas, 1))
@@ -132,7 +131,7 @@ def _request(pod: Object, name: str, container: str) -> Fraction:
 
 
 def _absent(name: str, metric: str) -> str:
-    """Return the message about a metric that no pod has, as in a cluster without a metrics server."""
+    """Return the message for a metric that no pod has; a real cluster without metrics server gives it too."""
     kind, api = ("custom", "custom.metrics") if metric.startswith("metric.") else ("resource", "metrics")
     text = f"unable to get metric {name}"
     if kind == "resource":
@@ -164,7 +163,7 @@ FIELDS = {kind: kind[0].lower() + kind[1:] for kind in FAILURES}
 
 
 class _Moment(NamedTuple):
-    """A recommendation, or a change of the scale, with its time."""
+    """Recommended replicas, or a change of the replicas, at one time."""
 
     at: datetime.datetime
     replicas: int
@@ -238,7 +237,7 @@ class AutoscalerController(Controller):
     def _measure(
         self, key: Name, autoscaler: Object, scale: Object, current: int, status: Object
     ) -> Proposal | None:
-        """Return the highest number of replicas that a metric requires; None if it is unknown."""
+        """Return the proposal with the most replicas, or None if unknown; set `status.currentMetrics`."""
         proposals: list[Proposal] = []
         shown: list[Object] = []
         failure: tuple[str, str] | None = None
@@ -286,7 +285,7 @@ class AutoscalerController(Controller):
         return propose_for_value(source, value, current, sum(map(is_ready, pods)), about=about)
 
     def _whole(self, kind: str, source: Object, autoscaler: Object, name: str) -> tuple[Fraction, str]:
-        """Return a metric of one object, or of a source outside of the cluster."""
+        """Return the value of an Object or External metric, and its name for messages."""
         namespace = autoscaler["metadata"]["namespace"]
         if kind == "External":
             holder = self.view.get(NAMESPACES, "", namespace)
@@ -305,7 +304,7 @@ class AutoscalerController(Controller):
         return value, about
 
     def _limit(self, key: Name, autoscaler: Object, status: Object, current: int, found: Proposal) -> int:
-        """Return the replicas after stabilization, scaling policies and bounds."""
+        """Return the replicas after stabilization, scaling policies, minReplicas and maxReplicas."""
         spec, now = autoscaler["spec"], self.clock.now()
         behavior = spec.get("behavior") or {}
         wanted = self._stabilized(key, behavior, current, found.replicas, now)
@@ -340,7 +339,7 @@ class AutoscalerController(Controller):
     def _stabilized(
         self, key: Name, behavior: Object, current: int, wanted: int, now: datetime.datetime
     ) -> int:
-        """Return the recommendation after the stabilization windows."""
+        """Return the recommended replicas after applying both stabilizationWindowSeconds."""
         up = (behavior.get("scaleUp") or {}).get("stabilizationWindowSeconds", 0)
         down = (behavior.get("scaleDown") or {}).get("stabilizationWindowSeconds", STABILIZATION)
         history = self._recommended.setdefault(key, [_Moment(now, current)])
@@ -357,7 +356,7 @@ class AutoscalerController(Controller):
     def _fastest(
         self, key: Name, rules: Object | None, current: int, now: datetime.datetime, *, up: bool
     ) -> int:
-        """Return the furthest scale that the scaling policies allow now."""
+        """Return the most replicas that the scaling policies allow or, without `up`, the fewest replicas."""
         if rules is None:
             return max(2 * current, 4) if up else 0
         if rules.get("selectPolicy") == "Disabled":

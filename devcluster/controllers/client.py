@@ -1,4 +1,4 @@
-"""Writes of controllers: objects through the API, and Events about the objects."""
+"""Recorder of Events, and helpers for the objects that controllers read and write."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Subject = tuple[str, ...]
 
 
 class EventRecorder:
-    """A recorder that writes Events in the background, in order."""
+    """Recorder that writes Events in the background, in the order of the calls."""
 
     def __init__(self, client: LocalClient, clock: Clock) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class EventRecorder:
     def record(
         self, about: Object, kind: str, reason: str, message: str, *, component: str, container: str = ""
     ) -> None:
-        """Record an Event, `Normal` or `Warning`. `container` names the pod's container that it is about."""
+        """Record an Event of type `kind`, `Normal` or `Warning`; `container` names a container of the pod."""
         event = self._event(about, kind, reason, message)
         now = self._clock.timestamp()
         event |= {
@@ -71,7 +71,7 @@ class EventRecorder:
         self._put((about["metadata"]["uid"], kind, reason, message, component), event)
 
     def scheduling(self, about: Object, kind: str, reason: str, message: str, *, action: str) -> None:
-        """Record a scheduling decision as an Event in the newer form, which has no count."""
+        """Record a scheduling decision as an Event in the form of events.k8s.io, which has no count."""
         event = self._event(about, kind, reason, message)
         event |= {
             "eventTime": self._clock.micro_timestamp(),
@@ -85,7 +85,7 @@ class EventRecorder:
         self._put((about["metadata"]["uid"], kind, reason, message, ""), event)
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write the recorded Events until cancelled."""
         while True:
             while not self._pending:
                 self._wake.clear()
@@ -162,7 +162,7 @@ class OwnerReference(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 
 class Metadata(msgspec.Struct, rename="camel", frozen=True):
-    """The fields of `metadata` that determine when an object is deleted."""
+    """Fields of `metadata` that decide when an object is deleted."""
 
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
@@ -170,7 +170,7 @@ class Metadata(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner reference of the object's controller, or None."""
+        """Owner reference of the object's controller, or None."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
@@ -185,7 +185,7 @@ _PLAIN = Metadata()
 
 
 def metadata_of(stored: Stored) -> Metadata:
-    """Read owners, finalizers and deletion time from JSON; if a search finds none, nothing is decoded."""
+    """Return owners, finalizers and deletion time; the JSON is decoded only if it contains such a field."""
     data = stored.data
     if b'"ownerReferences"' in data or b'"deletionTimestamp"' in data or b'"finalizers"' in data:
         try:
@@ -204,7 +204,7 @@ def key_of(obj: Object) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def ignoring(*reasons: str) -> Iterator[None]:
-    """Ignore errors with one of these reasons, such as NotFound."""
+    """Ignore StatusErrors whose reason is one of these, such as NotFound."""
     try:
         yield
     except StatusError as error:
@@ -218,7 +218,7 @@ def is_going(obj: Object) -> bool:
 
 
 def age_of(obj: Object) -> tuple[str, str]:
-    """Return a sort key that puts the oldest object first."""
+    """Return a sort key by age: the oldest object comes first."""
     return obj["metadata"].get("creationTimestamp", ""), obj["metadata"]["name"]
 
 

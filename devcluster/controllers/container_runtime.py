@@ -1,4 +1,4 @@
-"""The container runtime and probes, with the behaviour that a pod's annotations request."""
+"""Simulated container runtime and probes; annotations of the pod request failures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IMAGE_WORDS = {
 
 
 def failure_of(pod: Object, container: Object) -> str:
-    """Return the failure that the annotations request, as one of the constants, or ""."""
+    """Return the failure that the pod's annotations request, as a constant of this module, or ""."""
     if annotations := pod["metadata"].get("annotations"):
         for failure in (NO_IMAGE, BAD_COMMAND, CRASH, OUT_OF_MEMORY, NEVER_READY):
             asked = annotations.get(PREFIX + failure, "").lower()
@@ -50,22 +50,22 @@ def failure_of(pod: Object, container: Object) -> str:
 
 
 def log_of(pod: Object) -> str | None:
-    """Return the output of the pod's containers; None for a generated text."""
+    """Return the output that an annotation sets for the pod's containers, or None if it is generated."""
     return (pod["metadata"].get("annotations") or {}).get(PREFIX + "log")
 
 
 def is_lost(node: Object) -> bool:
-    """Return whether the annotations stop the node's kubelet."""
+    """Return whether an annotation of the node stops its kubelet."""
     return annotation_of(node, "lost").lower() == "true"
 
 
 def annotation_of(obj: Object, name: str) -> str:
-    """Return the value of one of devcluster's annotations, or ""."""
+    """Return the value of one of devcluster's annotations, or "" if the object does not have it."""
     return str((obj["metadata"].get("annotations") or {}).get(PREFIX + name, ""))
 
 
 def seconds_of(pod: Object, name: str, default: float = 0.0) -> float:
-    """Return the seconds in an annotation, or the default."""
+    """Return the number of seconds in an annotation, or the default if it is missing or invalid."""
     value = _number(annotation_of(pod, name))
     return default if value is None else value
 
@@ -83,7 +83,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class ProbeResult(NamedTuple):
-    """The result of a probe."""
+    """Result of a probe: success or failure, with the kubelet's message."""
 
     success: bool
     output: str = ""
@@ -91,11 +91,11 @@ class ProbeResult(NamedTuple):
 
 
 class _ProbeFailed(Exception):
-    """A probe without a response; the message equals the message of the kubelet's HTTP client."""
+    """Error for a probe without a response; the message equals the kubelet's."""
 
 
 def probe(container: Object, kind: str, running: Running, address: str) -> ProbeResult:
-    """Run one probe of the container: `kind` is its field's name, `address` is the pod's."""
+    """Run one probe; `kind` is a field of the container such as `readinessProbe`, `address` the pod's IP."""
     asked = container.get(kind)
     if not asked or running.ports is None or asked.get("exec"):
         return ProbeResult(True)
@@ -120,7 +120,7 @@ def _judged(response: HttpResponse) -> ProbeResult:
 
 
 def _get(container: Object, action: Object, running: Running, address: str) -> HttpResponse:
-    """Send the probe's request, and follow redirects within the host."""
+    """Send the HTTP request of a probe, and follow redirects to the same host."""
     headers = {each["name"].lower(): each["value"] for each in action.get("httpHeaders") or ()}
     authority = f"[{address}]" if ":" in address else address
     scheme, path = action.get("scheme", "HTTP").lower(), action.get("path") or "/"
@@ -163,7 +163,7 @@ def _connect(host: str, port: int, running: Running) -> None:
 
 
 def _port(container: Object, port: int | str) -> int:
-    """Return the number of a port, which may be given by name."""
+    """Return a port's number; `port` may be the name of a container port."""
     if isinstance(port, int):
         return port
     for each in container.get("ports") or ():
@@ -188,13 +188,13 @@ _SOURCES = {
 
 
 class NotPulled(NamedTuple):
-    """The image cannot be pulled; `message` is the container runtime's."""
+    """Outcome of a failed pull of an image; `message` is the container runtime's."""
 
     message: str
 
 
 class NotStarted(NamedTuple):
-    """The kubelet cannot start the container."""
+    """Outcome of a container that the kubelet cannot start."""
 
     reason: str
     message: str
@@ -204,19 +204,19 @@ Outcome = Running | Exited | NotPulled | NotStarted
 
 
 class _ConfigError(Exception):
-    """A container configuration that the kubelet cannot create."""
+    """Error for a container whose configuration the kubelet cannot build."""
 
 
 class ContainerRuntime:
-    """Simulated results of starting containers."""
+    """Simulated container runtime, which decides how the start of a container ends."""
 
     def __init__(self, view: View, images: Mapping[str, Image] | None = None) -> None:
-        """Set up the runtime; `images` extends and overrides `IMAGES`."""
+        """Set up the runtime; `images` adds to the programs in `IMAGES`, or replaces them."""
         self._view = view
         self._images = {**IMAGES, **(images or {})}
 
     def outcome(self, pod: Object, container: Object) -> Outcome:
-        """Return the result of starting a container of the pod now."""
+        """Return the outcome of starting a container of the pod now."""
         text, failure = container.get("image", ""), failure_of(pod, container)
         try:
             reference = ImageReference.parse(text)
@@ -243,9 +243,9 @@ class ContainerRuntime:
         return outcome
 
     def init_outcome(self, pod: Object, container: Object) -> Outcome:
-        """Return the result of an init container, which completes unless its image decides otherwise.
+        """Return the outcome of starting an init container, which completes unless its image says otherwise.
 
-        Annotations apply only to the other containers.
+        The pod's annotations do not apply to init containers.
         """
         plain = {**pod, "metadata": {**pod["metadata"], "annotations": {}}}
         outcome = self.outcome(plain, container)
@@ -337,7 +337,7 @@ def _failed(pod: Object, container: Object, failure: str) -> Exited:
 
 
 def _check_user(pod: Object, container: Object, user: int | None, name: str) -> None:
-    """Check that a container with `runAsNonRoot` does not run as root."""
+    """Raise an error if a container with `runAsNonRoot` would run as root."""
     if user == 0:
         wrong = "container's runAsUser breaks non-root policy"
     elif user is not None:
@@ -353,7 +353,7 @@ def _check_user(pod: Object, container: Object, user: int | None, name: str) -> 
 
 
 def _expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by the variable's value; an unknown one stays, and `$$` becomes a dollar."""
+    """Replace `$(NAME)` by the variable's value, or keep it if unknown; `$$` becomes one dollar sign."""
 
     def value(match: re.Match[str]) -> str:
         return env.get(match[1], match[0]) if match[1] else "$"
@@ -362,7 +362,7 @@ def _expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def _field(pod: Object, path: str) -> str:
-    """Return the text of a field, or "" if the field is missing."""
+    """Return the text of the pod's field at `path`, or "" if the field is missing."""
     first, _, key = path.partition("['")
     found: Any = pod
     for part in first.split("."):

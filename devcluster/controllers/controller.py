@@ -1,4 +1,4 @@
-"""The base of controllers: a view of the objects, a work queue, and a client."""
+"""Base class of controllers, with a view of the stored objects, a work queue, and a client."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ Name = tuple[str, ...]
 
 
 class WorkQueue:
-    """A queue of keys, first in, first out.
+    """Work queue of keys, first in, first out, as in client-go.
 
-    A key that is added while it is in progress is queued again after `done`; a key added twice is queued
-    once. A key waits `batch_period` seconds for further changes before it is ready.
+    A key that is added several times is queued once. A key that is added while it is in progress is queued
+    again after `done`. With `batch_period`, a key is ready so many seconds after `add`, to combine several
+    changes.
     """
 
     def __init__(self, *, batch_period: float = 0.0) -> None:
@@ -68,7 +69,7 @@ class WorkQueue:
             self._add(key)
 
     def add_after(self, key: Name, seconds: float) -> None:
-        """Queue a key after a delay, unless it is added earlier."""
+        """Queue a key after a delay, unless it is queued sooner."""
         loop = asyncio.get_running_loop()
         # A timer may fire slightly early; the minimum delay avoids a loop over nanoseconds.
         due = loop.time() + max(seconds, SHORTEST_DELAY)
@@ -82,17 +83,17 @@ class WorkQueue:
         self._timers[key] = due, loop.call_at(due, self._due, key)
 
     def retry(self, key: Name) -> None:
-        """Queue the key again, with a delay that grows with each call until `forget`."""
+        """Queue the key after a delay, which grows with each call until `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, min(BACKOFF_START * 2.0 ** min(failures, 30), BACKOFF_LIMIT))
 
     def forget(self, key: Name) -> None:
-        """Reset the key's failure count."""
+        """Reset the number of failures of the key."""
         self._failures.pop(key, None)
 
     async def get(self) -> Name:
-        """Return the next key; it is in progress until `done`."""
+        """Return the next key, waiting if there is none; the key is in progress until `done`."""
         while not self._ready:
             self._wake.clear()
             await self._wake.wait()
@@ -102,10 +103,10 @@ class WorkQueue:
         return key
 
     def done(self, key: Name, *, took: float = 0.0) -> None:
-        """End the work on a key that took `took` seconds, with or without success.
+        """Mark the key as no longer in progress; `took` is the number of seconds that the work took.
 
-        A slow key waits in proportion before its next turn: the owner of a thousand pods is not reconciled
-        for each of them.
+        A key whose work is slow waits in proportion before it is processed again. So the owner of a thousand
+        pods is not reconciled for each pod.
         """
         self._working.discard(key)
         if took > LONG:
@@ -120,7 +121,6 @@ class WorkQueue:
                 self._enqueue(key)
 
     def close(self) -> None:
-        """Drop the timers."""
         for _, handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
@@ -146,7 +146,7 @@ LABELLED = (PODS, REPLICA_SETS)
 
 
 class View:
-    """The controllers' reads, directly from the store, so that a controller reads its own writes."""
+    """View of the store for controllers. It has no cache, so a controller reads its own writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -157,14 +157,14 @@ class View:
         self._labelled: defaultdict[tuple[Resource, str, str, str], dict[Key, None]] = defaultdict(dict)
 
     def load(self) -> Iterator[Stored]:
-        """Index all objects in the store, and yield them."""
+        """Yield all objects in the store, after adding them to the indexes."""
         for group, plural in self._store.resources():
             for stored in self._store.select(group, plural):
                 self._add(stored)
                 yield stored
 
     def apply(self, change: Change) -> None:
-        """Update the indexes by a change of the store."""
+        """Update the indexes after a change of the store."""
         if change.old is not None:
             self._remove(change.old)
         if change.new is not None:
@@ -173,36 +173,36 @@ class View:
     # Reading
 
     def stored(self, resource: Resource, namespace: str, name: str) -> Stored | None:
-        """Return an object as stored, or None."""
+        """Return an object in its stored form, or None if it does not exist."""
         return self._store.get(Key(*resource, namespace, name))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return a copy of an object, or None."""
+        """Return a copy of an object, or None if it does not exist."""
         stored = self.stored(resource, namespace, name)
         return None if stored is None else stored.decode()
 
     def at(self, key: Key) -> Object | None:
-        """Return a copy of the object with that key, or None."""
+        """Return a copy of the object with this key, or None if it does not exist."""
         return self.get(key[:2], key.namespace, key.name)
 
     def select(self, resource: Resource, namespace: str = "") -> list[Stored]:
-        """Return the objects of a resource in one namespace, or in all."""
+        """Return the objects of a resource in a namespace; "" means all namespaces."""
         return list(self._store.select(*resource, namespace))
 
     def metadata(self, key: Key) -> Metadata | None:
-        """Return the object's owners, finalizers and deletion time; None if it has none, or is missing."""
+        """Return the object's owners, finalizers and deletion time, or None if it has none of these."""
         return self._metadata.get(key)
 
     def find(self, uid: str) -> Key | None:
-        """Return the key of the object with that UID, or None."""
+        """Return the key of the object with this UID, or None."""
         return self._keys.get(uid)
 
     def dependents(self, uid: str) -> list[Key]:
-        """Return the keys of the objects that name `uid` as an owner."""
+        """Return the keys of the objects that have `uid` in their owner references."""
         return list(self._dependents.get(uid, ()))
 
     def owned(self, resource: Resource, uid: str) -> list[Object]:
-        """Return copies of the objects of a resource that `uid` controls."""
+        """Return copies of the resource's objects whose controller has this UID."""
         found = []
         for key in self._dependents.get(uid, ()):
             if key[:2] == resource:
@@ -213,7 +213,7 @@ class View:
         return found
 
     def selected(self, resource: Resource, namespace: str, selector: Object | None) -> list[Stored]:
-        """Return the pods or ReplicaSets that match a label selector; None matches none, an empty one all."""
+        """Return the pods or ReplicaSets that a label selector matches; None matches none, {} matches all."""
         if selector is None:
             return []
         matcher = LabelSelector.of(selector)
@@ -228,7 +228,7 @@ class View:
         return [each for each in found if each is not None and matcher.matches(each.labels)]
 
     def resources_in(self, namespace: str) -> dict[Resource, int]:
-        """Count the objects in a namespace, by resource."""
+        """Return the number of objects in a namespace, by resource."""
         return dict(self._namespaces.get(namespace, {}))
 
     # Indexes
@@ -286,7 +286,7 @@ Routes = Mapping[tuple[str, str], Handler]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Environment:
-    """The environment that every controller works with."""
+    """Dependencies that every controller needs."""
 
     client: LocalClient
     view: View
@@ -296,7 +296,7 @@ class Environment:
 
 
 class Controller:
-    """A loop over keys. A subclass names its watched resources (`routes`) and its work (`sync`)."""
+    """Base class of a controller. A subclass defines `routes` (the resources it watches) and `sync`."""
 
     name = ""
     batch_period = 0.0
@@ -311,18 +311,18 @@ class Controller:
         self.queue = WorkQueue(batch_period=self.batch_period)
 
     def routes(self) -> Routes:
-        """Return the handlers of changes by resource."""
+        """Return the handler of changes for each watched resource."""
         raise NotImplementedError
 
     async def sync(self, key: Name) -> None:
-        """Reconcile the object with that key; raise an error to retry."""
+        """Reconcile the object with this key; raise an error to retry."""
         raise NotImplementedError
 
     async def start(self) -> None:
-        """Prepare the controller for its first key; the default does nothing."""
+        """Prepare the controller before its first key; the default does nothing."""
 
     async def run(self) -> None:
-        """Process keys until cancelled."""
+        """Process keys of the queue until cancelled."""
         try:
             while True:
                 await self._work(await self.queue.get())
@@ -332,14 +332,13 @@ class Controller:
             self.queue.close()
 
     def living(self, resource: Resource, key: Name) -> Object | None:
-        """Return a copy of an object; None if it is missing, or being deleted."""
+        """Return a copy of an object, or None if it does not exist or is being deleted."""
         obj = self.view.get(resource, *key)
         return None if obj is None or is_going(obj) else obj
 
     # Writes, which pass through the same steps as external requests. Each raises StatusError.
 
     async def create(self, resource: Resource, obj: Object) -> Object:
-        """Create an object."""
         return await self.client.create(qualified(*resource), obj["metadata"].get("namespace", ""), obj)
 
     async def update(self, resource: Resource, obj: Object, *, subresource: str = "") -> Object:
@@ -348,7 +347,7 @@ class Controller:
         return await self.client.update(qualified(*resource), namespace, obj, subresource=subresource)
 
     async def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
-        """Write an object's status if it differs from the stored one; return the resulting object."""
+        """Write `status` if it differs from the object's status; return the object after the write."""
         if status == (obj.get("status") or {}):
             return obj
         return await self.update(resource, {**obj, "status": status}, subresource="status")
@@ -366,7 +365,7 @@ class Controller:
         await self.client.delete(qualified(*resource), namespace, name, uid=uid, propagation=propagation)
 
     async def disrupt(self, pod: Object, reason: str, message: str) -> None:
-        """Delete a pod for an external reason, which a condition of the pod shows."""
+        """Delete a pod for a reason outside of the pod, after adding the condition DisruptionTarget."""
         status = pod.get("status") or {}
         condition = {
             "type": "DisruptionTarget",
@@ -384,15 +383,13 @@ class Controller:
     # Events and waiting
 
     def normal(self, about: Object, reason: str, message: str) -> None:
-        """Record a Normal Event of this controller."""
         self.events.record(about, "Normal", reason, message, component=self.name)
 
     def warn(self, about: Object, reason: str, message: str) -> None:
-        """Record a Warning Event of this controller."""
         self.events.record(about, "Warning", reason, message, component=self.name)
 
     def await_availability(self, key: Name, owner: Object, pods: Sequence[Object]) -> None:
-        """Queue the key for the time when the next of its pods has been ready for long enough."""
+        """Queue the key for the time when the next pod of `owner` becomes available (minReadySeconds)."""
         if min_ready := owner["spec"].get("minReadySeconds", 0):
             now = self.clock.now()
             waits = [seconds_until_available(pod, min_ready, now) for pod in pods]
@@ -402,11 +399,11 @@ class Controller:
     # Handlers for routes
 
     def enqueue(self, change: Change) -> None:
-        """Queue the object that changed."""
+        """Queue the key of the object that changed."""
         self.queue.add((change.key.namespace, change.key.name))
 
     def enqueue_controller(self, kind: str) -> Handler:
-        """Return a handler that queues a changed object's controlling owner, if the owner is a `kind`."""
+        """Return a handler that queues the controller of a changed object, if its kind is `kind`."""
 
         def handle(change: Change) -> None:
             for stored in (change.old, change.new):
@@ -417,12 +414,12 @@ class Controller:
         return handle
 
     def enqueue_all(self, resource: Resource, namespace: str = "") -> None:
-        """Queue the objects of a resource, in one namespace or in all."""
+        """Queue all objects of a resource in a namespace; "" means all namespaces."""
         for stored in self.view.select(resource, namespace):
             self.queue.add((stored.key.namespace, stored.key.name))
 
     def enqueue_owner(self, resource: Resource, kind: str) -> Handler:
-        """Return a handler that queues the controlling owner, or the possible adopters of an orphan."""
+        """Return a handler that queues a changed object's controller, or the owners that may adopt it."""
         enqueue_controller = self.enqueue_controller(kind)
 
         def handle(change: Change) -> None:
@@ -456,7 +453,7 @@ class Controller:
 
 
 def is_namespace_going(error: StatusError) -> bool:
-    """Return whether the error comes from a terminating namespace, where no retry can succeed."""
+    """Return whether the error says that the namespace is terminating, so that a retry cannot succeed."""
     causes = error.details.get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

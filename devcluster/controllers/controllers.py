@@ -41,7 +41,7 @@ log = logging.getLogger("devcluster.controllers")
 
 
 class Controllers:
-    """The running controllers, scheduler and nodes: `async with Controllers(client, store, clock, rng):`."""
+    """All controllers, used as `async with Controllers(client, store, clock, rng):`."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Controllers:
         ca_pem: str = "",
         ledger: QuotaLedger | None = None,
     ) -> None:
-        """Set up the controllers; the delays are the seconds until a pod is ready, and until it has stopped.
+        """Set up the controllers; both delays are in seconds: until a pod is ready, and until it has stopped.
 
-        `images` extends `images.IMAGES`. `ca_pem` is the content of `ca.crt` next to the pods' token. With
-        admission's `ledger`, quotas are counted only once.
+        `images` adds to `images.IMAGES`. `ca_pem` is the content of `ca.crt` beside a pod's token. `ledger`
+        is the ledger of the admission plugin, which saves counting the usage of quotas twice.
         """
         self._store = store
         self._view = View(store)
@@ -109,7 +109,7 @@ class Controllers:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Process all existing objects, then all changes; no change can happen in between."""
+        """Pass all existing objects to the controllers, then all changes; no change is lost in between."""
         for stored in list(self._view.load()):
             self._dispatch(Change(stored.version, stored.key, None, stored))
         unsubscribe = self._store.subscribe(self._follow)
@@ -134,6 +134,6 @@ class Controllers:
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
-    """Log a controller's crash, which would otherwise only show as a cluster without activity."""
+    """Log the crash of a controller, because otherwise the cluster would just stop doing anything."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("no controller works any more, because of a fault in devcluster", exc_info=error)

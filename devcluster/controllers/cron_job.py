@@ -1,4 +1,4 @@
-"""CronJobs: they start Jobs at the times of a schedule, and delete old ones."""
+"""Controller of CronJobs, which starts Jobs by a schedule and deletes old ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CronJobController(Controller):
         await self.write_status(CRON_JOBS, cron, status)
 
     def _still_active(self, cron: Object, status: Object, jobs: Iterable[Object]) -> list[Object]:
-        """Return the references to running Jobs, and record Events for Jobs that have ended."""
+        """Return references to the CronJob's running Jobs; record Events for Jobs that have ended."""
         known = {each["uid"]: each for each in status.get("active") or ()}
         alive: dict[str, Object] = {}
         for job in jobs:
@@ -80,7 +80,7 @@ class CronJobController(Controller):
 
     @staticmethod
     def _earliest(cron: Object, status: Object, now: datetime.datetime) -> datetime.datetime:
-        """Return the time after which a start may still be due."""
+        """Return the time from which missed starts count: the last start, or startingDeadlineSeconds ago."""
         earliest = parse_time(status.get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
         deadline = cron["spec"].get("startingDeadlineSeconds")
         if deadline is None:
@@ -88,7 +88,7 @@ class CronJobController(Controller):
         return max(earliest, now - datetime.timedelta(seconds=deadline))
 
     async def _may_start(self, cron: Object, status: Object, jobs: list[Object]) -> bool:
-        """Return whether the concurrency policy allows a new Job; delete the Jobs that it replaces."""
+        """Return whether the concurrency policy allows a new Job; the policy Replace deletes running Jobs."""
         if not status["active"]:
             return True
         policy = cron["spec"].get("concurrencyPolicy")
@@ -132,7 +132,7 @@ class CronJobController(Controller):
         status["lastScheduleTime"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _clean_up(self, cron: Object, jobs: list[Object]) -> None:
-        """Delete the oldest ended Jobs beyond the history limits."""
+        """Delete the oldest finished Jobs that exceed the history limits."""
         for field, condition in (
             ("successfulJobsHistoryLimit", "Complete"),
             ("failedJobsHistoryLimit", "Failed"),
@@ -152,7 +152,7 @@ class CronJobController(Controller):
 
 
 def _ended(job: Object) -> str:
-    """Return the type of the condition with which a Job has ended, or ""."""
+    """Return the type of a finished Job's condition (`Complete` or `Failed`), or "" if it is not finished."""
     found = (condition_of(job, kind) for kind in ("Complete", "Failed"))
     return next((each["type"] for each in found if each is not None and each["status"] == "True"), "")
 

@@ -1,4 +1,4 @@
-"""DaemonSets: a pod on each node that fits."""
+"""Controller of DaemonSets, which runs a pod on each eligible node."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DaemonSetController(PodController):
         self.await_availability(key, daemon_set, [pod for pods in placed.values() for pod in pods])
 
     async def _manage(self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str) -> bool:
-        """Create missing pods, and delete ended or superfluous pods; return whether any pod was changed."""
+        """Create missing pods, and delete ended or misplaced pods; return whether it did anything."""
         busy, names = False, {node["metadata"]["name"] for node in nodes}
         for node in nodes:
             name = node["metadata"]["name"]
@@ -81,7 +81,7 @@ class DaemonSetController(PodController):
     async def _replace(
         self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str
     ) -> None:
-        """Delete pods of older revisions, as many as the update strategy allows at a time."""
+        """Delete pods of old revisions, at most the number that the update strategy allows at once."""
         strategy = daemon_set["spec"].get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return
@@ -170,7 +170,7 @@ def _by_node(pods: Sequence[Object]) -> Placed:
 
 
 def _node_of(pod: Object) -> str:
-    """Return the node that the pod runs on, or that its affinity names."""
+    """Return the name of the node that the pod runs on or that its affinity requires, or ""."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         return str(spec["nodeName"])

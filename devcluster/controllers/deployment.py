@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for each revision of the pod template, and the rollout between revisions."""
+"""Controller of Deployments, which keeps a ReplicaSet per revision and rolls out new revisions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def _replicas(deployment: Object) -> int:
 
 
 def _pod_count(*replica_sets: Object | None) -> int:
-    """Return the desired number of pods of all these ReplicaSets."""
+    """Return the sum of `spec.replicas` of the ReplicaSets; None counts as 0."""
     return sum(each["spec"].get("replicas", 1) for each in replica_sets if each is not None)
 
 
 def _status_sum(field: str, *replica_sets: Object | None) -> int:
-    """Return the sum of a count in the status of all ReplicaSets."""
+    """Return the sum of the status field `field` of the ReplicaSets; None counts as 0."""
     return sum((each.get("status") or {}).get(field, 0) for each in replica_sets if each is not None)
 
 
@@ -48,7 +48,7 @@ def _available_count(*replica_sets: Object | None) -> int:
 
 
 def _active(replica_sets: Sequence[Object | None]) -> list[Object]:
-    """Return the ReplicaSets with a desired size above 0."""
+    """Return the ReplicaSets whose `spec.replicas` is above 0."""
     return [each for each in replica_sets if each is not None and _pod_count(each) > 0]
 
 
@@ -69,7 +69,7 @@ def _max_unavailable(deployment: Object) -> int:
 
 
 def _new_size(deployment: Object, replica_sets: Sequence[Object | None], current: int) -> int:
-    """Return the size to which the newest ReplicaSet, whose size is `current`, may grow."""
+    """Return the size to which the newest ReplicaSet, now of size `current`, may grow within maxSurge."""
     wanted = _replicas(deployment)
     if not _is_rolling(deployment):
         return wanted
@@ -81,9 +81,9 @@ def _new_size(deployment: Object, replica_sets: Sequence[Object | None], current
 
 
 def _proportions(deployment: Object, replica_sets: Sequence[Object]) -> list[tuple[Object, int]]:
-    """Return the new sizes when a Deployment is scaled during a rollout.
+    """Return each ReplicaSet with its new size after the Deployment is scaled during a rollout.
 
-    Each ReplicaSet gets its share of the change; the first one also gets the remainder.
+    The change is distributed in proportion to the sizes; the largest ReplicaSet also gets the remainder.
     """
     wanted = _replicas(deployment)
     allowed = wanted + _max_surge(deployment) if wanted else 0
@@ -141,7 +141,7 @@ def _progressing(status: str, reason: str, message: str, now: str) -> Object:
 def _counted(
     deployment: Object, new: Object | None, replica_sets: Sequence[Object | None], now: str
 ) -> Object:
-    """Return the Deployment's status with the ReplicaSets' counts, Available, and the former conditions."""
+    """Return the Deployment's status with new counts, a new condition Available, and its other conditions."""
     former = deployment.get("status") or {}
     available = _available_count(*replica_sets)
     counts = {
@@ -171,7 +171,7 @@ def _counted(
 def _progress(
     deployment: Object, new: Object | None, status: Object, now: datetime.datetime, text: str
 ) -> None:
-    """Set the Progressing condition in `status`, as `counted` made it; `text` is `now` as it is written."""
+    """Set the Progressing condition in `status`, the result of `_counted`; `text` is `now` as a timestamp."""
     if not _has_deadline(deployment):
         status["conditions"] = conditions.without(status["conditions"], "Progressing")
         return
@@ -202,7 +202,7 @@ def _progress(
 
 
 def _with_failures(status: Object, new: Object | None, replica_sets: Sequence[Object | None]) -> None:
-    """Add the reason why pods cannot be created, from the newest ReplicaSet first."""
+    """Copy the condition ReplicaFailure into `status`, from the first ReplicaSet that has it."""
     for each in (new, *replica_sets):
         known = ((each or {}).get("status") or {}).get("conditions") or ()
         failure = conditions.find(known, "ReplicaFailure")
@@ -220,7 +220,7 @@ def _with_failures(status: Object, new: Object | None, replica_sets: Sequence[Ob
 
 
 def _is_complete(deployment: Object, status: Object) -> bool:
-    """Return whether all pods have the newest revision and are available."""
+    """Return whether all pods belong to the newest revision and are available."""
     wanted = _replicas(deployment)
     return all(
         status.get(field, 0) == wanted for field in ("updatedReplicas", "replicas", "availableReplicas")
@@ -228,7 +228,7 @@ def _is_complete(deployment: Object, status: Object) -> bool:
 
 
 def _seconds_until_deadline(deployment: Object, now: datetime.datetime) -> float | None:
-    """Return the seconds until the deadline of a rollout without progress; None without a deadline."""
+    """Return the seconds until a rollout without progress exceeds its deadline; None without a deadline."""
     status = deployment.get("status") or {}
     condition = conditions.find(status.get("conditions") or (), "Progressing")
     if not _has_deadline(deployment) or condition is None:
@@ -289,13 +289,13 @@ NOT_COPIED = {
 
 
 def _revision_of(replica_set: Object) -> int:
-    """Return the ReplicaSet's revision, or 0."""
+    """Return the ReplicaSet's revision number, or 0 if it has none."""
     text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "")
     return int(text) if text.isdigit() else 0
 
 
 def _newest(deployment: Object, replica_sets: Sequence[Object]) -> Object | None:
-    """Return the ReplicaSet of the Deployment's template, or None."""
+    """Return the oldest ReplicaSet whose template equals the Deployment's, or None."""
     wanted = _plain(deployment["spec"]["template"])
     for each in sorted(replica_sets, key=age_of):
         if _plain(each["spec"]["template"]) == wanted:
@@ -330,9 +330,9 @@ def _new_replica_set(deployment: Object, old: Sequence[Object], revision: int) -
 
 
 def _annotate(replica_set: Object, deployment: Object, revision: int, *, sized: bool) -> bool:
-    """Copy the Deployment's annotations and the revision to a ReplicaSet; with `sized`, the counts too.
+    """Copy the Deployment's annotations to a ReplicaSet, and set its revision; return whether it changed.
 
-    Returns whether anything changed.
+    With `sized`, also set the annotations with the desired and the maximum number of replicas.
     """
     old = replica_set["metadata"].get("annotations") or {}
     new = dict(old)
@@ -367,7 +367,7 @@ def _plain(template: Object) -> Object:
 
 
 class DeploymentController(PodController):
-    """The Deployment controller, which keeps a ReplicaSet per revision, and moves pods to the newest."""
+    """Deployment controller, which keeps a ReplicaSet per revision and scales up the newest one."""
 
     name = "deployment-controller"
     batch_period = 0.002
@@ -402,7 +402,7 @@ class DeploymentController(PodController):
 
 
 class _Rollout:
-    """A reconcile of a Deployment, with the object as last written and its ReplicaSets."""
+    """Reconcile of one Deployment, with the Deployment as last written and its ReplicaSets."""
 
     def __init__(self, controller: DeploymentController, deployment: Object) -> None:
         self._controller = controller
@@ -416,13 +416,13 @@ class _Rollout:
         return [*self._old, self._new]
 
     async def claim(self) -> None:
-        """Adopt and release ReplicaSets."""
+        """Adopt matching ReplicaSets, and release those that no longer match."""
         replica_sets = await self._controller.claim(self.deployment, resource=REPLICA_SETS)
         self._new = _newest(self.deployment, replica_sets)
         self._old = [each for each in sorted(replica_sets, key=age_of) if each is not self._new]
 
     async def advance(self) -> None:
-        """Take the next step of the rollout."""
+        """Perform the next step of the rollout."""
         if is_going(self.deployment):
             await self._sync_revision()
             await self._write(self._counted())
@@ -461,7 +461,7 @@ class _Rollout:
         await self._write_progress()
 
     async def _shrink_old(self, new: Object) -> bool:
-        """Shrink old ReplicaSets as far as availability allows, those with unhealthy pods first."""
+        """Scale down old ReplicaSets as far as maxUnavailable allows, first by their unavailable pods."""
         old = sorted(_active(self._old), key=age_of)
         least = _replicas(self.deployment) - _max_unavailable(self.deployment)
         unavailable = _pod_count(new) - _available_count(new)
@@ -527,7 +527,10 @@ class _Rollout:
         )
 
     async def _resize(self, replica_set: Object, size: int, *, always: bool = False) -> bool:
-        """Scale a ReplicaSet; with `always`, update the annotations even if the size is right."""
+        """Scale a ReplicaSet, and return whether its size changed.
+
+        With `always`, update its annotations even if the size is already right.
+        """
         former = _pod_count(replica_set)
         wanted = _replicas(self.deployment)
         counts = {
@@ -554,7 +557,10 @@ class _Rollout:
         return max(map(_revision_of, self._old), default=0) + 1
 
     async def _sync_revision(self) -> Object | None:
-        """Bring annotations of the newest ReplicaSet and the Deployment's revision up to date."""
+        """Update the newest ReplicaSet's annotations and the Deployment's revision.
+
+        Returns the newest ReplicaSet, or None if it does not exist yet.
+        """
         new = self._new
         if new is None:
             return None
@@ -570,7 +576,7 @@ class _Rollout:
         return new
 
     async def _create(self) -> Object:
-        """Create the ReplicaSet of the newest revision."""
+        """Create the ReplicaSet of the current pod template."""
         revision = self._next_revision()
         wanted = _new_replica_set(self.deployment, self._old, revision)
         name = wanted["metadata"]["name"]
@@ -601,7 +607,7 @@ class _Rollout:
             await self._write({**current, "conditions": known})
 
     async def _set_revision(self, revision: int, reason: str, message: str) -> None:
-        """Write the revision and, with a reason, that progress was made."""
+        """Write the Deployment's revision and, if `reason` is not empty, the condition Progressing."""
         annotations = self.deployment["metadata"].get("annotations") or {}
         current = self.deployment.get("status") or {}
         changed = dict(current)
@@ -618,7 +624,7 @@ class _Rollout:
             await self._forget_old()
 
     async def _forget_old(self) -> None:
-        """Delete old ReplicaSets beyond the history limit."""
+        """Delete old ReplicaSets that exceed revisionHistoryLimit."""
         limit = self.deployment["spec"].get("revisionHistoryLimit")
         if limit in {None, UNLIMITED}:
             return
@@ -634,7 +640,7 @@ class _Rollout:
     # The status
 
     async def _check_paused(self) -> None:
-        """Update the Progressing condition of a paused Deployment, whose deadline must not run."""
+        """Update the Progressing condition when a Deployment is paused or resumed."""
         if not _has_deadline(self.deployment):
             return
         current = self.deployment.get("status") or {}

@@ -1,4 +1,4 @@
-"""Endpoints and EndpointSlices of services."""
+"""Controllers of Endpoints and EndpointSlices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """A pod behind a Service."""
+    """Pod that a Service selects."""
 
     pod: Object
     ready: bool
@@ -30,12 +30,11 @@ class Target:
 
     @property
     def address(self) -> str:
-        """Return the pod's address."""
         address: str = self.pod["status"]["podIP"]
         return address
 
     def described(self, service: Object) -> Object:
-        """Return the fields that Endpoints and EndpointSlices share for the pod."""
+        """Return the pod's fields that are equal in Endpoints and EndpointSlices."""
         metadata, spec = self.pod["metadata"], self.pod["spec"]
         reference = {name: metadata[name] for name in ("namespace", "name", "uid")}
         about: Object = {"targetRef": {"kind": "Pod", **reference}, "nodeName": spec["nodeName"]}
@@ -45,7 +44,7 @@ class Target:
 
 
 class ServiceFollower(Controller):
-    """A controller of Services that is also notified of changes of their pods."""
+    """Base class of controllers that reconcile a Service when it or one of its pods changes."""
 
     batch_period = 0.005
 
@@ -76,7 +75,7 @@ class ServiceFollower(Controller):
 
 
 def targets_of(view: View, service: Object) -> list[Target]:
-    """Return the Service's pods that have an address and have not ended."""
+    """Return the pods that the Service selects, and which have an IP address and have not ended."""
     everyone = bool(service["spec"].get("publishNotReadyAddresses"))
     selector = {"matchLabels": service["spec"]["selector"]}
     targets = []
@@ -92,7 +91,7 @@ Ports = tuple[tuple[str, int, str, str], ...]
 
 
 def by_ports(service: Object, targets: list[Target]) -> dict[Ports, list[Target]]:
-    """Group the targets by the port numbers that the Service's ports have on the targets."""
+    """Group the targets by the port numbers that the Service's ports resolve to on them."""
     groups: defaultdict[Ports, list[Target]] = defaultdict(list)
     for target in targets:
         groups[tuple(ports_for(service, target.pod))].append(target)
@@ -100,7 +99,7 @@ def by_ports(service: Object, targets: list[Target]) -> dict[Ports, list[Target]
 
 
 def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
-    """Return the Service's ports at a pod, as (name, number, protocol, application protocol)."""
+    """Return the Service's ports on one pod, as (name, number, protocol, application protocol)."""
     found = []
     for port in service["spec"].get("ports") or ():
         number = _number(port, pod)
@@ -112,7 +111,7 @@ def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
 
 
 def trigger_time(service: Object, targets: list[Target], former: set[str]) -> str:
-    """Return the time that triggered a change: a new pod's readiness, or the Service's creation."""
+    """Return the time when a new pod became ready, or the Service was created, or "" for neither."""
     times = [
         condition["lastTransitionTime"]
         for target in targets
@@ -154,7 +153,7 @@ HEADLESS = "service.kubernetes.io/headless"
 
 
 def _on_lost_slice(controller: Controller, manager: str) -> Handler:
-    """Return a handler that queues the Service of a deleted slice, if `manager` managed the slice."""
+    """Return a handler that queues the Service of a deleted EndpointSlice that `manager` managed."""
 
     def handle(change: Change) -> None:
         if change.new is None and change.old is not None and change.old.labels.get(MANAGED_BY) == manager:
@@ -164,7 +163,7 @@ def _on_lost_slice(controller: Controller, manager: str) -> Handler:
 
 
 class EndpointSliceController(ServiceFollower):
-    """The EndpointSlice controller, which keeps the slices of each Service with a selector."""
+    """EndpointSlice controller, which keeps the slices of each Service with a selector."""
 
     name = "endpointslice-controller"
 
@@ -212,7 +211,7 @@ class EndpointSliceController(ServiceFollower):
 
 
 class EndpointSliceMirroringController(Controller):
-    """The controller that copies the Endpoints of Services without a selector into slices."""
+    """EndpointSliceMirroring controller, which copies Endpoints of Services without selector into slices."""
 
     name = "endpointslicemirroring-controller"
     batch_period = 0.005
@@ -260,7 +259,7 @@ def _is_mirrored(service: Object | None, endpoints: Object) -> bool:
 
 
 def _mirrored(endpoints: Object) -> list[Object]:
-    """Return the content of a slice for each subset and family of addresses."""
+    """Return the content of one slice for each subset and address family of the Endpoints."""
     contents: list[Object] = []
     for subset in endpoints.get("subsets") or ():
         families: defaultdict[str, list[Object]] = defaultdict(list)
@@ -280,7 +279,7 @@ def _mirrored(endpoints: Object) -> list[Object]:
 
 
 def _contents(service: Object, targets: list[Target]) -> list[Object]:
-    """Return the desired slices: one empty slice for a Service without pods."""
+    """Return the content of the desired slices; a Service without pods has one empty slice."""
     contents: list[Object] = []
     for ports, members in by_ports(service, targets).items():
         listed = [{"name": "", **_port(*port)} for port in ports]
@@ -363,7 +362,7 @@ class EndpointsController(ServiceFollower):
 
 
 def _subsets(service: Object, targets: list[Target]) -> list[Object]:
-    """Group the targets by their ports."""
+    """Return the subsets of the Endpoints: the targets grouped by their ports."""
     subsets = []
     for ports, members in sorted(by_ports(service, targets).items()):
         subset: Object = {}

@@ -1,4 +1,4 @@
-"""Garbage collection, and the deletion of namespaces with their content."""
+"""Garbage collector, and the controller that deletes the content of terminating namespaces."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ EVENTS = (("", "events"), ("events.k8s.io", "events"))
 
 
 class GarbageCollector(Controller):
-    """The garbage collector, which deletes objects whose owners do not exist.
+    """Garbage collector, which deletes objects whose owners no longer exist.
 
-    If an owner is deleted in the foreground, the collector deletes the dependents before the owner. If an
-    owner is deleted with the policy `Orphan`, the collector removes the owner from the dependents' owner
+    If an owner is deleted with the policy Foreground, the collector deletes the dependents before the owner.
+    If an owner is deleted with the policy Orphan, the collector removes the owner from the dependents' owner
     references.
     """
 
@@ -112,13 +112,13 @@ class GarbageCollector(Controller):
         )
 
     async def _unblock_owners(self, key: Key) -> None:
-        """Unblock the owners of a dependent in a circle, which would wait for one another."""
+        """Clear blockOwnerDeletion in the owner references of an object, to break a cycle of owners."""
         await self._change(
             key, "ownerReferences", lambda items: [{**each, "blockOwnerDeletion": False} for each in items]
         )
 
     async def _change(self, key: Key, field: str, change: Callable[[list[Any]], list[Any]]) -> None:
-        """Change a list in the metadata of an object, if the object exists."""
+        """Replace the list in a metadata field by the result of `change`, if the object exists."""
         obj = self.view.at(key)
         if obj is not None:
             about = obj["metadata"]
@@ -128,14 +128,14 @@ class GarbageCollector(Controller):
                 await self.client.patch(qualified(*key[:2]), key.namespace, key.name, {"metadata": metadata})
 
     def _place(self, dependent: Key, owner: OwnerReference) -> Key | None:
-        """Return the owner's key; None if the object with that UID has another name or namespace."""
+        """Return the owner's key, or None if the object with this UID has another name or namespace."""
         place = self.view.find(owner.uid)
         if place is None or place.name != owner.name or place.namespace not in {"", dependent.namespace}:
             return None
         return place
 
     def _is_waiting(self, owner: Key) -> bool:
-        """Return whether an owner waits for its dependents' deletion."""
+        """Return whether an owner waits for its dependents: it is under foreground deletion."""
         metadata = self.view.metadata(owner)
         return (
             metadata is not None and bool(metadata.deletion_timestamp) and FOREGROUND in metadata.finalizers
@@ -172,7 +172,7 @@ class GarbageCollector(Controller):
         self._wake_owners(metadata)
 
     def _wake_owners(self, metadata: Metadata) -> None:
-        """Queue owners that wait for this object's deletion."""
+        """Queue the owners that wait for the deletion of this object."""
         for owner in metadata.owner_references:
             place = self.view.find(owner.uid)
             if place is not None and self._is_waiting(place):
@@ -198,7 +198,7 @@ FINE = {
 
 
 class NamespaceController(Controller):
-    """The namespace controller, which empties terminating namespaces."""
+    """Namespace controller, which deletes all objects in terminating namespaces."""
 
     name = "namespace-controller"
     batch_period = 0.005

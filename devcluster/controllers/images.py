@@ -1,11 +1,12 @@
 """Simulated programs of known images, which decide whether a container runs or exits.
 
 A `Program` gets the container's command line, environment and user, and returns `Running` or `Exited`. The
-last part of an image's name determines its program: `memcached:1.6` and `docker.io/library/memcached` have
-the same. A container of any other image runs, and its probes succeed. `DevCluster(images=...)` adds programs.
+last part of an image's name selects the program: `memcached:1.6` and `docker.io/library/memcached` select the
+same one. A container of an unknown image runs, and its probes succeed. `DevCluster(images=...)` adds
+programs.
 
-Debian's memcached 1.6.18 prints these texts and exits with these codes. The texts of MySQL and WordPress come
-from the official images' entrypoints and from WordPress 6.
+The messages and exit codes of memcached are those of Debian's memcached 1.6.18. The messages of MySQL and
+WordPress come from the official images' entrypoints and from WordPress 6.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _HEXADECIMAL = re.compile(r"[a-f0-9]{64}")
 
 
 class InvalidImageName(Exception):
-    """An invalid image reference; the message is the container runtime's."""
+    """Error for an invalid image reference; the message is the container runtime's."""
 
 
 class ImageReference(NamedTuple):
-    """The parts of an image's name."""
+    """Parsed reference of a container image."""
 
     full: str
     """The image's name with registry and tag."""
@@ -49,11 +50,7 @@ class ImageReference(NamedTuple):
     @classmethod
     @functools.lru_cache(maxsize=1024)
     def parse(cls, text: str) -> ImageReference:
-        """Parse the reference of an image.
-
-        Raises:
-            InvalidImageName: the text is no image reference.
-        """
+        """Parse an image reference; raise InvalidImageName if it is invalid."""
         if _HEXADECIMAL.fullmatch(text):
             raise InvalidImageName(
                 f"invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"
@@ -84,10 +81,9 @@ class ImageReference(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Start:
-    """The arguments of a program."""
+    """Arguments with which a program starts."""
 
     container: str
-    """The container's name."""
     image: ImageReference
     command: Sequence[str] = ()
     """The command that replaces the image's entrypoint; empty for the entrypoint."""
@@ -98,18 +94,16 @@ class Start:
 
 
 class HttpRequest(NamedTuple):
-    """A request to a container."""
+    """HTTP request to a simulated container."""
 
     host: str
-    """The Host header."""
     path: str
-    """The path, without the query."""
     headers: Mapping[str, str]
     """The headers, by lower-case name."""
 
 
 class HttpResponse(NamedTuple):
-    """An answer of a container."""
+    """HTTP response of a simulated container."""
 
     status: int
     location: str = ""
@@ -122,23 +116,23 @@ HttpHandler = Callable[[HttpRequest], HttpResponse]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Running:
-    """A program that runs."""
+    """Result of a program that keeps running."""
 
     ports: Mapping[int, HttpHandler | None] | None = None
-    """The TCP ports it listens on, with their HTTP servers; None if they are unknown: all probes succeed."""
+    """The program's open TCP ports, with HTTP servers; None (unknown) lets all probes succeed."""
     memory: int = 0
     """The memory usage in bytes; a container with a lower limit is killed."""
     ready: bool = True
-    """False if it never becomes ready, whatever its probes say."""
+    """Whether the program ever becomes ready; if False, its probes do not matter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exited:
-    """A program that exits."""
+    """Result of a program that exits."""
 
     code: int
     log: Sequence[str] = ()
-    """All lines that it prints."""
+    """All lines that the program prints."""
     reason: str = ""
     """The termination reason; by default `Completed` for code 0, else `Error`."""
     after: float | None = None
@@ -152,7 +146,7 @@ Program = Callable[[Start], Running | Exited]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Image:
-    """A known image."""
+    """Image that devcluster knows, with its simulated program."""
 
     program: Program
     user: str = ""
@@ -182,7 +176,7 @@ _POSITIVE = {
 
 
 def memcached(start: Start) -> Running | Exited:
-    """Parse the command line as memcached does."""
+    """Simulate memcached: parse the command line, then run, or exit on an invalid option."""
     line = [*start.command, *start.args] or ["memcached"]
     if not start.command and line[0].startswith("-"):
         line.insert(0, "memcached")
@@ -237,7 +231,7 @@ def _option_error(error: getopt.GetoptError) -> str:
 
 
 def _atoi(text: str) -> int:
-    """Return the number that a text begins with, as C's function does: 0 for `=64`."""
+    """Return the number at the start of the text, or 0 if it does not begin with one, as C's atoi does."""
     match = re.match(r"\s*([+-]?[0-9]{1,18})", text)
     return int(match[1]) if match else 0
 
@@ -252,7 +246,7 @@ _PASSWORDS = ("MYSQL_ROOT_PASSWORD", "MYSQL_ALLOW_EMPTY_PASSWORD", "MYSQL_RANDOM
 
 
 def mysql(start: Start) -> Running | Exited:
-    """Check the variables as the official image's entrypoint does for an empty volume."""
+    """Simulate mysql: check the environment as the official image's entrypoint does for an empty volume."""
     first = PurePosixPath(next(iter((*start.command, *start.args)), "mysqld")).name
     if start.command or not (first == "mysqld" or first.startswith("-")):
         return Running()
@@ -273,7 +267,7 @@ def mysql(start: Start) -> Running | Exited:
 
 
 def wordpress(start: Start) -> Running | Exited:
-    """Serve a site that is not installed yet."""
+    """Simulate wordpress: serve a site that is not installed yet."""
     first = next(iter((*start.command, *start.args)), "apache2-foreground")
     if start.command or first != "apache2-foreground":
         return Running()
@@ -281,7 +275,7 @@ def wordpress(start: Start) -> Running | Exited:
 
 
 def _uninstalled_site(request: HttpRequest) -> HttpResponse:
-    """Redirect to the installer at the requested host, by HTTPS if a proxy's header says so."""
+    """Return a redirect to the installer on the requested host, by HTTPS if a proxy's header says so."""
     if request.path == "/wp-admin/install.php" or _is_file(request.path):
         return HttpResponse(200)
     scheme = "https" if "https" in request.headers.get("x-forwarded-proto", "") else "http"
@@ -289,7 +283,7 @@ def _uninstalled_site(request: HttpRequest) -> HttpResponse:
 
 
 def _is_file(path: str) -> bool:
-    """Return whether Apache serves the path without WordPress."""
+    """Return whether Apache serves the path as a file, without running WordPress."""
     return path in {"/license.txt", "/readme.html"} or path.endswith((".css", ".js"))
 
 

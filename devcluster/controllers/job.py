@@ -1,4 +1,4 @@
-"""Jobs and their pods."""
+"""Controller of Jobs and their pods."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from devcluster.kinds.conditions import condition_of
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a pod that is not counted yet."""
 JOB_NAME = "batch.kubernetes.io/job-name"
-"""The label that names the Job."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 """The annotation with the number of earlier failed pods of the index."""
 
 
 class FailureAction(NamedTuple):
-    """The action of a Job's pod failure policy for a failed pod."""
+    """Action that a Job's pod failure policy demands for a failed pod."""
 
     action: str
     message: str = ""
 
 
 def failure_action(job: Object, pod: Object) -> FailureAction:
-    """Return the action of the first rule that matches a failed pod; `Count` without one."""
+    """Return the action of the first policy rule that matches a failed pod; `Count` if none matches."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     where = f"{metadata['namespace']}/{metadata['name']}"
     for index, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
@@ -56,7 +55,7 @@ def _exit_codes(status: Object, container: str | None) -> Iterator[tuple[str, in
 
 
 def failed_indexes(job: Object, pods: Iterable[Object]) -> set[int]:
-    """Return the failed indexes, from the Job's status and its pods."""
+    """Return the failed indexes of an indexed Job, from its status and its failed pods."""
     limit = job["spec"]["backoffLimitPerIndex"]
     found = indexes_from((job.get("status") or {}).get("failedIndexes", ""))
     for pod in pods:
@@ -77,7 +76,7 @@ def _failures(pod: Object) -> int:
 
 
 def matched_success_rule(job: Object, completed: set[int]) -> int | None:
-    """Return the index of the success policy's rule that the completed indexes meet, or None."""
+    """Return the position of the success policy rule that the completed indexes satisfy, or None."""
     for index, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = rule.get("succeededIndexes")
         listed = completed if wanted is None else completed & indexes_from(wanted)
@@ -89,18 +88,17 @@ def matched_success_rule(job: Object, completed: set[int]) -> int | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tally:
-    """The pods of a Job, grouped by state."""
+    """Pods of a Job, grouped by state."""
 
     active: list[Object]
     succeeded: list[Object]
-    """Pods that have succeeded and are not counted yet; `failed` is similar."""
+    """Pods that have succeeded and are not counted yet; `failed` has those that have failed."""
     failed: list[Object]
     terminating: list[Object]
     """Pods that are being deleted and have not ended."""
 
     @classmethod
     def of(cls, pods: Iterable[Object]) -> Tally:
-        """Group the pods by state."""
         tally = cls([], [], [], [])
         for pod in pods:
             phase, metadata = (pod.get("status") or {}).get("phase"), pod["metadata"]
@@ -123,12 +121,12 @@ class Tally:
 
 
 def is_indexed(job: Object) -> bool:
-    """Return whether the Job's completions have indexes."""
+    """Return whether the Job's completion mode is Indexed."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
 def index_of(pod: Object) -> int:
-    """Return a pod's completion index, or -1."""
+    """Return the pod's completion index, or -1 if it has none."""
     text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
     return int(text) if text.isdigit() else -1
 
@@ -154,7 +152,7 @@ def indexes_text(indexes: Iterable[int]) -> str:
 
 
 def job_pod(job: Object, index: int | None, pods: Sequence[Object] = ()) -> Object:
-    """Build a pod of a Job, with its completion index if it has one; `pods` are the earlier pods."""
+    """Build a new pod of a Job; `index` is its completion index or None, `pods` are the earlier pods."""
     name = job["metadata"]["name"]
     prefix = f"{name}-" if index is None else f"{name}-{index}-"
     pod = pod_from(job["spec"]["template"], job, prefix=prefix)
@@ -181,7 +179,7 @@ def job_pod(job: Object, index: int | None, pods: Sequence[Object] = ()) -> Obje
 
 
 def missing_indexes(job: Object, completed: set[int], active: Sequence[Object]) -> list[int]:
-    """Return the indexes that are neither completed nor have a pod."""
+    """Return the indexes that are not completed and have no active pod."""
     taken = completed | {index_of(pod) for pod in active}
     return [index for index in range(job["spec"].get("completions", 1)) if index not in taken]
 
@@ -286,7 +284,7 @@ class JobController(PodController):
         failed: int,
         completed: set[int],
     ) -> Object | None:
-        """Return the preliminary condition for the Job's result, or None while the result is open."""
+        """Return the condition that announces the Job's result, or None while the Job continues."""
         spec = job["spec"]
         rule = matched_success_rule(job, completed)
         if rule is not None:
@@ -321,7 +319,7 @@ class JobController(PodController):
         return None
 
     def _remaining(self, job: Object) -> float | None:
-        """Return the seconds until the Job's deadline."""
+        """Return the seconds until the Job's deadline, or None without activeDeadlineSeconds."""
         start, limit = (job.get("status") or {}).get("startTime"), job["spec"].get("activeDeadlineSeconds")
         if limit is None:
             return None
@@ -330,7 +328,7 @@ class JobController(PodController):
         return float(limit) - (self.clock.now() - parse_time(start)).total_seconds()
 
     async def _stop(self, job: Object, tally: Tally) -> None:
-        """Delete the running pods; they count as failed after their deletion."""
+        """Delete the running pods; they count as failed once they are deleted."""
         for pod in tally.active:
             await self.delete_pod(job, pod)
         tally.terminating.extend(tally.active)
@@ -339,7 +337,7 @@ class JobController(PodController):
     async def _manage(
         self, key: Name, job: Object, tally: Tally, completed: set[int], succeeded: int
     ) -> None:
-        """Create or delete pods until the right number is active."""
+        """Create or delete pods until the right number of pods is active."""
         spec = job["spec"]
         wanted, completions = spec.get("parallelism", 1), spec.get("completions")
         if completions is not None:
@@ -364,7 +362,7 @@ class JobController(PodController):
                     tally.active.append(await self.create_pod(job, pod))
 
     def _backoff(self, job: Object, tally: Tally) -> float:
-        """Return the seconds until the next attempt."""
+        """Return the seconds until the next attempt after a failed pod; 0 or less means now."""
         owned = self.view.owned(PODS, job["metadata"]["uid"])
         ended = [_ended_at(pod) for pod in owned if _has_failed(pod)]
         times = sorted(filter(None, ended))
@@ -409,11 +407,14 @@ class JobController(PodController):
             self.warn(job, outcome["reason"], outcome["message"])
 
     async def _release(self, tally: Tally) -> None:
-        """Remove the finalizer of pods that are counted, or never will be."""
+        """Remove the tracking finalizer from the pods that have succeeded or failed."""
         await self._untrack(pod["metadata"] for pod in (*tally.succeeded, *tally.failed))
 
     def _left_behind(self, key: Name, job: Object | None) -> list[Object]:
-        """Return the metadata of orphaned pods that an earlier Job with that name has created."""
+        """Return the metadata of pods that have the tracking finalizer and another owner than this Job.
+
+        Such pods belong to a deleted Job of the same name.
+        """
         uid = None if job is None else job["metadata"]["uid"]
         selector = {"matchLabels": {JOB_NAME: key[1]}}
         found = [each.decode()["metadata"] for each in self.view.selected(PODS, key[0], selector)]
@@ -425,7 +426,7 @@ class JobController(PodController):
         ]
 
     async def _untrack(self, pods: Iterable[Object]) -> None:
-        """Remove the finalizer that keeps pods until they are counted; `pods` are their metadata."""
+        """Remove the finalizer `batch.kubernetes.io/job-tracking`; `pods` are the metadata of pods."""
         for metadata in pods:
             kept = [each for each in metadata.get("finalizers") or () if each != TRACKING]
             with ignoring("NotFound"):
@@ -440,7 +441,7 @@ class JobController(PodController):
         return await self.update(JOBS, {**job, "status": new}, subresource="status")
 
     async def _expire(self, key: Name, job: Object) -> None:
-        """Delete a finished Job after its ttlSecondsAfterFinished."""
+        """Delete a finished Job when its ttlSecondsAfterFinished has passed."""
         limit, ended = job["spec"].get("ttlSecondsAfterFinished"), _finished(job)
         if limit is None or ended is None:
             return
@@ -474,7 +475,7 @@ def _target(status: Object) -> Object | None:
 
 
 def _completed(job: Object, tally: Tally) -> set[int]:
-    """Return the completed indexes."""
+    """Return the completed indexes; the set is empty if the Job is not indexed."""
     if not is_indexed(job):
         return set()
     known = indexes_from((job.get("status") or {}).get("completedIndexes", ""))

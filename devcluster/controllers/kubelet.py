@@ -1,4 +1,4 @@
-"""The simulated kubelet, which starts, restarts and stops containers, and assigns addresses to pods."""
+"""Simulated kubelet, which starts, restarts and stops containers, and assigns addresses to pods."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RESERVED = 2
 
 
 class PodAddresses:
-    """The addresses of pods, assigned in turn, so that a released address is not reused soon."""
+    """Allocator of pod IPs. It takes addresses in order, so that a released one is not reused soon."""
 
     def __init__(self) -> None:
         self._given: dict[Key, str] = {}
@@ -42,7 +42,7 @@ class PodAddresses:
         self._next: defaultdict[str, int] = defaultdict(int)
 
     def take(self, key: Key, network: str) -> str:
-        """Return the pod's address; assign one at the first call."""
+        """Return the pod's address from `network`; the first call for a pod allocates it."""
         known = self._given.get(key)
         if known is not None:
             return known
@@ -58,12 +58,10 @@ class PodAddresses:
         raise RuntimeError(f"no address left in {network}")
 
     def keep(self, key: Key, address: str) -> None:
-        """Record that the pod has the address."""
         self._given[key] = address
         self._used.add(address)
 
     def release(self, key: Key) -> None:
-        """Free the address of a deleted pod."""
         self._used.discard(self._given.pop(key, ""))
 
 
@@ -80,7 +78,7 @@ LOG_LINES, LOG_LENGTH = 80, 2048
 
 @dataclasses.dataclass(slots=True)
 class Attempts:
-    """The attempts to start a container, kept between its steps; times are those of the event loop."""
+    """Attempts to start a container, kept between reconciles; times are those of the event loop's clock."""
 
     due: float = 0.0
     """The time of the next attempt, or of the next step towards it."""
@@ -92,7 +90,7 @@ class Attempts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ContainerStep:
-    """A step of a container from its former status to the current one."""
+    """Computation of a container's next status from its former status and the outcome of its start."""
 
     kubelet: Kubelet
     pod: Object
@@ -107,15 +105,15 @@ class ContainerStep:
 
     @property
     def timestamp(self) -> str:
-        """The current time for the status."""
+        """Current time as a metav1.Time."""
         return self.kubelet.clock.timestamp()
 
     def look_again(self, seconds: float) -> None:
-        """Request the next step after at most this number of seconds."""
+        """Reconcile the pod again after at most this number of seconds."""
         self.kubelet.queue.add_after(key_of(self.pod), seconds)
 
     def take(self, outcome: Outcome) -> Object:
-        """Return the container's current status; `outcome` returns the result of a start."""
+        """Return the container's new status; `outcome` is the result of starting its program."""
         match outcome:
             case NotStarted():
                 return self._not_started(outcome)
@@ -179,7 +177,7 @@ class ContainerStep:
         return probe(self.container, kind, running, self.pod["status"]["podIP"])
 
     def _is_over(self, seconds: float) -> bool:
-        """Return whether the container has reached its run time."""
+        """Return whether a running container has run for `seconds`; if not, schedule the next reconcile."""
         if "running" not in self._state:
             return False
         if self.attempts.ends is None:
@@ -190,7 +188,7 @@ class ContainerStep:
         return True
 
     def _ended(self, end: Exited) -> Object:
-        """Return the status of a container that has just ended, possibly right after its start."""
+        """Return the status of a container that has just ended."""
         since = self._state.get("running", {}).get("startedAt", self.timestamp)
         message = end.message
         if message:
@@ -203,7 +201,7 @@ class ContainerStep:
         return {**self._started(), "state": state}
 
     def _held(self) -> Object | None:
-        """Return the status of an ended container before its restart; None for any other container."""
+        """Return the status of an ended container while it must not restart; None if it may start."""
         ended, restarts = self._state.get("terminated"), self.former.get("restartCount", 0)
         if "running" in self._state or not (ended or self.former.get("lastState")):
             return None
@@ -264,7 +262,7 @@ class ContainerStep:
         return str(self._state.get("waiting", {}).get("reason", ""))
 
     def _started(self) -> Object:
-        """Return the status of a running or newly started container, without its state."""
+        """Return the status of a container that runs or starts now, without the field `state`."""
         status = container_status(self.container, self.former, {})
         if "running" not in self._state:
             if "terminated" in self._state:
@@ -311,7 +309,7 @@ STARVED = {
 
 @dataclasses.dataclass(slots=True)
 class _Run:
-    """The state that the kubelet keeps for a pod; times are those of the event loop."""
+    """State that the kubelet keeps for a pod; times are those of the event loop's clock."""
 
     uid: str
     since: float
@@ -320,9 +318,10 @@ class _Run:
 
 
 class Kubelet(Controller):
-    """The kubelet of all nodes. It starts a pod `ready_delay` seconds after the pod was scheduled.
+    """Kubelet of all nodes. It starts a pod `ready_delay` seconds after the pod was scheduled.
 
-    A deleted pod's containers take `stop_delay` seconds to stop. Annotations of the pod override both.
+    The containers of a deleted pod stop after `stop_delay` seconds. Annotations of the pod override both
+    delays.
     """
 
     name = "kubelet"
@@ -378,7 +377,7 @@ class Kubelet(Controller):
         return run
 
     async def _stop(self, key: Name, pod: Object) -> None:
-        """Remove a pod after its containers have stopped, at the latest after its grace period."""
+        """Delete the pod when its containers have stopped, at the latest after its grace period."""
         metadata, now = pod["metadata"], asyncio.get_running_loop().time()
         grace = metadata.get("deletionGracePeriodSeconds")
         if not grace:
@@ -398,7 +397,7 @@ class Kubelet(Controller):
             await self.client.delete("pods", *key, uid=metadata["uid"], grace=0)
 
     def _ended_by_node(self, pod: Object, run: _Run, now: float) -> Object | None:
-        """Return the status of a pod that is evicted or past its deadline, None for any other."""
+        """Return the status of a pod that is evicted or exceeds its deadline; None for any other pod."""
         starved, seconds = annotation_of(pod, "evict"), pod["spec"].get("activeDeadlineSeconds")
         text = self.clock.timestamp()
         if starved in STARVED:
@@ -414,7 +413,7 @@ class Kubelet(Controller):
         return None
 
     def _without_volume(self, pod: Object, run: _Run, now: float) -> Object | None:
-        """Return the status of a pod that waits for a volume, None for any other pod."""
+        """Return the status of a pod that still waits for a volume; None for any other pod."""
         asked, volumes = annotation_of(pod, "mount-error"), pod["spec"].get("volumes") or ()
         wanted = [each for each in volumes if asked == "true" or each["name"] == asked]
         status = pod.get("status") or {}
@@ -433,7 +432,6 @@ class Kubelet(Controller):
         return pod_status.of_containers(pod, containers, [], self.clock.timestamp())
 
     def _next(self, pod: Object, run: _Run, now: float) -> Object:
-        """Return the pod's current status."""
         status = dict(pod.get("status") or {})
         if "podIP" not in status:
             self._locate(pod, status)
@@ -450,7 +448,7 @@ class Kubelet(Controller):
         return pod_status.of_containers(pod, containers, init, self.clock.timestamp())
 
     def _initialize(self, pod: Object, run: _Run, now: float) -> tuple[list[Object], bool]:
-        """Return the statuses of the init containers, and whether the other containers may start."""
+        """Return the statuses of the init containers, and whether the app containers may start."""
         known = {each["name"]: each for each in (pod["status"].get("initContainerStatuses") or ())}
         policy = "Never" if pod["spec"].get("restartPolicy") == "Never" else "OnFailure"
         statuses: list[Object] = []
@@ -480,7 +478,7 @@ class Kubelet(Controller):
         return ContainerStep(self, pod, container, former, policy, attempts, now)
 
     def _locate(self, pod: Object, status: Object) -> None:
-        """Fill in the addresses of pod and node."""
+        """Set the IP addresses of the pod and of its node in `status`."""
         node = self.view.get(NODES, "", pod["spec"]["nodeName"]) or {}
         host = node_address(node)
         status.setdefault("hostIP", host)

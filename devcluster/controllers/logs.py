@@ -1,4 +1,4 @@
-"""Simulated container logs: a container always has the same lines; a client can follow the log."""
+"""Simulated container logs, which are equal at each read, and which a client can follow."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Object = dict[str, Any]
 INTERVAL = datetime.timedelta(seconds=5)
 """Seconds between two lines of a running container."""
 REMEMBERED = 10_000
-"""The maximum of a container's log lines; earlier ones are dropped."""
+"""The maximum number of log lines of a container; earlier ones are dropped."""
 
 
 class PodLogs:
-    """Container logs: a line at the start, every five seconds and at the end; or a known program's output."""
+    """Container logs: lines at the start, every five seconds and at the end, or a known program's output."""
 
     def __init__(self, store: Store, clock: Clock, runtime: ContainerRuntime) -> None:
         self._store = store
@@ -32,10 +32,10 @@ class PodLogs:
         self._runtime = runtime
 
     def stream(self, pod: Object, container: str, options: LogOptions = ALL_LINES) -> AsyncIterator[bytes]:
-        """Return the lines so far and, if followed, all lines until the container ends.
+        """Return the log lines until now; with `follow`, also the later lines until the container ends.
 
         Raises:
-            StatusError: 400, the container has not printed anything yet.
+            StatusError: 400, the container has not started yet.
         """
         run = _Run.of(pod, container, previous=options.previous)
         if (told := log_of(pod)) is not None:
@@ -45,7 +45,7 @@ class PodLogs:
         return self._stream(pod, run, options)
 
     def _printed(self, pod: Object, container: str) -> Sequence[str] | None:
-        """Return the output of a container that ends by itself; None for a generated text."""
+        """Return the output of a container that exits at once, or None if the lines are generated."""
         for each in pod["spec"]["containers"]:
             if each["name"] == container:
                 outcome = self._runtime.outcome(pod, each)
@@ -100,7 +100,7 @@ _Line = tuple[datetime.datetime, str]
 
 
 class _Run:
-    """A run of a container, from start to end."""
+    """Run of a container, from its start to its end."""
 
     def __init__(self, container: str, image: str, state: Object) -> None:
         self.container = container
@@ -114,7 +114,7 @@ class _Run:
 
     @classmethod
     def of(cls, pod: Object, container: str, *, previous: bool) -> _Run:
-        """Return the current or the previous run; raises StatusError, 400, if there is none."""
+        """Return the current or the `previous` run; raise StatusError, 400, if it does not exist."""
         name = pod["metadata"]["name"]
         run = cls.find(pod, container, previous=previous)
         if run is not None:
@@ -125,7 +125,7 @@ class _Run:
 
     @classmethod
     def find(cls, pod: Object, container: str, *, previous: bool = False) -> _Run | None:
-        """Return the current or the previous run, or None."""
+        """Return the current run, or the previous one if `previous`, or None."""
         status = _container_status(pod, container)
         image = status.get("image", "")
         state, last = status.get("state", {}), status.get("lastState", {})
@@ -137,12 +137,11 @@ class _Run:
         return None
 
     def count(self, now: datetime.datetime) -> int:
-        """Return the number of lines by that time, without the last line of an ended container."""
+        """Return the number of lines printed until `now`, without the last line of an ended container."""
         until = self.finished or now
         return max(int((until - self.started) / INTERVAL), 0) + 1
 
     def line(self, number: int) -> _Line:
-        """Return the line with that number."""
         time = self.started + number * INTERVAL
         if not number:
             return time, f"{self.container}: started from image {self._image}"
@@ -150,13 +149,11 @@ class _Run:
 
     @property
     def last_line(self) -> _Line:
-        """Return the line printed at the end."""
         assert self.finished is not None
         word = f"failed with exit code {self._exit_code}" if self._exit_code else "done"
         return self.finished, f"{self.container}: {word}"
 
     def lines(self, now: datetime.datetime) -> Iterator[_Line]:
-        """Return all lines by that time."""
         if self.printed is not None:
             return ((self.started, line) for line in self.printed)
         count = self.count(now)

@@ -1,4 +1,4 @@
-"""Nodes: their leases and conditions, and the eviction of pods by their taints."""
+"""Controllers of nodes: leases, conditions, and the eviction of pods by taints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONDITIONS = (
 
 
 class NodeController(Controller):
-    """The controller that creates the nodes, and makes them and added nodes ready."""
+    """Node controller, which creates the first nodes, and sets the status and taints of all nodes."""
 
     name = "node-controller"
 
@@ -72,7 +72,7 @@ class NodeController(Controller):
             await self._mark_pods(key[1], now)
 
     async def _mark_pods(self, name: str, now: str) -> None:
-        """Set the pods of a lost node to unready."""
+        """Set the condition Ready to False in all pods of a node whose kubelet no longer reports."""
         for stored in self.view.select(PODS):
             pod = stored.decode()
             ready = condition_of(pod, "Ready")
@@ -88,13 +88,13 @@ class NodeController(Controller):
 
 
 def node_address(node: Object) -> str:
-    """Return the node's internal address."""
+    """Return the node's InternalIP."""
     addresses = (node.get("status") or {}).get("addresses") or ()
     return next((each["address"] for each in addresses if each["type"] == "InternalIP"), "127.0.0.1")
 
 
 def node_object(number: int) -> Object:
-    """Build node `number`, counted from 0, before it is ready."""
+    """Build the object of a new node; `number` counts the nodes from 0."""
     name = f"node-{number}"
     network = f"10.{FIRST_NETWORK + number}.0.0/16"
     return {
@@ -116,7 +116,7 @@ def node_object(number: int) -> Object:
 
 
 def _lost(node: Object, now: str) -> Object:
-    """Build the status of a node whose kubelet is silent."""
+    """Build the status of a node whose kubelet no longer reports."""
     unknown = {
         "status": "Unknown",
         "lastTransitionTime": now,
@@ -127,7 +127,7 @@ def _lost(node: Object, now: str) -> Object:
 
 
 def _ready(node: Object, number: int, now: str) -> Object:
-    """Build the status that a node's kubelet reports."""
+    """Build the status that the kubelet of a ready node reports."""
     # This capacity is enough for the pods of any test; a test can patch a node to fill it.
     resources = {"cpu": "1k", "ephemeral-storage": "16Ti", "memory": "16Ti", "pods": "100k"}
     conditions = [
@@ -170,7 +170,7 @@ MARK = b'"NoExecute"'
 
 
 class TaintEvictionController(Controller):
-    """The taint eviction controller, whose keys are pods."""
+    """Controller that evicts pods by the taints of their nodes; its keys are pods."""
 
     name = "taint-eviction-controller"
 
@@ -227,7 +227,7 @@ class TaintEvictionController(Controller):
 
 
 def _tolerated_seconds(tolerations: Sequence[Object], taints: Sequence[Object]) -> float | None:
-    """Return the seconds for which a pod may stay; None means for ever."""
+    """Return the seconds for which the tolerations let the pod stay; None means without limit."""
     used = []
     for taint in taints:
         matching = [each for each in tolerations if tolerates(each, taint)]

@@ -1,4 +1,4 @@
-"""Common parts of workload controllers: pods from a template, adoption of pods, revisions."""
+"""Common parts of workload controllers: pods from a template, adoption of pods, ControllerRevisions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(value: Any, collisions: int | None = None) -> str:
-    """Return the FNV-1a hash of the sorted JSON, in letters that form no words.
+    """Return a hash of the value's sorted JSON, in letters that cannot form words.
 
-    The real server hashes a dump of Go's memory instead. `collisions` counts how often the result was in use.
+    `collisions` is the collisionCount, which changes the hash. The real server's hashes differ, because it
+    hashes a dump of Go values.
     """
     data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     if collisions is not None:
@@ -35,7 +36,7 @@ def template_hash(value: Any, collisions: int | None = None) -> str:
 
 
 def scaled(value: int | str, total: int, *, up: bool) -> int:
-    """Resolve a number or a percentage of `total`, rounded up or down."""
+    """Resolve an int-or-percent value against `total`, rounded up or down."""
     if isinstance(value, int):
         return value
     part = int(value.removesuffix("%")) * total / 100
@@ -43,12 +44,15 @@ def scaled(value: int | str, total: int, *, up: bool) -> int:
 
 
 class PodController(Controller):
-    """A controller whose objects own pods or, like a Deployment, ReplicaSets."""
+    """Base class of controllers whose objects own pods or, like Deployments, ReplicaSets."""
 
     async def claim(
         self, owner: Object, *, resource: Resource = PODS, fit: Callable[[Object], bool] | None = None
     ) -> list[Object]:
-        """Return the objects that `owner` owns, after adoption and release; `fit` filters them."""
+        """Adopt and release objects by the selector of `owner`; return the objects that it now controls.
+
+        `fit` excludes the objects for which it returns False.
+        """
         metadata, selector = owner["metadata"], owner["spec"]["selector"]
         owned = self.view.owned(resource, metadata["uid"])
         strays = [
@@ -74,7 +78,7 @@ class PodController(Controller):
         return kept
 
     async def create_pod(self, owner: Object, pod: Object) -> Object:
-        """Create a pod and record an Event, also if the creation fails."""
+        """Create a pod, and record an Event for the success or the failure."""
         try:
             created = await self.create(PODS, pod)
         except StatusError as error:
@@ -100,10 +104,10 @@ REVISIONS = ("apps", "controllerrevisions")
 
 
 class History:
-    """The revisions of one object, oldest first."""
+    """ControllerRevisions of one object, from the oldest to the newest."""
 
     def __init__(self, controller: Controller, owner: Object, *, hash_label: str) -> None:
-        """Read the owner's revisions; `hash_label` is the label with a revision's hash."""
+        """Read the owner's ControllerRevisions; `hash_label` is the label that holds a revision's hash."""
         self._controller = controller
         self._owner = owner
         self._hash_label = hash_label
@@ -111,11 +115,11 @@ class History:
         self.revisions = sorted(revisions, key=lambda each: (each["revision"], each["metadata"]["name"]))
 
     def find(self, name: str) -> Object | None:
-        """Return the revision of that name, or None."""
+        """Return the revision with this name, or None."""
         return next((each for each in self.revisions if each["metadata"]["name"] == name), None)
 
     async def update(self) -> Object:
-        """Return the revision of the current template; create it, or renumber an old one."""
+        """Return the revision of the owner's current template; create it, or make an old one the latest."""
         data = {"spec": {"template": {**copy.deepcopy(self._owner["spec"]["template"]), "$patch": "replace"}}}
         latest = self.revisions[-1]["revision"] if self.revisions else 0
         for revision in reversed(self.revisions):
@@ -128,7 +132,7 @@ class History:
         return await self._create(data, latest + 1)
 
     async def truncate(self, live: Collection[str]) -> None:
-        """Delete the oldest revisions beyond the limit, except for those that pods have."""
+        """Delete the oldest revisions beyond revisionHistoryLimit, except those in `live`, which pods use."""
         limit = self._owner["spec"].get("revisionHistoryLimit", 10)
         idle = [each for each in self.revisions if each["metadata"]["name"] not in live]
         for revision in idle[: max(len(idle) - limit, 0)]:

@@ -1,4 +1,4 @@
-"""The status of pods."""
+"""Functions that read a pod's status, or compute it from the states of its containers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def has_ended(pod: Object) -> bool:
 
 
 def is_terminating(pod: Object) -> bool:
-    """Return whether the pod is being deleted and has not ended."""
+    """Return whether the pod is being deleted and its containers have not ended."""
     return is_going(pod) and not has_ended(pod)
 
 
 def is_active(pod: Object) -> bool:
-    """Return whether the pod is neither being deleted nor ended."""
+    """Return whether the pod has not ended and is not being deleted."""
     return not is_going(pod) and not has_ended(pod)
 
 
 def is_ready(pod: Object) -> bool:
-    """Return whether the pod is ready for traffic."""
+    """Return whether the pod's condition Ready is true."""
     return conditions.is_true(pod, "Ready")
 
 
@@ -55,9 +55,9 @@ def is_available(pod: Object, min_ready: int, now: datetime.datetime) -> bool:
 
 
 def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Object]:
-    """Order pods for deletion, the least useful first.
+    """Sort pods for deletion; the pods to delete first come first.
 
-    `related` are the pods of the same application: a pod on a node with more of them goes earlier.
+    `related` are the pods of the same application: a pod is deleted earlier if its node has more of them.
     """
     crowd: dict[str, int] = {}
     for pod in related:
@@ -68,7 +68,7 @@ def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Ob
 
 
 def pod_from(template: Object, owner: Object, *, prefix: str = "", name: str = "") -> Object:
-    """Build a pod from the template of `owner`, with a name or a name prefix."""
+    """Build a pod from the pod template of `owner`; set `name`, or `prefix` for a generated name."""
     metadata: dict[str, Any] = {"generateName": prefix} if prefix else {"name": name}
     metadata["namespace"] = owner["metadata"]["namespace"]
     described: Mapping[str, Any] = template.get("metadata") or {}
@@ -110,7 +110,7 @@ INITIALIZING: Object = {"waiting": {"reason": "PodInitializing"}}
 def container_status(
     container: Object, former: Object, state: Object, *, ready: bool = False, started: bool = False
 ) -> Object:
-    """Return the status of a container in a new state; the other fields come from its former status."""
+    """Return a container's status with a new state; fields not given keep their former values."""
     return {
         "name": container["name"],
         "state": state,
@@ -124,7 +124,7 @@ def container_status(
 
 
 def terminated(exit_code: int, started: str, finished: str, *, reason: str = "", message: str = "") -> Object:
-    """Return the state of a container that has ended."""
+    """Build the state of a container that has ended."""
     state = {
         "exitCode": exit_code,
         "reason": reason or ("Error" if exit_code else "Completed"),
@@ -135,13 +135,13 @@ def terminated(exit_code: int, started: str, finished: str, *, reason: str = "",
 
 
 def has_completed(container: Object) -> bool:
-    """Return whether a container has ended successfully, by its status."""
+    """Return whether a container's status says that it ended with exit code 0."""
     ended: Object | None = (container.get("state") or {}).get("terminated")
     return ended is not None and ended["exitCode"] == 0
 
 
 def initializing(pod: Object, init: Sequence[Object], now: str) -> Object:
-    """Return the status of a pod whose init containers have not completed."""
+    """Return the status of a pod whose init containers have not all completed."""
     status = {**(pod.get("status") or {}), "initContainerStatuses": list(init), "phase": "Pending"}
     status.setdefault("startTime", now)
     status["conditions"] = status.get("conditions") or []
@@ -161,7 +161,7 @@ def initializing(pod: Object, init: Sequence[Object], now: str) -> Object:
 
 
 def of_containers(pod: Object, containers: Sequence[Object], init: Sequence[Object], now: str) -> Object:
-    """Return the status of a pod by the statuses of its containers, and of its init containers."""
+    """Return the status of a pod, from the statuses of its containers and init containers."""
     status = {**(pod.get("status") or {}), "containerStatuses": list(containers)}
     if init:
         status["initContainerStatuses"] = list(init)
@@ -186,7 +186,7 @@ def of_containers(pod: Object, containers: Sequence[Object], init: Sequence[Obje
 
 
 def failed(pod: Object, reason: str, message: str, now: str, *, disrupted: bool) -> Object:
-    """Return the status of a pod that its node has ended; `disrupted` for a cause outside of the pod."""
+    """Return the status of a pod that its node ended; `disrupted` adds the condition DisruptionTarget."""
     former = pod.get("status") or {}
     known = {each["name"]: each for each in former.get("containerStatuses") or ()}
     status = {
@@ -245,7 +245,7 @@ def _set_ready(status: Object, value: str, now: str, reason: str = "", message: 
 
 
 def _check_gates(pod: Object, status: Object, now: str) -> None:
-    """Set Ready to False if a readiness gate of the pod is not met."""
+    """Set Ready to False in `status` if one of the pod's readiness gates is not true."""
     for gate in pod["spec"].get("readinessGates") or ():
         kind = gate["conditionType"]
         condition = conditions.find(status["conditions"], kind)

@@ -1,4 +1,4 @@
-"""Quotas and disruption budgets."""
+"""Controllers of ResourceQuotas, PodDisruptionBudgets and ValidatingAdmissionPolicies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLICIES = ("admissionregistration.k8s.io", "validatingadmissionpolicies")
 
 
 class PolicyStatusController(Controller):
-    """The base of controllers for policies; it sees only objects with valid types."""
+    """Controller of the status of ValidatingAdmissionPolicies, which reports every policy as checked."""
 
     name = "validatingadmissionpolicy-status-controller"
 
@@ -109,7 +109,7 @@ class DisruptionController(Controller):
         await self.write_status(BUDGETS, budget, status)
 
     def _expectation(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
-        """Return the expected number of pods, and the required number of healthy ones."""
+        """Return the expected number of pods, and the number of pods that must be healthy."""
         spec = budget["spec"]
         if "maxUnavailable" in spec:
             expected = self._scale(pods)
@@ -119,7 +119,7 @@ class DisruptionController(Controller):
         return expected, scaled(least, expected, up=True)
 
     def _scale(self, pods: Sequence[Object]) -> int:
-        """Return the desired replicas of all controllers of the pods."""
+        """Return the sum of the desired replicas of the pods' controllers."""
         scales: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)

@@ -19,11 +19,11 @@ from devcluster.errors import StatusError
 from devcluster.kinds import conditions
 
 BURST = 500
-"""The maximum of pods created or deleted at once."""
+"""The maximum number of pods created or deleted at once."""
 
 
 class ReplicaSetController(PodController):
-    """The ReplicaSet controller, which creates, deletes, adopts and counts pods."""
+    """ReplicaSet controller, which creates, deletes, adopts and counts pods."""
 
     name = "replicaset-controller"
     batch_period = 0.002
@@ -65,7 +65,7 @@ class ReplicaSetController(PodController):
                 await self.delete_pod(replica_set, pod)
 
     def _related(self, replica_set: Object) -> list[Object]:
-        """Return the pods of all ReplicaSets of the same Deployment."""
+        """Return the pods of all ReplicaSets that belong to the same Deployment."""
         owner = controller_of(replica_set)
         if owner is None:
             return self.view.owned(PODS, replica_set["metadata"]["uid"])

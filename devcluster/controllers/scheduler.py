@@ -1,4 +1,4 @@
-"""The scheduler, which selects nodes for pods, and preempts other pods."""
+"""Scheduler, which selects a node for each pod, and preempts other pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
 def refusal(pod: Object, node: Object) -> str:
-    """Return the reason why the pod cannot run on the node, or ""."""
+    """Return the reason why the pod cannot run on the node, or "" if it can."""
     tolerations = pod["spec"].get("tolerations") or ()
     if node["spec"].get("unschedulable"):
         cordoned = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -35,14 +35,14 @@ def refusal(pod: Object, node: Object) -> str:
 
 
 def is_eligible(pod: Object, node: Object) -> bool:
-    """Return whether a DaemonSet's pod can run on the node; `unschedulable` is ignored."""
+    """Return whether a DaemonSet's pod can run on the node, even if the node is unschedulable."""
     tolerations = pod["spec"].get("tolerations") or ()
     taints = [each for each in _hard_taints(node) if each["key"] != "node.kubernetes.io/unschedulable"]
     return admits(pod, node) and all(any(tolerates(each, taint) for each in tolerations) for taint in taints)
 
 
 def admits(pod: Object, node: Object) -> bool:
-    """Return whether the node selector and the required node affinity match."""
+    """Return whether the node matches the pod's node selector and required node affinity."""
     labels = node["metadata"].get("labels") or {}
     if not (pod["spec"].get("nodeSelector") or {}).items() <= labels.items():
         return False
@@ -71,7 +71,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 class Shortage(NamedTuple):
-    """The reason why a pod does not fit on a node."""
+    """Reasons why a pod does not fit on a node."""
 
     reasons: tuple[str, ...]
     is_final: bool = True
@@ -79,12 +79,12 @@ class Shortage(NamedTuple):
 
 
 def requests_of(spec: Object) -> dict[str, Fraction]:
-    """Return the resources that the scheduler reserves for a pod with that spec."""
+    """Return the resources that the scheduler reserves for a pod with this spec."""
     return {POD_COUNT: Fraction(1), **pod_resources(spec, "requests")}
 
 
 def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node: Object) -> Shortage | None:
-    """Return the resources that the node lacks for another pod; None if the pod fits."""
+    """Return the resources that the node lacks for a pod that requests `wanted`, or None if it fits."""
     allocatable = (node.get("status") or {}).get("allocatable")
     if not allocatable:
         return None
@@ -98,9 +98,9 @@ def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node:
 
 
 def unschedulable_message(shortages: Sequence[Shortage], *, preempts: bool = False) -> str:
-    """Return the scheduler's message; there is one shortage for each node.
+    """Return the scheduler's message for a pod that fits nowhere; `shortages` has one entry per node.
 
-    `preempts` means that other pods are deleted for this one.
+    `preempts` means that other pods are deleted to make room for this one.
     """
     if not shortages:
         return "no nodes available to schedule pods"
@@ -134,7 +134,7 @@ ENDED = (b'"phase":"Failed"', b'"phase":"Succeeded"')
 
 
 class _Placed(NamedTuple):
-    """The node, the requests and the priority of a pod."""
+    """Scheduled pod: its node, requests and priority."""
 
     node: str
     requests: dict[str, Fraction]
@@ -142,7 +142,7 @@ class _Placed(NamedTuple):
 
 
 class Scheduler(Controller):
-    """The scheduler, which binds pods, or reports why it cannot."""
+    """Scheduler, which binds pods to nodes, or reports why it cannot."""
 
     name = "default-scheduler"
 
@@ -197,7 +197,7 @@ class Scheduler(Controller):
     async def _make_room(
         self, pod: Object, wanted: Mapping[str, Fraction], full: list[Object], shortages: list[Shortage]
     ) -> None:
-        """Preempt pods of a lower priority if that helps, and report that the pod fits nowhere."""
+        """Preempt pods of a lower priority if that makes room, and report that the pod fits nowhere yet."""
         nominated = (pod.get("status") or {}).get("nominatedNodeName", "")
         if nominated and self._leaves_room(pod, nominated):
             self._stuck.add(key_of(pod))
@@ -223,7 +223,7 @@ class Scheduler(Controller):
         await self._fail(pod, unschedulable_message(shortages, preempts=True), node)
 
     def _leaves_room(self, pod: Object, node: str) -> bool:
-        """Return whether the pod's victims are still terminating."""
+        """Return whether pods of a lower priority are still terminating on the node."""
         return any(
             (metadata := self.view.metadata(key)) is not None and bool(metadata.deletion_timestamp)
             for key, placed in self._placed.items()
@@ -233,7 +233,7 @@ class Scheduler(Controller):
     def _preemptions(
         self, pod: Object, wanted: Mapping[str, Fraction], full: list[Object]
     ) -> Iterator[tuple[str, list[Key]]]:
-        """Yield each node where deleting pods of a lower priority makes the pod fit, with these pods."""
+        """Yield each node where preemption makes the pod fit, with the pods of a lower priority to delete."""
         priority = pod["spec"].get("priority", 0)
         for node in full:
             name = node["metadata"]["name"]
@@ -308,7 +308,7 @@ class Scheduler(Controller):
             self.enqueue(change)
 
     def _track(self, key: Key, pod: Stored | None) -> None:
-        """Update the sum of the requests on each node; an ended pod needs no resources."""
+        """Update the sum of requests per node after a change of a pod; an ended pod needs no resources."""
         known = self._placed.get(key)
         if pod is None or any(mark in pod.data for mark in ENDED):
             if known is not None:

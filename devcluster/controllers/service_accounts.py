@@ -1,4 +1,4 @@
-"""Default objects of every namespace: the default ServiceAccount, and the ConfigMap with the cluster's CA."""
+"""Controller of the objects that every namespace has: a ServiceAccount, and a ConfigMap with the CA."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DESCRIPTION = (
 
 
 class ServiceAccountController(Controller):
-    """The controller that keeps the default ServiceAccount and the CA's ConfigMap in every namespace."""
+    """Controller that keeps the ServiceAccount `default` and the CA's ConfigMap in every namespace."""
 
     name = "serviceaccount-controller"
 

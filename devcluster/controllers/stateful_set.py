@@ -1,4 +1,4 @@
-"""StatefulSets and their pods."""
+"""Controller of StatefulSets and their pods."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ REVISION_LABEL = "controller-revision-hash"
 
 
 def start_of(stateful_set: Object) -> int:
-    """Return the ordinal of the first pod."""
+    """Return the ordinal of the StatefulSet's first pod."""
     start: int = (stateful_set["spec"].get("ordinals") or {}).get("start", 0)
     return start
 
 
 def ordinal_of(pod: Object, stateful_set: Object) -> int:
-    """Return a pod's ordinal; -1 when its name has none."""
+    """Return the pod's ordinal, or -1 if its name has none."""
     prefix, _, number = pod["metadata"]["name"].rpartition("-")
     return int(number) if prefix == stateful_set["metadata"]["name"] and number.isdigit() else -1
 
 
 def revision_of(pod: Object) -> str:
-    """Return the name of the pod's ControllerRevision."""
+    """Return the name of the ControllerRevision in the pod's label."""
     revision: str = (pod["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
     return revision
 
@@ -42,7 +42,7 @@ def is_unavailable(pod: Object | None, min_ready: int, now: datetime.datetime) -
 
 
 def stateful_pod(stateful_set: Object, template: Object, revision: str, ordinal: int) -> Object:
-    """Build the pod with that ordinal, from the template of a revision."""
+    """Build the pod with this ordinal, from the pod template of a revision."""
     name = f"{stateful_set['metadata']['name']}-{ordinal}"
     pod = pod_from(template, stateful_set, name=name)
     pod["metadata"]["generateName"] = f"{stateful_set['metadata']['name']}-"
@@ -67,7 +67,7 @@ def stateful_pod(stateful_set: Object, template: Object, revision: str, ordinal:
 
 
 def claims_of(stateful_set: Object, ordinal: int) -> dict[str, Object]:
-    """Return the claims of the pod with that ordinal, by volume name."""
+    """Return the claims of the pod with this ordinal, by the name of the volume."""
     metadata, claims = stateful_set["metadata"], {}
     for template in stateful_set["spec"].get("volumeClaimTemplates") or ():
         volume = template["metadata"]["name"]
@@ -95,7 +95,7 @@ SETS = ("apps", "statefulsets")
 
 
 class StatefulSetController(PodController):
-    """The StatefulSet controller, which creates pods in order, and deletes and updates them in reverse."""
+    """StatefulSet controller, which creates pods in order, and deletes and updates them in reverse."""
 
     name = "statefulset-controller"
     batch_period = 0.002
@@ -123,7 +123,7 @@ class StatefulSetController(PodController):
 
 
 class _Visit:
-    """A reconcile of a StatefulSet."""
+    """Reconcile of one StatefulSet."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Visit:
         return bool(self._set["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady")
 
     async def advance(self) -> None:
-        """Take the next step."""
+        """Perform the next steps of the reconcile."""
         for ordinal, pod in self._replicas.items():
             if await self._ensure(ordinal, pod):
                 return
@@ -158,7 +158,6 @@ class _Visit:
             await self._update()
 
     def status(self) -> Object:
-        """Return the current status."""
         pods = [pod for pod in (*self._replicas.values(), *self._condemned.values()) if pod is not None]
         current, newest = self._current["metadata"]["name"], self._newest["metadata"]["name"]
         staying = [pod for pod in pods if not is_going(pod)]
@@ -195,7 +194,7 @@ class _Visit:
         return (self._set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
 
     async def _ensure(self, ordinal: int, pod: Object | None) -> bool:
-        """Create or replace a pod if needed; return whether the reconcile has to stop after this pod."""
+        """Create or replace the pod if needed; return whether the reconcile must stop at this ordinal."""
         if pod is None:
             self._replicas[ordinal] = await self._create(ordinal)
             return self._in_order
@@ -220,7 +219,7 @@ class _Visit:
         return False
 
     async def _update(self) -> None:
-        """Replace pods of older revisions, beginning with the last pod."""
+        """Delete pods of old revisions for replacement, beginning with the highest ordinal."""
         if self._strategy != "RollingUpdate":
             return
         newest = self._newest["metadata"]["name"]

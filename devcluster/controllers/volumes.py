@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims and volumes: binding, provisioning, protection while in use, deletion."""
+"""Controller of claims and volumes: binding, provisioning, protection while in use, deletion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class VolumeController(Controller):
-    """The volume controller; its keys are claims, and volumes with an empty namespace."""
+    """Volume controller; its keys are claims, and volumes under an empty namespace."""
 
     name = "persistentvolume-controller"
 
@@ -64,7 +64,7 @@ class VolumeController(Controller):
             await self._bind(claim, volume)
 
     def _match(self, claim: Object) -> Object | None:
-        """Return the smallest volume that fits, or the volume that is reserved for the claim."""
+        """Return the volume that is reserved for the claim, or the smallest one that fits, or None."""
         spec = claim["spec"]
         wanted = value_of(spec["resources"]["requests"]["storage"])
         selector = LabelSelector.of(spec["selector"]) if spec.get("selector") else None
@@ -87,7 +87,7 @@ class VolumeController(Controller):
         return min(fitting, key=lambda each: each[:2])[2] if fitting else None
 
     async def _provision(self, claim: Object) -> Object | None:
-        """Create a volume by the claim's class; None, with the reason in an Event, if that is impossible."""
+        """Create a volume by the claim's StorageClass; if impossible, record an Event and return None."""
         class_name = claim["spec"].get("storageClassName")
         storage_class = self.view.get(CLASSES, "", class_name) if class_name else None
         if class_name and storage_class is None:
@@ -160,7 +160,7 @@ class VolumeController(Controller):
         await self._grow(claim, volume)
 
     async def _grow(self, claim: Object, volume: Object) -> None:
-        """Set the volume's size to the claim's request, and then the claim's size to the volume's."""
+        """Expand the volume to the size that the claim requests, and write its size to the claim's status."""
         wanted = claim["spec"]["resources"]["requests"]["storage"]
         if value_of(volume["spec"]["capacity"]["storage"]) < value_of(wanted):
             volume["spec"]["capacity"] = {**volume["spec"]["capacity"], "storage": wanted}
@@ -238,7 +238,7 @@ def _claim_names(pod: Object) -> set[str]:
 
 
 def _claimed_by(volume: Object, claim: Object) -> bool | None:
-    """Return whether a volume is reserved for the claim; None if it is not reserved."""
+    """Return whether a volume's claimRef names this claim; None if the volume has no claimRef."""
     reference = volume["spec"].get("claimRef")
     if not reference:
         return None

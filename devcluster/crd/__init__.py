@@ -1,1 +1,1 @@
-"""CustomResourceDefinitions: their validation, and the kinds that they define."""
+"""Strategy of CustomResourceDefinitions, and the resources that they define."""

@@ -1,4 +1,4 @@
-"""The annotation with the approval of CustomResourceDefinitions in Kubernetes' own groups."""
+"""Approval annotation of CustomResourceDefinitions in the groups that Kubernetes protects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _ABOUT = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def is_protected(definition: Mapping[str, Any]) -> bool:
-    """Return whether the definition's group is Kubernetes' own."""
+    """Return whether the definition's group is protected: `k8s.io`, `kubernetes.io` or a subdomain."""
     group = definition["spec"].get("group") or ""
     return group in {"k8s.io", "kubernetes.io"} or group.endswith((".k8s.io", ".kubernetes.io"))
 
 
 def approval_of(definition: Mapping[str, Any]) -> tuple[str, str]:
-    """Return reason and message of the condition with the state of the approval."""
+    """Return reason and message of the condition that tells whether the definition is approved."""
     value = (definition["metadata"].get("annotations") or {}).get(APPROVAL) or ""
     if not value:
         return "MissingAnnotation", f'protected groups must have approval annotation "{APPROVAL}", {_ABOUT}'

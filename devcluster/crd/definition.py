@@ -1,4 +1,4 @@
-"""The rules of CustomResourceDefinitions themselves."""
+"""Strategy of CustomResourceDefinitions, and the check of a definition without a server."""
 
 # ruff: noqa: ARG002 -- all strategies share these signatures
 
@@ -34,7 +34,7 @@ def _check(new: Object, old: Object | None) -> list[FieldError]:
 
 
 def _check_and_compile(new: Object, old: Object | None) -> list[FieldError]:
-    """Check a CustomResourceDefinition, and compile a valid one's schemas, which `resources_of` caches."""
+    """Return the errors in a CustomResourceDefinition; for a valid one, fill the cache of `resources_of`."""
     errors = _check(new, old)
     if not errors:
         with contextlib.suppress(Exception):  # the failure repeats, and is logged, when the CRD is served
@@ -43,7 +43,7 @@ def _check_and_compile(new: Object, old: Object | None) -> list[FieldError]:
 
 
 def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
-    """Return the reasons why the server would refuse a CustomResourceDefinition, each with field and text."""
+    """Yield each reason why the server would refuse a CustomResourceDefinition, as (field, message)."""
     try:
         new, _ = convert(definition, _DEFINITION)
     except DecodeError as error:
@@ -59,7 +59,7 @@ def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
 
 
 class DefinitionStrategy(Strategy):
-    """The strategy of customresourcedefinitions."""
+    """Strategy of CustomResourceDefinitions: defaults, validation and table columns."""
 
     slow_checks = True
     unconditional_update = False

@@ -1,7 +1,7 @@
 """Validation of a CustomResourceDefinition's spec, with the real server's messages.
 
-The server keeps properties that all versions share (and so those of a single version) at the top of the spec.
-Its errors name them there, `spec.validation` for a schema.
+The server moves a property that is equal in all versions to the top of the spec. Its errors then name that
+place, for example `spec.validation` for a schema.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SELECTABLE = (
 
 
 def check_spec(new: Object, old: Object | None) -> list[FieldError]:
-    """Return the errors in the spec of `new`, which replaces `old` if that is given."""
+    """Return the errors in the spec of `new`; `old` is the object before the update, or None for a create."""
     obj = Field(new)
     spec = obj["spec"]
     group, versions = spec.at("group", ""), spec["versions"]
@@ -77,7 +77,7 @@ def check_spec(new: Object, old: Object | None) -> list[FieldError]:
 
 
 def check_stored_versions(obj: Object) -> list[FieldError]:
-    """Return an error for each version that is still stored but no longer in the spec."""
+    """Return an error for each entry of status.storedVersions that is no longer in the spec."""
     stored, versions = Field(obj)["status"]["storedVersions"], obj["spec"].get("versions") or ()
     if not stored:
         stored.invalid("must have at least one stored version", None)
@@ -102,7 +102,7 @@ def _is_shared(versions: Sequence[Object], key: str) -> bool:
 
 
 def _has_schema(old: Object | None, version: Object) -> bool:
-    """Return whether the version already had this schema."""
+    """Return whether the version had the same schema before the update."""
     known = old["spec"].get("versions") or () if old is not None else ()
     return any(
         each.get("name") == version.get("name") and each.get("schema") == version["schema"] for each in known
@@ -114,7 +114,7 @@ def _has_status(version: Object) -> bool:
 
 
 def _check_joined(field: Field, wrong: Sequence[str], before: str = "") -> bool:
-    """Report all messages of a naming rule as one; return whether there are any."""
+    """Report the messages of a naming rule as one error; return whether there are any messages."""
     if wrong:
         field.invalid(before + ",".join(wrong))
     return bool(wrong)
@@ -151,7 +151,10 @@ def _check_deprecation(warning: Field, *, deprecated: bool) -> None:
 def _check_features(
     version: Object, fields: Mapping[str, Field], old: Object | None, *, any_status: bool
 ) -> None:
-    """Check a version's properties at the paths in `fields`: shared ones are at the top of the spec."""
+    """Check some properties of a version; `fields` has them by name.
+
+    A property that all versions share has a path at the top of the spec.
+    """
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if "schema" in fields and isinstance(schema, Mapping):
         where = fields["schema"]["openAPIV3Schema"]

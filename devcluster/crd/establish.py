@@ -1,4 +1,4 @@
-"""The path of CustomResourceDefinitions from creation to served resources: names, approval, conditions."""
+"""Establisher of CustomResourceDefinitions: it accepts names, sets conditions, and serves resources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ORDER = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 
 
 def accept_names(obj: Object, others: Iterable[Object], now: str) -> bool:
-    """Set the accepted names and the conditions of `obj`; False when nothing changes.
+    """Set the accepted names and the conditions of `obj`; return False if nothing changes.
 
     `others` are the other definitions of the same group.
     """
@@ -101,7 +101,10 @@ _log = logging.getLogger(__name__)
 
 
 class Establisher:
-    """A watcher of CustomResourceDefinitions that serves their resources, from `start` to `stop`."""
+    """Establisher, which watches CustomResourceDefinitions and serves their resources.
+
+    It works from `start` to `stop`.
+    """
 
     def __init__(
         self,
@@ -112,14 +115,18 @@ class Establisher:
         metadata: Schema | None = None,
         call_webhook: CallWebhook | None = None,
     ) -> None:
-        """Set up; `metadata` is ObjectMeta's schema, `call_webhook` posts to conversion webhooks."""
+        """Set up the establisher; `metadata` is the schema of ObjectMeta.
+
+        `call_webhook` posts to conversion webhooks; None leaves only conversions of `apiVersion`.
+        """
         self._store = store
         self._registry = registry
         self._clock = clock
         self._metadata = metadata
         self._call_webhook = call_webhook
         self._served: dict[str, tuple[tuple[str, str], Any, bool]] = {}
-        """By definition: the (group, plural) served, the state it was built from, and whether it closes."""
+        """By definition: the (group, plural) served, the state it was built from, and if it is being deleted.
+        """
         self._closing: dict[tuple[str, str], str] = {}
         self._removing: dict[tuple[str, str], Iterator[Stored]] = {}
         """The keys of objects of deleted CustomResourceDefinitions that must still be deleted or marked."""
@@ -147,12 +154,12 @@ class Establisher:
             self._scheduled = None
 
     def settle(self) -> None:
-        """Do all pending work: write statuses, remove objects and CustomResourceDefinitions."""
+        """Do all pending work now: write statuses, delete custom objects and CustomResourceDefinitions."""
         while self._due:
             self._settle_due()
 
     def _settle_due(self) -> None:
-        """Do the pending work; the event loop calls again for more, after other requests."""
+        """Process the definitions that are due now; work that they add runs after other requests."""
         self._unschedule()
         for name in list(self._due):
             del self._due[name]
@@ -205,7 +212,7 @@ class Establisher:
         try:
             resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
         except Exception:  # noqa: BLE001 -- an earlier version may have accepted an invalid definition
-            _log.exception("the definition %s cannot be served", name)
+            _log.exception("cannot serve the CustomResourceDefinition %s", name)
             return
         self._served[name] = state
         self._registry.replace(*names, resources)
@@ -250,7 +257,7 @@ class Establisher:
         return self._write(name, obj)
 
     def _group_of(self, name: str) -> Iterator[Stored]:
-        """Yield the group's other CRDs, chosen by name: decoding all of hundreds would take long."""
+        """Yield the other definitions of the same group, found by name without decoding them."""
         group = name.partition(".")[2]
         for stored in self._store.select(GROUP, PLURAL):
             if stored.key.name != name and stored.key.name.partition(".")[2] == group:
@@ -281,7 +288,7 @@ class Establisher:
             self._store.delete(_key(name))
 
     def _remove_objects(self, name: str, names: tuple[str, str]) -> None:
-        """Delete some of a CustomResourceDefinition's objects, and mark those with finalizers as deleted."""
+        """Delete a portion of the custom objects; set the deletionTimestamp of those with finalizers."""
         if names not in self._removing:
             self._removing[names] = iter(self._store.select(*names))
         portion = list(itertools.islice(self._removing[names], _PORTION))

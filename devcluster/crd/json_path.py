@@ -1,4 +1,4 @@
-"""JSON paths in CustomResourceDefinitions (`.spec.ports[0].name`, `['a.b']`, filters), and table cells."""
+"""Evaluation of JSONPath in CustomResourceDefinitions, such as `.spec.ports[0].name` or `['a.b']`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Step = Callable[[Any], Iterable[Any]]
 
 
 def cell(obj: Any, column: Column) -> Any:
-    """Return the cell of a custom kind's column, or None; a date is returned as text."""
+    """Return the cell of a custom kind's printer column, or None; a date stays a text."""
     found = find(obj, column.json_path)
     if not found:
         return None
@@ -44,7 +44,7 @@ def cell(obj: Any, column: Column) -> Any:
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """Return the values at `path`: several for a wildcard, slice or filter, none if a step is missing."""
+    """Return the values at `path`: none if a step is missing, several for a wildcard, slice or filter."""
     values = [obj]
     for step in _compile(path):
         values = [found for value in values for found in step(value)]
@@ -52,7 +52,7 @@ def find(obj: Any, path: str) -> list[Any]:
 
 
 def nested(obj: Any, path: str) -> Any:
-    """Return the value at a simple path such as `.spec.replicas`, or None."""
+    """Return the value at a simple path such as `.spec.replicas`, or None if it is missing."""
     for name in path.removeprefix(".").split("."):
         if not isinstance(obj, dict):
             return None

@@ -1,4 +1,4 @@
-"""Resources from a CustomResourceDefinition: their rules, and conversion between their versions."""
+"""Resources that a CustomResourceDefinition defines, with strategies and version conversion."""
 
 # ruff: noqa: ARG002 -- all strategies share these signatures
 
@@ -58,9 +58,9 @@ class CustomStrategy(Strategy):
         """Compile the schema.
 
         Args:
-            schema: The version's schema, as in the CustomResourceDefinition.
-            status: Whether there is a status subresource.
-            scale: The paths of the scale subresource's fields.
+            schema: The version's schema, from the CustomResourceDefinition.
+            status: Whether the version has a status subresource.
+            scale: The paths of the scale subresource's fields, or None without this subresource.
         """
         self.status_fields = ("status",) if status else ()
         self._schema = schema
@@ -143,7 +143,7 @@ class CustomStrategy(Strategy):
         return found
 
     def _default_status(self, obj: Object) -> None:
-        """Fill in the default of a dropped status; the real server does so when it reads an object."""
+        """Fill in the default of a status that was dropped, as the real server does on its next read."""
         if self._fills_status and "status" not in obj and self._fill is not None:
             self._fill(obj)
 
@@ -212,20 +212,20 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def check_embedded(obj: Any, schema: Schema, path: str = "") -> list[FieldError]:
-    """Check the embedded objects in `obj`, whose path is `path`."""
+    """Return the errors in the embedded objects of `obj`; `path` is the path of `obj`."""
     if not (schema.embedded or _has_embedded(schema)):
         return []
     return [error for value, at in _embedded(obj, schema, path) for error in _object(value, at)]
 
 
 def coerce_embedded(obj: Any, schema: Schema) -> list[str]:
-    """Decode the metadata of embedded objects in `obj`, in place.
+    """Decode the metadata of the embedded objects in `obj`, in place.
 
     Returns:
-        The paths of fields that metadata does not have.
+        the paths of fields that ObjectMeta does not have.
 
     Raises:
-        ValueError: the metadata cannot be decoded; the text has the reason.
+        ValueError: the metadata cannot be decoded; the message has the reason.
     """
     unknown: list[str] = []
     if _has_embedded(schema):
@@ -241,7 +241,7 @@ def _has_embedded(schema: Schema) -> bool:
 
 
 def _embedded(value: Any, schema: Schema | None, path: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the embedded objects in a value, each with its path."""
+    """Yield the embedded objects (x-kubernetes-embedded-resource) in a value, each with its path."""
     if schema is None:
         return
     if type(value) is dict:
@@ -292,7 +292,7 @@ def _object(value: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 CallWebhook = Callable[[Object, Object, float], Awaitable[Object]]
-"""Posts a review to a webhook: (client config, review, seconds) -> the answer."""
+"""Posts a review to a webhook, given (client config, review, seconds), and returns the response."""
 
 _TIMEOUT = 30.0
 _GROUP = "apiextensions.k8s.io"
@@ -300,9 +300,9 @@ _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 def webhook_conversion(conversion: Mapping[str, Any], call: CallWebhook) -> Convert:
-    """Return a function that converts objects as `conversion`, from a definition's spec, says.
+    """Return a function that converts objects through the webhook in `spec.conversion` of a definition.
 
-    It raises StatusError, 500, when the webhook fails or returns an invalid response.
+    The function raises StatusError, 500, when the webhook fails or returns an invalid response.
     """
     webhook = conversion["webhook"]
     config = dict(webhook.get("clientConfig") or {})
@@ -353,7 +353,6 @@ def webhook_conversion(conversion: Mapping[str, Any], call: CallWebhook) -> Conv
 
 
 def _unversioned(obj: Object) -> Object:
-    """Return an object without its resourceVersion."""
     metadata = {
         name: value for name, value in (obj.get("metadata") or {}).items() if name != "resourceVersion"
     }
@@ -361,7 +360,7 @@ def _unversioned(obj: Object) -> Object:
 
 
 class _Refused(Exception):
-    """A webhook's response that is no valid conversion."""
+    """Error for a response that is not a valid conversion."""
 
 
 def _read(answer: Object, identity: str, api_version: str) -> list[Object]:
@@ -419,12 +418,13 @@ def _failed(text: str) -> StatusError:
 def resources_of(
     definition: Object, *, metadata: Schema | None = None, call_webhook: CallWebhook | None = None
 ) -> list[Resource]:
-    """Return the resources of an established definition.
+    """Return the resources of an established definition, one for each served version.
 
     Args:
         definition: The CustomResourceDefinition, with accepted names.
         metadata: The schema of ObjectMeta.
-        call_webhook: Calls conversion webhooks; without it, conversion changes only `apiVersion`.
+        call_webhook: Function that calls conversion webhooks. None means that a conversion only changes
+            `apiVersion`.
     """
     spec = definition["spec"]
     names = (definition.get("status") or {}).get("acceptedNames") or spec["names"]
@@ -479,7 +479,7 @@ def _parts(version: Object, metadata: Schema | None) -> dict[str, Any]:
 def _made_of(
     source: bytes, metadata: Schema | None, status: bool, scale: ScalePaths | None
 ) -> tuple[Schema, CustomStrategy]:
-    """Parse a CustomResourceDefinition's schema; cached, since a process's clusters may share definitions."""
+    """Parse the schema of a CustomResourceDefinition; cached, since clusters may share definitions."""
     bare = _parsed(source)
     schema = bare if metadata is None else parse(bare.source, metadata=metadata)
     return schema, CustomStrategy(bare, status=status, scale=scale)
@@ -528,7 +528,7 @@ def _source(version: Object) -> Object:
 
 
 def _deprecation(version: Object, spec: Object, kind: str) -> str:
-    """Return the warning of a deprecated version, which recommends the best newer version."""
+    """Return the warning about a deprecated version, which names the best newer version."""
     if not version.get("deprecated"):
         return ""
     if given := version.get("deprecationWarning"):

@@ -28,7 +28,7 @@ _ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
 
 
 def show(value: Any) -> str:
-    """Encode JSON with the characters escaped that HTML treats specially."""
+    """Encode a value as JSON, with the characters escaped that are special in HTML, as Go does."""
     text = orjson.dumps(value).decode()
     for each, escaped in _ESCAPES.items():
         text = text.replace(each, escaped)
@@ -36,7 +36,7 @@ def show(value: Any) -> str:
 
 
 def rule_object(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rule with Go's internal names, and zero values for missing fields."""
+    """Return a validation rule with Go's field names, and zero values for missing fields."""
     return {
         "Rule": rule.get("rule") or "",
         "Message": rule.get("message") or "",
@@ -48,7 +48,7 @@ def rule_object(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_object(version: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a version with Go's internal names, and zero values for missing fields."""
+    """Return a CRD version with Go's field names, and zero values for missing fields."""
     return {
         "Name": version.get("name") or "",
         "Served": bool(version.get("served")),
@@ -66,7 +66,7 @@ _META = frozenset({"metadata", "kind", "apiVersion"})
 
 
 def check_defaults(source: Mapping[str, Any], path: str) -> list[FieldError]:
-    """Return the errors in the defaults of the schema at `path`."""
+    """Return the errors in the default values of the schema at `path`."""
     return list(_below(parse(source), path, root=True, inside_meta=False))
 
 
@@ -114,7 +114,7 @@ _ADVICE = (
 
 
 def multiplied(source: Mapping[str, Any], count: int | None) -> int | None:
-    """Return how often a node's child may occur, given the count of the node; None without a bound."""
+    """Return how many children `count` occurrences of a node can have at most; None means unlimited."""
     if source.get("type") == "array":
         most = source.get("maxItems")
     elif source.get("type") == "object" and source.get("additionalProperties") is not None:
@@ -125,13 +125,13 @@ def multiplied(source: Mapping[str, Any], count: int | None) -> int | None:
 
 
 def occurrences(count: int | None, min_size: int) -> int:
-    """Return how often a value may occur: without a bound, as often as a request has room for it."""
+    """Return `count` or, if it is None, the number of values of `min_size` bytes that fit in a request."""
     return _REQUEST // (min_size + 1) if count is None else count
 
 
 @dataclasses.dataclass(slots=True)
 class Costs:
-    """The costs of the rules of one schema, by field."""
+    """Estimated costs of the CEL rules in a schema, by field."""
 
     limit_each: bool = True
     """Whether to limit the cost of single rules; stored schemas are exempt."""
@@ -139,11 +139,11 @@ class Costs:
     by_field: list[tuple[str, int]] = dataclasses.field(default_factory=list)
 
     def rule(self, field: str, cost: int, count: int) -> Iterator[FieldError]:
-        """Add the cost of a rule that runs `count` times."""
+        """Add the cost of a rule that runs `count` times; yield an error if it exceeds the limit per rule."""
         yield from self._add(field, "estimated rule cost", min(cost * count, UNLIMITED))
 
     def message(self, field: str, cost: int) -> Iterator[FieldError]:
-        """Add the cost of a messageExpression."""
+        """Add the cost of a messageExpression; yield an error if it exceeds the limit per rule."""
         yield from self._add(field, "estimated messageExpression cost", cost)
 
     def _add(self, field: str, name: str, cost: int) -> Iterator[FieldError]:
@@ -153,7 +153,7 @@ class Costs:
             yield field_forbidden(field, _exceeded(name, cost, RULE_LIMIT))
 
     def together(self, field: str) -> Iterator[FieldError]:
-        """Report the most expensive rules if the total cost of all rules is too high."""
+        """Yield errors for the most expensive rules if the total cost exceeds the limit per definition."""
         if self.total <= CRD_LIMIT:
             return
         text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
@@ -191,7 +191,7 @@ _AT_STATUS_ROOT_SHOWN = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
-    """The position of a node in a schema, as far as it affects which fields are valid."""
+    """Position of a node in a schema, with the facts that decide which fields are valid there."""
 
     no_defaults: str | None = None
     """The reason why defaults are forbidden; None if they are allowed."""
@@ -208,8 +208,8 @@ def check_schema(source: Source, path: str, *, status: bool, stored: bool = Fals
     Args:
         source: The schema.
         path: The schema's path in the CustomResourceDefinition.
-        status: Whether there is a status subresource.
-        stored: Whether the same schema is already stored; then the cost of single rules is not limited.
+        status: Whether the version has a status subresource.
+        stored: Whether this schema is already stored unchanged; then no limit per rule applies.
     """
     try:
         text = orjson.dumps(source)
@@ -228,7 +228,7 @@ def estimate_rules(source: Source) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _remembered(text: bytes, path: str, *, status: bool, stored: bool) -> list[FieldError]:
-    """Return the errors of a schema; cached, since definitions recur with each cluster and each update."""
+    """Return the errors of a schema; cached, because clusters and updates repeat the same schemas."""
     return _errors(orjson.loads(text), path, status=status, stored=stored)
 
 

@@ -1,4 +1,4 @@
-"""A check that a schema is structural: its types are outside of `allOf`, `anyOf`, `oneOf` and `not`."""
+"""Check whether a schema is structural: `allOf`, `anyOf`, `oneOf` and `not` must not define types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EMPTY_TYPE = {
 
 
 def check_structure(source: Source, path: str) -> list[FieldError]:
-    """Return the sorted errors that keep the schema at `path` from being structural."""
+    """Return the errors that make the schema at `path` non-structural, sorted."""
     found = [*_invariants(source, "root", path), *_same_fields(source, source, path, path)]
     return sorted(found, key=str)
 
@@ -152,7 +152,7 @@ def _nested(source: Source, path: str, *, skip_any: bool = False) -> Iterator[Fi
 
 
 def _same_fields(nested: Source, source: Source, path: str, where: str) -> Iterator[FieldError]:
-    """Yield an error for each field of the alternatives in `nested` that the structure at `path` lacks."""
+    """Yield an error for each field in allOf, anyOf, oneOf or not of `nested` that `source` lacks."""
     alternatives: list[tuple[Source, str]] = [
         (each, f"{where}.{junction}[{index}]")
         for junction in ("allOf", "anyOf", "oneOf")

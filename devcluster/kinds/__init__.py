@@ -1,1 +1,1 @@
-"""Kinds with their names, schemas and rules, and the registry of all kinds."""
+"""Kinds with names, schemas and strategies, and the registry of all kinds."""

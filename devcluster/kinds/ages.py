@@ -23,7 +23,7 @@ STEPS = (
 
 
 def human_duration(seconds: float) -> str:
-    """Format a duration with two or three significant figures; one second in the future counts as now."""
+    """Format a duration with two or three significant figures; -1 gives `0s`, less gives `<invalid>`."""
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"
@@ -34,13 +34,13 @@ def human_duration(seconds: float) -> str:
 
 
 def age(timestamp: str | None, now: datetime.datetime) -> str:
-    """Return the age of a Time or MicroTime at `now`; `<unknown>` for another text."""
+    """Return the age of a Time or MicroTime at `now`, or `<unknown>` for any other text."""
     then = parse_time(timestamp) if timestamp else None
     return human_duration((now - then).total_seconds()) if then else "<unknown>"
 
 
 def parse_time(timestamp: str) -> datetime.datetime | None:
-    """Parse a Time or MicroTime; None for other text."""
+    """Parse a Time or MicroTime; return None for any other text."""
     try:
         return datetime.datetime.fromisoformat(timestamp)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Conditions of a status."""
+"""Helpers for the conditions of a status."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ Conditions = list[Object]
 
 
 def find(conditions: Sequence[Object], kind: str) -> Object | None:
-    """Return the condition of that type, or None."""
+    """Return the condition whose type is `kind`, or None."""
     return next((condition for condition in conditions if condition.get("type") == kind), None)
 
 
 def condition_of(obj: Object, kind: str) -> Object | None:
-    """Return an object's condition of that type, or None."""
+    """Return the object's condition whose type is `kind`, or None."""
     return find((obj.get("status") or {}).get("conditions") or (), kind)
 
 
 def is_true(obj: Object, kind: str) -> bool:
-    """Return whether an object's condition of that type is True."""
+    """Return whether the status of the object's condition `kind` is True."""
     return (condition_of(obj, kind) or {}).get("status") == "True"
 
 
 def without(conditions: Sequence[Object], kind: str) -> Conditions:
-    """Return the conditions of all other types."""
+    """Return the conditions without the one whose type is `kind`."""
     return [condition for condition in conditions if condition["type"] != kind]
 
 
 def replaced(conditions: Sequence[Object], new: Object) -> Conditions:
-    """Return the conditions with `new` last, in place of the former one of its type."""
+    """Return the conditions with `new` at the end, without an older condition of the same type."""
     return [*without(conditions, new["type"]), new]
 
 
 def set_condition(conditions: Sequence[Object], new: Object) -> Conditions:
-    """Return the conditions with `new`, unless the former one has the same status and reason.
+    """Return the conditions with `new`, unless one with the same type, status and reason exists.
 
-    If only the reason differs, the former transition time stays.
+    If only the reason differs, `lastTransitionTime` keeps its value.
     """
     former = find(conditions, new["type"])
     if former is not None and former["status"] == new["status"]:
@@ -49,7 +49,7 @@ def set_condition(conditions: Sequence[Object], new: Object) -> Conditions:
 
 
 def update_condition(obj: Object, kind: str, status: str, reason: str, message: str, now: str) -> None:
-    """Set a condition of an object in its place; the time of transition moves when the status does."""
+    """Set a condition of an object; `lastTransitionTime` changes only together with the status."""
     new = {"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
     found = condition_of(obj, kind)
     if found is None:

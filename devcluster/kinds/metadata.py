@@ -1,4 +1,4 @@
-"""Validation of an object's metadata, and the metadata that only the server writes."""
+"""Validation of an object's metadata, and of the fields that only the server may set."""
 
 from __future__ import annotations
 
@@ -38,17 +38,13 @@ _IMMUTABLE_TEXT = "field is immutable"
 
 
 def wipe(metadata: Metadata) -> None:
-    """Remove metadata that a creator must not set."""
+    """Remove the metadata fields that the creator of an object must not set."""
     for field in _SYSTEM_FIELDS:
         metadata.pop(field, None)
 
 
 def match_namespace(metadata: Metadata, namespace: str) -> None:
-    """Set the object's namespace to the request's, which is empty for a cluster-scoped object.
-
-    Raises:
-        StatusError: 400, the object has another namespace.
-    """
+    """Set the object's namespace to the request's; raise StatusError, 400, if it has another one."""
     own = metadata.get("namespace", "")
     if own == namespace:
         return
@@ -63,7 +59,7 @@ def match_namespace(metadata: Metadata, namespace: str) -> None:
 
 
 def dedup_owner_references(metadata: Metadata) -> list[str]:
-    """Drop duplicate owner references; return their UIDs."""
+    """Remove duplicate owner references, and return their UIDs."""
     references = metadata.get("ownerReferences")
     if not references or len(references) == 1:
         return []
@@ -123,7 +119,7 @@ def validate_metadata(
 
 
 def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
-    """Return the errors in a change of metadata; the same for all kinds."""
+    """Return the errors in a change of metadata; the rules are equal for all kinds."""
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
         added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
@@ -150,7 +146,7 @@ def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
 
 
 def field_manager_errors(field: str, manager: str) -> list[FieldError]:
-    """Return the errors in a field manager's name."""
+    """Return the errors in the name of a field manager."""
     if len(manager) <= MANAGER_MAXIMUM and manager.isascii() and manager.isprintable():
         return []  # the usual case
     errors = []

@@ -1,4 +1,4 @@
-"""The served resources: built-in ones, and custom ones while their CustomResourceDefinition exists."""
+"""Registry of the served resources: built-in ones, and custom ones while their definition exists."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _STABILITY = {"": 0, "beta": 1, "alpha": 2}
 
 
 class Registry:
-    """The resources, by group, version, plural and kind.
+    """Registry of resources, by group, version, plural and kind.
 
-    Every change increments `generation`, the cache key of documents about the registry, and calls the
-    subscribers.
+    Every change increments `generation` and calls the subscribers. Caches of documents about the registry use
+    `generation` as their key.
     """
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
@@ -64,7 +64,7 @@ class Registry:
             self._changed()
 
     def replace(self, group: str, plural: str, resources: Iterable[Resource]) -> None:
-        """Serve exactly `resources` as the versions of that resource; without any, stop serving it."""
+        """Serve exactly `resources` as the versions of a resource; an empty list stops serving it."""
         for old in list(self._versions.get((group, plural), ())):
             self._discard(old)
         for new in resources:
@@ -72,19 +72,19 @@ class Registry:
         self._changed()
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """Return the resource at that path, or None."""
+        """Return the resource with this version and plural name, or None."""
         return self._by_plural.get((group, version, plural))
 
     def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """Return the resource of that kind, or None."""
+        """Return the resource of this kind and version, or None."""
         return self._by_kind.get((group, version, kind))
 
     def versions(self, group: str, plural: str) -> list[Resource]:
-        """Return all versions of a resource, the most stable and newest first; empty for an unknown one."""
+        """Return all versions of a resource, the most stable and newest first; an unknown one has none."""
         return list(self._versions.get((group, plural), ()))
 
     def groups(self) -> dict[str, list[str]]:
-        """Return the served versions by group, both in discovery order; the core group (``) comes first."""
+        """Return the versions of each group, in discovery order; the core group "" is the first one."""
         found: dict[str, set[str]] = {}
         for group, version, _plural in self._by_plural:
             found.setdefault(group, set()).add(version)
@@ -96,7 +96,7 @@ class Registry:
         return list(self._by_plural.values())
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after each change, synchronously; return a function that ends the subscription."""
+        """Call `callback` synchronously after each change; return a function that ends the subscription."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
@@ -129,14 +129,14 @@ class Registry:
 
 
 def _acquaint(versions: list[Resource]) -> None:
-    """Give each version of a resource the schemas of all versions."""
+    """Set the schemas of all versions in each version of a resource."""
     schemas = {each.api_version: each.schema for each in versions}
     for each in versions:
         each.schemas = schemas
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """Return a sort key: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then all other names."""
+    """Return a sort key for versions: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then other names."""
     matched = _VERSION.fullmatch(version)
     if matched is None:
         return (3, 0, 0, version)

@@ -1,4 +1,4 @@
-"""A kind in its served form, with names, schema and rules."""
+"""Served form of a kind, with names, schema and strategy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from devcluster.storage.records import Stored
 
 
 class Converted:
-    """The JSON of objects in one version of their kind, each for as long as the store keeps the object.
+    """Cache of objects converted to one version, as JSON; an entry lives as long as the stored object.
 
-    A changed CustomResourceDefinition starts with an empty cache, so no object in it has outdated rules.
+    A changed CustomResourceDefinition gets a new cache, because its schemas may have changed.
     """
 
     def __init__(self) -> None:
@@ -27,15 +27,13 @@ class Converted:
         self._under_way: dict[Stored, asyncio.Future[None]] = {}
 
     def get(self, stored: Stored) -> bytes | None:
-        """Return the cached JSON, or None."""
         return self._known.get(stored)
 
     def put(self, stored: Stored, data: bytes) -> None:
-        """Cache the JSON."""
         self._known[stored] = data
 
     async def others(self, items: Sequence[Stored]) -> None:
-        """Wait until no other task converts any of `items`; `get` then has their results."""
+        """Wait until no other task converts any of `items`; then `get` returns the results."""
         while True:
             waiting = {self._under_way[each] for each in items if each in self._under_way}
             if not waiting:
@@ -44,7 +42,7 @@ class Converted:
 
     @contextlib.contextmanager
     def converting(self, items: Sequence[Stored]) -> Iterator[None]:
-        """Mark `items` as being converted, so that other tasks wait for the result."""
+        """Mark `items` as being converted, so that other tasks wait instead of converting them too."""
         done = asyncio.get_running_loop().create_future()
         for each in items:
             self._under_way[each] = done
@@ -64,7 +62,7 @@ Convert = Callable[[list[dict[str, Any]], str], Awaitable[list[dict[str, Any]]]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`. `priority` above 0 is shown with `-o wide` only."""
+    """Column of `kubectl get`; a column with a `priority` above 0 is only shown with `-o wide`."""
 
     name: str
     type: str = "string"
@@ -77,7 +75,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """JSON paths such as `.spec.replicas` of the values that a custom kind's scale subresource shows."""
+    """JSON paths, such as `.spec.replicas`, of the fields that a custom kind's scale subresource uses."""
 
     spec: str
     status: str
@@ -86,9 +84,10 @@ class ScalePaths:
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Resource:
-    """A resource in one version.
+    """Resource in one version.
 
-    The versions of a resource share `group`, `plural` and the stored objects, which are in `storage_version`.
+    All versions of a resource share `group`, `plural` and the stored objects, whose version is
+    `storage_version`.
     """
 
     group: str
@@ -104,7 +103,10 @@ class Resource:
     schema: Schema
     strategy: Strategy
     columns: tuple[Column, ...] = ()
-    """Beside `Name` and `Age`, which custom kinds without columns have, all columns including those two."""
+    """All table columns of a built-in kind, or the columns after `Name` of a custom kind.
+
+    An empty tuple means `Name` and `Age`.
+    """
     subresources: tuple[str, ...] = ()
     """`status`, `scale`, and for some built-in kinds `log`, `binding`, `eviction`, `finalize`, `token`."""
     scale: ScalePaths | None = None
@@ -118,42 +120,45 @@ class Resource:
     custom: bool = False
     """Whether a CustomResourceDefinition defines the resource."""
     closing: bool = False
-    """Whether the definition is being deleted: no object is created, and discovery shows no writing verbs."""
+    """Whether the definition is being deleted: no object can be created, and discovery shows no verbs that
+    write.
+    """
     deprecation: str = ""
     """The warning for each request; empty if the version is not deprecated."""
     selectable_fields: tuple[str, ...] = ()
-    """Field selectors beside metadata.name and metadata.namespace, of custom kinds; built-in ones say them by
-    `Strategy.fields`."""
+    """Fields that the field selectors of a custom kind may name, besides metadata.name and
+    metadata.namespace; for built-in kinds, `Strategy.fields` returns them.
+    """
     schemas: Mapping[str, Schema] = dataclasses.field(default_factory=dict)
     """The schemas of all served versions by `apiVersion`; the registry maintains them."""
     custom_versions: CustomVersions | None = None
-    """The version rules of a custom kind."""
+    """Pruning and defaulting by version, for custom kinds."""
     converted: Converted = dataclasses.field(default_factory=Converted)
     """Cached objects in this version, for objects stored in another one."""
 
     @property
     def api_version(self) -> str:
-        """The apiVersion: `apps/v1`, or `v1` in the core group."""
+        """Group and version of the resource: `apps/v1`, or `v1` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def storage_api_version(self) -> str:
-        """Return the apiVersion of stored objects."""
+        """Return the apiVersion in which the store keeps the objects."""
         return f"{self.group}/{self.storage_version}" if self.group else self.storage_version
 
     @property
     def stored(self) -> tuple[str, str]:
-        """(group, plural): the first part of the objects' key in the store."""
+        """(group, plural), which all keys of the objects in the store begin with."""
         return self.store_as or (self.group, self.plural)
 
     @property
     def name(self) -> str:
-        """The qualified name: `deployments.apps`, or `pods`."""
+        """Qualified name of the resource: `deployments.apps`, or `pods` in the core group."""
         return qualified(self.group, self.plural)
 
     @property
     def paths(self) -> Sequence[str]:
-        """The paths of the objects, the one for all namespaces first."""
+        """URL paths of the objects; the path for all namespaces is the first one."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if not self.namespaced:
             return [f"{base}/{self.plural}"]

@@ -1,4 +1,4 @@
-"""The rules of one kind for the handling of its objects."""
+"""Strategy: the rules of one kind for creating, updating and deleting its objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The information, besides the object, that a strategy may use."""
+    """Facts about a request that a strategy may use, besides the object."""
 
     store: Store
     now: str
@@ -27,13 +27,13 @@ class Context:
 
 
 class Strategy:
-    """The rules of a kind, with what most kinds do as the default.
+    """Rules of a kind for its objects; the methods here do what is right for most kinds.
 
-    The order of calls for a write is `default`, mutating admission, `prepare_*`, `default` again,
-    `validate_*`, validating admission, `commit`. Methods change the object in place, which is the caller's
-    copy; they must not change `old`. Everything here is synchronous: no other task runs between reading the
-    old object and storing the new one, except for admission webhooks and `slow_checks`. After those, the
-    write fails if the old object has changed.
+    For a write, the order of calls is `default`, mutating admission, `prepare_*`, `default` again,
+    `validate_*`, validating admission, `commit`. Methods change the new object in place, which is the
+    caller's copy; they must not change `old`. All methods are synchronous, so no other task runs between
+    reading the old object and storing the new one, except for admission webhooks and `slow_checks`. After
+    these, the write fails if the stored object has changed.
     """
 
     slow_checks: bool = False
@@ -62,14 +62,14 @@ class Strategy:
     It starts at 1 and increases with each change outside metadata and status."""
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Drop fields that a creator must not set, such as the status."""
+        """Drop fields that the creator must not set, such as the status."""
         for field in self.status_fields:
             new.pop(field, None)
         if self.has_generation:
             new["metadata"]["generation"] = 1
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Restore fields that a write of the main resource must not change; update the generation."""
+        """Restore fields that an update must not change, such as the status, and update the generation."""
         for field in self.status_fields:
             _keep(new, old, field)
         if self.has_generation:
@@ -78,80 +78,83 @@ class Strategy:
             new["metadata"]["generation"] = generation + 1 if changed else generation
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Restore everything but the status fields (and metadata such as labels and annotations)."""
+        """Restore everything except the status and some metadata, such as labels and annotations."""
         for field in {*new, *old} - {*self.status_fields, "metadata", "apiVersion", "kind"}:
             _keep(new, old, field)
         if "generation" in old["metadata"]:
             new["metadata"]["generation"] = old["metadata"]["generation"]
 
     def spec_of(self, obj: Object) -> Object:
-        """Return the part of an object whose changes increment its generation."""
+        """Return the part of an object whose changes increment `metadata.generation`."""
         return {key: value for key, value in obj.items() if key not in {"metadata", *self.status_fields}}
 
     def default(self, obj: Object) -> None:
-        """Fill in defaults; a second call must change nothing."""
+        """Fill in defaults; calling this again must change nothing."""
 
     def default_applied(self, obj: Object) -> None:
-        """Fill in defaults of an applied configuration, before its check; by default, as `default` does."""
+        """Fill in defaults of an applied configuration before validation; by default, calls `default`."""
         self.default(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Return the errors in a new object, whose metadata is already checked."""
+        """Return the errors in a new object; its metadata is already validated."""
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Return the errors in an update of the main resource, such as changes of immutable fields."""
+        """Return the errors in an update, such as changes of immutable fields; its metadata is validated."""
         return self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Return the errors in an update of the status."""
+        """Return the errors in an update of the status subresource."""
         return []
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """Return the errors in a name (`prefix`: in a generateName); by default a name is a DNS subdomain."""
+        """Return the errors in a name, by default those of a DNS subdomain; `prefix` means generateName."""
         return dns_subdomain(name, prefix=prefix)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Return warnings for the writer; `old` is None on creation."""
+        """Return warnings for the client; `old` is None for a new object."""
         return []
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:
-        """Do the last step before the object is stored, such as allocating addresses and ports.
+        """Do the last step before the object is stored, such as allocating cluster IPs and node ports.
 
-        A dry run skips this step, unless it leaves no trace. Raises StatusError to refuse the write.
+        The step must leave no trace in a dry run (`context.dry_run`). Raises StatusError to refuse the write.
         """
 
     def released(self, old: Object, context: Context) -> None:
-        """Release the resources of `commit` after the object's deletion."""
+        """Release what `commit` allocated, after the object is deleted."""
 
     def prepare_delete(self, obj: Object, context: Context) -> bool:
-        """Prepare an object for its deletion, for a kind that needs more than the usual steps.
+        """Prepare an object for deletion, if its kind needs more than the usual steps.
 
-        True means that the object is written in its current form instead of being removed.
+        True means that the server writes the object in its current form instead of removing it.
         """
         return False
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
-        """Return the seconds of graceful deletion for a kind with a grace period (pods), else None."""
+        """Return the grace period of a deletion in seconds, or None for a kind without one (all but pods).
+
+        `asked` is the period in the delete's options, or None.
+        """
         return None
 
     def holds(self, obj: Object) -> bool:
-        """Return whether a deleted object waits for more than finalizers, such as a namespace's content."""
+        """Return whether something besides finalizers delays the deletion, such as a namespace's content."""
         return False
 
     def mark_deleted(self, obj: Object) -> None:
-        """Change the object at the time of its deletionTimestamp; called only if it `holds`."""
+        """Change the object when its deletionTimestamp is set; only called if `holds` returns True."""
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields with their values, besides metadata.name and metadata.namespace."""
+        """Return the selectable fields and their values, besides metadata.name and metadata.namespace."""
         return {}
 
     def row(self, obj: Object) -> list[Any]:
-        """Return the cells of the table row; custom kinds use the columns' JSON paths instead."""
+        """Return the cells of the object's table row; custom kinds use the JSON paths of their columns."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
 
     def row_conditions(self, obj: Object) -> list[Object]:
-        """Return the conditions of the table row, such as that a pod has completed."""
+        """Return the conditions of the object's table row, for example that a pod has completed."""
         return []
 
 

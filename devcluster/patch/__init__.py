@@ -1,4 +1,4 @@
-"""Patches of every kind, and field management: pure functions on objects as dicts."""
+"""Patches of all types, and field management: pure functions on objects in the form of dicts."""
 
 from __future__ import annotations
 

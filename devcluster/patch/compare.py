@@ -1,4 +1,4 @@
-"""Sets of an object's fields, and of the fields that differ between two objects, for field ownership."""
+"""Sets of an object's fields, and of the fields that differ between two objects; used for field ownership."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _UNOWNED_META: Final = frozenset(
 
 
 class Comparison(NamedTuple):
-    """The fields that a write has changed (or added), and the fields that it has removed."""
+    """Fields that a write has changed or added, and fields that it has removed."""
 
     changed: Fields
     removed: Fields
 
 
 def compare(old: Object | None, new: Object, schema: Schema) -> Comparison:
-    """Return the fields that a write changed and removed; `old` is None for a new object.
+    """Return the fields that differ between two versions of an object; `old` is None for a new object.
 
     Raises:
-        Untypable: an item of a list has no key.
+        Untypable: a list item has no key.
     """
     shape = root_shape(schema)
     if old is None:
@@ -67,11 +67,7 @@ def compare(old: Object | None, new: Object, schema: Schema) -> Comparison:
 
 
 def applied_fields(config: Object, schema: Schema) -> Fields:
-    """Return the fields that an applied configuration names, and therefore owns.
-
-    Raises:
-        Untypable: an item of a list has no key.
-    """
+    """Return the fields that a configuration contains; raise Untypable for a list item without key."""
     shape = root_shape(schema)
     fields = _named({key: value for key, value in config.items() if key not in _UNOWNED}, shape)
     metadata = config.get("metadata")
@@ -88,7 +84,7 @@ def all_fields(obj: Object, shape: Shape) -> Fields:
 
 
 def _whole(value: Any, shape: Shape) -> Fields:
-    """Return the node of a field that only one of the objects has."""
+    """Return the tree of all fields in a value that only one of the two objects has."""
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
@@ -146,7 +142,7 @@ def _place(key: str, change: Fields | None, loss: Fields | None, changed: Fields
 
 
 def _pair(old: Any, new: Any, shape: Shape) -> tuple[Fields | None, Fields | None]:
-    """Return the nodes (changed, removed) of a field whose values differ; None for a node without members."""
+    """Return the trees of changed and removed fields for two different values; None for no fields."""
     if (old is None or isinstance(old, dict)) and (new is None or isinstance(new, dict)):
         if not shape.is_map or shape.atomic_map or not (old or new):
             return LEAF, None
@@ -176,10 +172,10 @@ def _pair_lists(old: list[Any], new: list[Any], shape: Shape) -> tuple[Fields | 
         elif len(values) == 1 and len(earlier) == 1:
             if earlier[0] != values[0] or not _same_type(earlier[0], values[0]):
                 _place(key, *_pair(earlier[0], values[0], item), changed, removed)
-        elif len(values) == 1:  # no longer a duplicate
+        elif len(values) == 1:  # the item is no longer a duplicate
             changed[key] = _whole(values[0], item)
             removed[key] = LEAF
-        elif len(earlier) == 1:  # a duplicate now
+        elif len(earlier) == 1:  # the item has become a duplicate
             changed[key] = LEAF
             removed[key] = _whole(earlier[0], item)
         elif values != earlier:
@@ -198,7 +194,7 @@ def _by_key(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
 
 
 def _named(value: Any, shape: Shape) -> Fields:
-    """Return the members below a map or a list that an applied configuration names."""
+    """Return the tree of all fields below a map or list in an applied configuration."""
     node: Fields = {}
     if isinstance(value, dict):
         fields = shape.fields
@@ -215,7 +211,10 @@ def _named(value: Any, shape: Shape) -> Fields:
 
 
 def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
-    """Return a value's node; `listed` marks an entry of a free map or list, which is itself a member."""
+    """Return the tree of a value in an applied configuration, or None if it has no members.
+
+    `listed` means a list item, or a map entry with a free key; such a value is itself a member.
+    """
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
@@ -228,7 +227,7 @@ def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
 
 
 def _without_nulls(new: Object, empty: Object) -> Object:
-    """Return the new object without the nulls that Go writes for unset fields."""
+    """Return the new object without the nulls that Go writes for fields that are not set."""
     kept: Object = {}
     for name, value in new.items():
         if value is None:
@@ -242,5 +241,5 @@ def _without_nulls(new: Object, empty: Object) -> Object:
 
 
 def _same_type(one: Any, other: Any) -> bool:
-    """Return whether two values that are equal in Python are equal in JSON, where True is not 1."""
+    """Return whether values that are equal in Python are also equal in JSON, where True is not 1."""
     return isinstance(one, bool) == isinstance(other, bool)

@@ -1,9 +1,9 @@
 """Sets of fields in the format of `fieldsV1`, and operations on them.
 
-A set is a tree of dicts. A key is a step of a path: `f:name` a field, `k:{"name":"x"}` an item of a list by
-its keys, `v:"x"` an item of a set by its value. A child that is empty is a member; a child with children is a
-member if it has the key `.`. The root is never a member. Trees are immutable, so they may share branches and
-be stored as they are.
+A set is a tree of dicts. A key is a step of a path: `f:name` is a field, `k:{"name":"x"}` an item of a list
+with these key fields, `v:"x"` an item of a set by its value. A node without children is a member; a node with
+children is a member if it has the key `.`. The root is never a member. Trees are immutable, so they may share
+branches and be stored as they are.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _INTEGERS = 1 << 63
 
 
 def is_member(node: Fields) -> bool:
-    """Return whether the node's field is in the set."""
+    """Return whether the field of this node is a member of the set."""
     return not node or MEMBER in node
 
 
 def union(one: Fields, other: Fields) -> Fields:
-    """Return the fields in either set."""
+    """Return the fields that are in at least one of the sets."""
     if not one:
         return other
     if not other:
@@ -44,7 +44,7 @@ def union(one: Fields, other: Fields) -> Fields:
         mine = together.get(key)
         if mine is None or mine is node:
             together[key] = node
-        elif not mine or not node:  # a member here, or there
+        elif not mine or not node:  # one of both nodes has no children
             whole = mine or node
             together[key] = whole if not whole or MEMBER in whole else {MEMBER: LEAF, **whole}
         else:
@@ -53,7 +53,7 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """Return the fields in `one` but not in `other`; children stay if their parent is removed."""
+    """Return the fields in `one` but not in `other`; fields below a removed one stay."""
     if not other or not one:
         return one
     rest: Fields = {}
@@ -65,10 +65,10 @@ def difference(one: Fields, other: Fields) -> Fields:
         theirs = other.get(key)
         if theirs is None:
             rest[key] = node
-        elif not node:  # a member only
+        elif not node:  # a member without children
             if theirs and MEMBER not in theirs:
                 rest[key] = node
-        elif not theirs:  # takes the member only
+        elif not theirs:  # removes the member, not its children
             _keep(rest, key, {step: child for step, child in node.items() if step != MEMBER})
         else:
             _keep(rest, key, difference(node, theirs))
@@ -76,7 +76,7 @@ def difference(one: Fields, other: Fields) -> Fields:
 
 
 def exclude(one: Fields, other: Fields) -> Fields:
-    """Return the fields in `one` that are neither in `other` nor below one of its members."""
+    """Return the fields in `one` that are neither in `other` nor below a member of `other`."""
     if not other or not one:
         return one
     rest: Fields = {}
@@ -94,7 +94,7 @@ def exclude(one: Fields, other: Fields) -> Fields:
 
 
 def intersection(one: Fields, other: Fields) -> Fields:
-    """Return the fields in both sets."""
+    """Return the fields that are in both sets."""
     both: Fields = {}
     for key, node in one.items():
         theirs = other.get(key)
@@ -116,7 +116,7 @@ def intersection(one: Fields, other: Fields) -> Fields:
 
 
 def contains(fields: Fields, path: Sequence[str]) -> bool:
-    """Return whether the field at `path` (keys of the tree) is a member."""
+    """Return whether the field at `path`, a sequence of tree keys, is a member."""
     node: Fields | None = fields
     for step in path:
         node = node.get(step) if node is not None else None
@@ -126,7 +126,7 @@ def contains(fields: Fields, path: Sequence[str]) -> bool:
 
 
 def of_paths(names: Iterable[str | Sequence[str]]) -> Fields:
-    """Return the set of some plain fields: `("status", ("metadata", "labels"))`."""
+    """Return the set of some fields, given as names or paths: `("status", ("metadata", "labels"))`."""
     fields: Fields = {}
     for path in names:
         steps = (path,) if isinstance(path, str) else tuple(path)
@@ -138,7 +138,7 @@ def of_paths(names: Iterable[str | Sequence[str]]) -> Fields:
 
 
 def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
-    """Yield the members as messages show them (`.spec.ports[port=80].name`), level by level."""
+    """Yield the members in the form for messages (`.spec.ports[port=80].name`), level by level."""
     steps = [key for key in _sorted(fields) if key != MEMBER]
     for key in steps:
         if is_member(fields[key]):
@@ -148,7 +148,7 @@ def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
 
 
 def shown(key: str) -> str:
-    """Return one step of a path, as messages show it."""
+    """Return one step of a path in the form for messages."""
     kind, rest = key[0], key[2:]
     if kind == "f":
         return f".{rest}"
@@ -161,7 +161,7 @@ def shown(key: str) -> str:
 
 
 def ordered(fields: Fields, *, by_text: bool = False) -> Fields:
-    """Return the set with its keys in the real server's order, or sorted as text (`by_text`)."""
+    """Return the set with sorted keys: in the real server's order, or as plain text with `by_text`."""
     if not fields:
         return fields
     if len(fields) == 1:
@@ -172,7 +172,7 @@ def ordered(fields: Fields, *, by_text: bool = False) -> Fields:
 
 
 def decode(raw: Any) -> Fields:
-    """Parse a client's set, without keys that are no fields; raises ValueError if it is not a set."""
+    """Parse a client's set, and drop keys that name no field; raise ValueError if it is not a set."""
     if not isinstance(raw, Mapping):
         raise ValueError("fieldsV1 must be an object")  # noqa: TRY004 -- bad input, not a bad call
     fields: Fields = {}
@@ -195,17 +195,17 @@ def decode(raw: Any) -> Fields:
 
 
 def item_key(keys: Mapping[str, Any]) -> str:
-    """Return the path step of a list item with these key fields."""
+    """Return the path step of a list item that has these key fields."""
     return "k:" + _json({name: _number(keys[name]) for name in sorted(keys)})
 
 
 def value_key(value: Any) -> str:
-    """Return the path step of an item of a set."""
+    """Return the path step of an item of a set by its value."""
     return "v:" + _json(_number(value))
 
 
 def _keep(fields: Fields, key: str, node: Fields) -> None:
-    """Take over a node that lost something, unless nothing is left of it."""
+    """Store the node in `fields` after some of its members were removed, unless it is empty now."""
     if node:
         fields[key] = _tidy(node)
 

@@ -17,7 +17,7 @@ def quoted(text: str) -> str:
 
 
 def format_v(value: Any) -> str:
-    """Format a JSON value as `%v` does: `map[a:1 b:[x y]]`, `<nil>`."""
+    """Format a JSON value as Go's `%v` does: `map[a:1 b:[x y]]`, `<nil>`."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -32,7 +32,7 @@ def format_v(value: Any) -> str:
 
 
 def format_sharp(value: Any) -> str:
-    """Format a JSON value as `%#v` does."""
+    """Format a JSON value as Go's `%#v` does."""
     if isinstance(value, str):
         return quoted(value)
     if value is None:
@@ -48,7 +48,7 @@ def format_sharp(value: Any) -> str:
 
 
 def type_name(value: Any) -> str:
-    """Return the type of a decoded JSON value as `%T` shows it."""
+    """Return the Go type of a decoded JSON value as `%T` shows it."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -63,5 +63,5 @@ def type_name(value: Any) -> str:
 
 
 def go_json(text: str) -> str:
-    """Return JSON text with Go's additional escapes."""
+    """Return the JSON text with the additional escapes of Go's encoder."""
     return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

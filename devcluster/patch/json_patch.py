@@ -1,4 +1,4 @@
-"""JSON patches and merge patches."""
+"""JSON Patch (RFC 6902) and JSON merge patch (RFC 7386)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from devcluster.errors import StatusError, request_entity_too_large
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """Return the patched document; neither argument is changed, and unchanged parts are shared."""
+    """Return the patched document. The arguments stay unchanged, and the result shares unchanged parts."""
     if not isinstance(patch, dict) or not isinstance(document, dict):
         return without_nulls(patch)
     merged = dict(document)
@@ -23,7 +23,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """Copy a value without fields that are null; nulls in lists stay."""
+    """Copy a value without the fields that are null; null items of lists stay."""
     if isinstance(value, dict):
         return {name: without_nulls(below) for name, below in value.items() if below is not None}
     if isinstance(value, list):
@@ -35,10 +35,10 @@ MAX_OPERATIONS: Final = 10_000
 
 
 def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
-    """Return the document after the operations; the argument is unchanged.
+    """Return the document after the operations of a JSON Patch; `document` stays unchanged.
 
     Raises:
-        StatusError: 422 for an impossible operation or a failed test; 413 for too many operations.
+        StatusError: 422 for an impossible operation or a failed test, 413 for too many operations.
     """
     if len(operations) > MAX_OPERATIONS:
         raise request_entity_too_large(
@@ -54,17 +54,17 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
 
 
 def not_applied() -> StatusError:
-    """Build the error for a patch that cannot be applied; the real server does not reveal the reason."""
+    """Build the error for a patch that cannot be applied; like the real server's, it gives no reason."""
     message = "the server rejected our request due to an error in our request"
     return StatusError(422, "Invalid", message, details={})
 
 
 class _Refused(Exception):
-    """A JSON Patch operation that cannot be applied."""
+    """Error for a JSON Patch operation that cannot be applied."""
 
 
 def _apply(document: Any, operation: dict[str, Any]) -> Any:
-    """Return the document after an operation, which may change it in place."""
+    """Return the document after one operation, which may change `document` in place."""
     value = _copied(operation.get("value"))
     match operation.get("op"):
         case "add":
@@ -98,7 +98,7 @@ def _path(operation: dict[str, Any], name: str = "path") -> str:
 
 
 def _find(document: Any, path: str) -> tuple[Any, str]:
-    """Return the map or list with the last step of a path, and that step."""
+    """Return the map or list that contains the last step of a JSON pointer, and that step."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
     if len(steps) == 1:
         raise _Refused
@@ -111,7 +111,10 @@ def _find(document: Any, path: str) -> tuple[Any, str]:
 
 
 def _index(items: list[Any], step: str, *, end: int = 0) -> int:
-    """Return a step's index, from the end if negative; `end` allows indexes beyond the items."""
+    """Return the list index of a step; a negative step counts from the end.
+
+    `end` is the number of indexes after the last item that are valid too.
+    """
     try:
         index = int(step)
     except ValueError:
@@ -127,7 +130,7 @@ def _get(document: Any, path: str) -> Any:
 
 
 def _child(container: Any, step: str) -> Any:
-    """Return the value at a step; None for a missing field."""
+    """Return the value at a step, or None if a map has no such field."""
     if isinstance(container, dict):
         return container.get(step)
     return container[_index(container, step)]
@@ -153,14 +156,13 @@ def _insert(document: Any, path: str, value: Any) -> None:
 
 
 def _copied(value: Any) -> Any:
-    """Copy a JSON value deeply."""
     if isinstance(value, dict):
         return {name: _copied(below) for name, below in value.items()}
     return [_copied(below) for below in value] if isinstance(value, list) else value
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Compare JSON values, where True is not 1."""
+    """Return whether JSON values are equal; in contrast to Python, True is not 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_equal(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):

@@ -1,4 +1,4 @@
-"""The entries of `managedFields`."""
+"""Entries of `metadata.managedFields`: parsing, encoding, and merging of old ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from devcluster.patch.write import shape_errors
 from devcluster.schema.node import Schema
 
 MAX_UPDATERS: Final = 10
-"""The maximum of Update entries; if there are more, the oldest are merged."""
+"""The maximum number of Update entries; if there are more, the oldest are merged."""
 ANCIENT: Final = "ancient-changes"
 """The manager name of merged old entries."""
 
 
 class Identity(NamedTuple):
-    """The identity of an entry. An applier has one entry for all versions."""
+    """Identity of an entry; an applier has a single entry for all API versions."""
 
     manager: str
     operation: str
@@ -32,7 +32,7 @@ class Identity(NamedTuple):
     subresource: str
 
     def text(self) -> str:
-        """Return the text by which the real server sorts managers."""
+        """Return the text by which the real server sorts the entries."""
         facts = {
             "manager": self.manager,
             "operation": self.operation,
@@ -44,7 +44,7 @@ class Identity(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Managed:
-    """A manager's fields in `api_version`, with the `time` of its last change, empty if unknown."""
+    """Entry of a manager: its fields in `api_version`, and the time of its last change, or "" if unknown."""
 
     identity: Identity
     api_version: str
@@ -66,15 +66,15 @@ def identify(manager: str, operation: str, api_version: str, subresource: str) -
 
 
 def resets(given: Any) -> bool:
-    """Return whether a client resets all entries: `[]`, or `[{}]`."""
+    """Return whether the managedFields from a client (`[]` or `[{}]`) remove all entries."""
     return isinstance(given, list) and (not given or given == [{}])
 
 
 def parse(entries: Sequence[Any] | None, *, ours: bool = False) -> Entries:
-    """Parse the entries of an object; `ours` skips the checks for entries that `encode` wrote.
+    """Parse the managedFields of an object; `ours` skips all checks, for entries that `encode` wrote.
 
     Raises:
-        ValueError: an entry is invalid, with the real server's message.
+        ValueError: an entry is invalid; the message is the real server's.
     """
     found: Entries = {}
     if ours:
@@ -104,7 +104,7 @@ def parse(entries: Sequence[Any] | None, *, ours: bool = False) -> Entries:
 
 
 def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]]:
-    """Encode the entries in their order; custom kinds have all keys sorted too."""
+    """Encode the entries, sorted; `custom` also sorts the keys of their fields as text."""
     written = []
     for entry in sorted(entries, key=_place) if len(entries) > 1 else entries:
         identity = entry.identity
@@ -123,7 +123,7 @@ def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]
 
 
 def squeezed(entries: Entries) -> Entries:
-    """Merge the oldest updates into one entry per version, if there are too many entries."""
+    """Merge the oldest Update entries of each version into one entry, if the object has too many."""
     updaters = [entry for entry in entries.values() if entry.identity.operation == "Update"]
     excess = len(updaters) - MAX_UPDATERS
     if excess <= 0:
@@ -163,7 +163,10 @@ Object = dict[str, Any]
 
 
 def owned(live: Object, schema: Schema, api_version: str) -> Fields:
-    """Return the fields that still have the value in kubectl's annotation; kubectl may take them over."""
+    """Return the applied fields from kubectl's last-applied annotation whose values have not changed since.
+
+    kubectl may take over the ownership of these fields.
+    """
     try:
         config = orjson.loads((live["metadata"].get("annotations") or {}).get(ANNOTATION) or "null")
     except orjson.JSONDecodeError:
@@ -181,7 +184,7 @@ def owned(live: Object, schema: Schema, api_version: str) -> Fields:
 
 
 def refresh(obj: Object, config: Object) -> None:
-    """Bring the annotation up to date, if `obj` has it, changing `obj` but not its annotations in place."""
+    """Update kubectl's last-applied annotation of `obj` to `config`, if `obj` has this annotation."""
     metadata = obj["metadata"]
     annotations = metadata.get("annotations") or {}
     if not annotations.get(ANNOTATION):
@@ -198,7 +201,7 @@ def refresh(obj: Object, config: Object) -> None:
 
 
 def reconciled(fields: Fields, shape: Shape) -> Fields:
-    """Return `fields`, but with a list or map owned as a whole if the list or map has become atomic."""
+    """Return `fields` after a change of the schema: a list or map that is now atomic is owned as a whole."""
     changed: Fields = {}
     for key, node in fields.items():
         below = _below(key, shape) if node else None
@@ -225,7 +228,7 @@ def _below(key: str, shape: Shape) -> Shape | None:
 
 
 def _whole(shape: Shape, node: Fields) -> bool:
-    """Return whether the members below a node belong to a list or map that is now atomic."""
+    """Return whether the node stands for a list or map that is now atomic."""
     listed = next((key for key in node if key != MEMBER), "f:")[0] in "kvi"
     if shape.is_map and not listed:
         return shape.atomic_map

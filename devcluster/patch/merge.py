@@ -1,4 +1,4 @@
-"""Merging of an applied configuration, and the removal of fields that it no longer has."""
+"""Merge of an applied configuration, and removal of the fields that it no longer contains."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _UNPRUNED = "failed to convert pruned object to last applied version: "
 
 
 def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Object:
-    """Remove the fields that the applier named last time and that have no owner now.
+    """Remove the fields of the applier's last configuration that no manager owns any more.
 
     Raises:
-        NotConverted: a version in which a manager owns fields does not declare all fields.
+        NotConverted: a field does not exist in a version in which a manager owns fields.
     """
     at = write.at(
         merged, last.api_version, failed=f"{_FAILED}to convert merged object to last applied version: "
@@ -71,14 +71,14 @@ def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Obj
 def _moved(
     obj: Object, current: str, version: str, write: Write, failed: str
 ) -> tuple[Object, Schema] | None:
-    """Convert an object from one version to another, possibly the same."""
+    """Convert an object from version `current` to `version`; they may be equal."""
     if version == current == write.api_version:
         return obj, write.schema
     return write.moved(obj, version, failed=failed)
 
 
 def _with_owned(full: Object, pruned: Object, owned: Fields, shape: Shape) -> Object:
-    """Return the pruned object with its owned fields restored."""
+    """Return the pruned object, with those fields of `full` restored that are in `owned`."""
     there = named_too(all_fields(full, shape), shape)
     left = named_too(all_fields(pruned, shape), shape)
     kept: Object = without(full, difference(there, union(left, named_too(owned, shape))), shape) or {}
@@ -89,12 +89,13 @@ _GONE: Final = object()
 
 
 def merge(live: Any, config: Any, shape: Shape) -> Any:
-    """Merge `config` into `live`, both of that shape; fields that `config` lacks stay. Neither is changed.
+    """Merge `config` into `live`, both of this shape; fields that `config` does not contain stay.
 
-    Lists of items with keys take the order of `config` for shared keys; the other items keep their place.
+    The arguments stay unchanged. In lists with item keys, items in both lists take the order of `config`; the
+    other items keep their place.
 
     Raises:
-        Untypable: an item of a list has no key.
+        Untypable: a list item has no key.
     """
     merged = _merge(live, config, shape)
     return {} if merged is _GONE else merged
@@ -140,7 +141,7 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> Any:
     wanted = dict(zip(config_keys, config, strict=True))
     there: dict[str, Any] = {}
     for key, item in zip(live_keys, live, strict=True):
-        there[key] = None if key in there else item  # duplicates are not merged with
+        there[key] = None if key in there else item  # the configuration replaces duplicates
     merged = []
     for key, item in _in_order(live, live_keys, config_keys):
         if key not in wanted:
@@ -153,7 +154,7 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> Any:
 
 
 def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield both lists' keys in the order of the result, with the item for keys only in `live`."""
+    """Yield (key, item) of both lists in the result's order; the item is None for keys of `config`."""
     wanted, there = set(config_keys), set(live_keys)
     shared = [key for key in config_keys if key in there]
     done: set[str] = set()
@@ -168,7 +169,7 @@ def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> 
             if theirs == len(config_keys) or key == config_keys[theirs]:
                 mine += 1
             elif turn < len(shared) and shared[turn] != key:
-                mine += 1  # it follows in the configuration's order
+                mine += 1  # its position comes from the configuration
                 continue
             elif key in done:
                 mine += 1
@@ -181,7 +182,7 @@ def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> 
 
 
 def without(value: Any, fields: Fields, shape: Shape) -> Any:
-    """Return a copy without those fields and items, or None if the copy is empty."""
+    """Return a copy of the value without these fields and items, or None if nothing remains."""
     if isinstance(value, dict):
         if not shape.is_map or shape.atomic_map or not value:
             return None
@@ -208,7 +209,7 @@ def without(value: Any, fields: Fields, shape: Shape) -> Any:
 
 
 def named_too(fields: Fields, shape: Shape | None) -> Fields:
-    """Return the set with the named fields on the path to its members added."""
+    """Return the set, with those parents of its members added that the schema defines as fields."""
     more: Fields = {}
     for key, node in fields.items():
         if not node:

@@ -1,4 +1,4 @@
-"""Owners of fields: updates, applies, and conflicts between managers."""
+"""Ownership of fields: updates, applies, and conflicts between field managers."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from devcluster.schema.node import Schema
 
 
 class Conflicts(Exception):
-    """Conflicts with other field managers, whose fields an apply would change."""
+    """Conflicts of an apply: the fields of other managers that it would change."""
 
     def __init__(self, fields: dict[Identity, Fields]) -> None:
         super().__init__()
         self.fields = fields
 
     def beyond(self, allowed: Fields) -> dict[Identity, Fields]:
-        """Return the conflicts over fields outside of `allowed`."""
+        """Return the conflicts about fields outside of `allowed`."""
         left = {identity: difference(fields, allowed) for identity, fields in self.fields.items()}
         return {identity: fields for identity, fields in left.items() if fields}
 
     def refusal(self) -> StatusError:
-        """Build the error for the client."""
+        """Build the 409 for the client, which lists the conflicts."""
         found = [
             (_shown(identity), path)
             for identity in sorted(self.fields, key=Identity.text)
@@ -78,10 +78,10 @@ Object = dict[str, Any]
 
 
 def record_update(new: Object, old: Object | None, write: Write) -> None:
-    """Set the managedFields of `new`, the object as written, after a write other than an apply.
+    """Set the managedFields of `new`, the object to be written, after an update or a patch.
 
-    Call it once `new` is decoded and has its defaults, before admission and the kind's strategy change it:
-    their changes have no owner. `old` is None for a new object.
+    Call it after decoding and defaults, and before admission and the kind's strategy, because their changes
+    have no owner. `old` is None for a new object.
     """
     metadata = new.setdefault("metadata", {})
     given = metadata.pop("managedFields", None)
@@ -100,20 +100,20 @@ def record_update(new: Object, old: Object | None, write: Write) -> None:
 
 
 def apply(live: Object | None, config: Object, write: Write, *, force: bool) -> Object:
-    """Return the object, with managedFields, after a server-side apply of `config`; changes no argument.
+    """Return the object with managedFields after a server-side apply; the arguments stay unchanged.
 
-    A built-in kind must still be decoded and defaulted. The caller has checked the kind and version of
-    `config` against the request with `check_applied`.
+    The result for a built-in kind must still be decoded and defaulted. The caller must check the kind and
+    version of `config` with `check_applied` first.
 
     Args:
-        live: the current object, None for a new one.
+        live: the current object, or None for a new one.
         config: the body of the request.
         write: the request.
-        force: take over the fields of other managers.
+        force: whether to take over fields that other managers own.
 
     Raises:
-        StatusError: 400 for managedFields in `config`, 409 for fields that another manager owns with
-            another value, 500 for a `config` without the shape of its kind.
+        StatusError: 400 for managedFields in `config`, 409 for fields that another manager owns with another
+            value, 500 for a `config` that does not fit the schema of its kind.
     """
     schema, api_version, manager = write.schema, write.api_version, write.manager
     if isinstance(_metadata(config).get("managedFields"), list):
@@ -148,7 +148,7 @@ def apply(live: Object | None, config: Object, write: Write, *, force: bool) -> 
 
 
 def check_applied(config: Any, group: str, version: str, kind: str) -> None:
-    """Refuse (400) a configuration of another kind or version than the request is for."""
+    """Raise StatusError, 400, if the configuration has another kind or version than the request."""
     found = config if isinstance(config, dict) else {}
     said, said_kind = str(found.get("apiVersion") or ""), str(found.get("kind") or "")
     if (said, said_kind) != (f"{group}/{version}" if group else version, kind):
@@ -156,7 +156,7 @@ def check_applied(config: Any, group: str, version: str, kind: str) -> None:
 
 
 def _start(given: Any, live: Any, subresource: str) -> Entries:
-    """Return the entries before a write: the client's managedFields if valid, otherwise the object's."""
+    """Return the entries before a write: the client's managedFields if valid, otherwise the stored ones."""
     if not subresource:
         if resets(given):
             return {}
@@ -169,7 +169,7 @@ def _start(given: Any, live: Any, subresource: str) -> Entries:
 
 
 def _live(live: Object | None, write: Write) -> tuple[Object, Entries]:
-    """Return the basis of an apply: the object without its entries, and the entries, created if missing."""
+    """Return the object before an apply without managedFields, and its entries; create them if missing."""
     if live is None:
         return {}, {}
     metadata = dict(live["metadata"])
@@ -229,7 +229,7 @@ def _compare(old: Object | None, new: Object, schema: Schema, write: Write) -> C
 def _yielded(
     entries: Entries, me: Identity | None, comparison: Comparison, old: Object, new: Object, write: Write
 ) -> tuple[Entries, dict[Identity, Fields]]:
-    """Return the entries after a write, and the fields that lost their owner to a new value."""
+    """Return the entries after a write, and the fields that other managers lose because of new values."""
     versions: dict[str, Comparison | None] = {write.api_version: comparison}
     left: Entries = {}
     lost: dict[Identity, Fields] = {}
@@ -260,7 +260,7 @@ def _compared_at(api_version: str, old: Object, new: Object, write: Write) -> Co
 
 
 def _reconcile(entries: Entries, live: Object, write: Write) -> Entries:
-    """Return the entries adjusted to lists and maps that have become atomic since."""
+    """Return the entries after schema changes: lists and maps that are now atomic are owned as a whole."""
     result: Entries = {}
     for identity, entry in entries.items():
         at = write.at(live, entry.api_version)
@@ -285,7 +285,7 @@ def _metadata(obj: Object) -> dict[str, Any]:
 
 
 def object_text(obj: Object, api_version: str) -> str:
-    """Return an object as Go's errors name it: `namespace/name; group/version, Kind=Kind`."""
+    """Return an object's identity as Go's errors show it: `namespace/name; group/version, Kind=Kind`."""
     metadata = _metadata(obj)
     namespace, name = (metadata.get(field) for field in ("namespace", "name"))
     whose = f"{namespace if isinstance(namespace, str) else ''}/{name if isinstance(name, str) else ''}"
@@ -293,7 +293,7 @@ def object_text(obj: Object, api_version: str) -> str:
 
 
 def kind_text(api_version: str, kind: str) -> str:
-    """Return a kind as Go's errors name it: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`."""
+    """Return a kind as Go's errors show it: `apps/v1, Kind=Deployment`, or `/v1, Kind=Pod`."""
     return f"{api_version if '/' in api_version else f'/{api_version}'}, Kind={kind}"
 
 

@@ -1,4 +1,4 @@
-"""The managedFields of the scale subresource, which shows one field of its parent under another name."""
+"""managedFields of the scale subresource, in which a field of the parent object has another name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Paths = Mapping[str, Sequence[str]]
 
 
 def scale_entries(entries: Sequence[Any] | None, paths: Paths) -> list[dict[str, Any]]:
-    """Return the entries of an object's Scale: those of the managers of its replicas."""
+    """Return the managedFields of an object's Scale: the entries of managers that own its replicas."""
     shown = [
         dataclasses.replace(entry, api_version=SCALE_VERSION, fields=_only(("spec", "replicas")))
         for entry in parse(entries).values()
@@ -34,12 +34,12 @@ def parent_entries(
     api_version: str,
     custom: bool,
 ) -> list[dict[str, Any]]:
-    """Return the entries of an object after a write of its Scale.
+    """Return the managedFields of an object after a write to its Scale.
 
     Args:
-        entries: the object's entries before the write.
-        scale: the entries of the Scale as written.
-        paths: the path of the replicas by version.
+        entries: the object's managedFields before the write.
+        scale: the managedFields of the Scale after the write.
+        paths: the path of the replicas in each version.
         api_version: the object's version in the request.
         custom: whether the object is of a custom kind.
     """

@@ -1,4 +1,4 @@
-"""The merge rules of a schema's nodes, by structured-merge-diff, computed once for each node."""
+"""Shapes: the merge rules of a schema's nodes, as in structured-merge-diff, computed once per node."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from devcluster.schema.node import UNSET, Schema
 
 
 class Untypable(ValueError):
-    """The value has the wrong shape; the message is the real server's, without the path."""
+    """Error for a value that does not fit its schema; the message is the real server's, without the path."""
 
 
 class NotConverted(Untypable):
-    """An object cannot be converted to a version in which a manager owns fields; the text names the step."""
+    """Error for an object that does not convert to a version in which a manager owns fields."""
 
 
 class Shape:
-    """A node of an object's shape.
+    """Merge rules of one node of a schema.
 
-    A value may be a scalar (`scalar` is its type: `untyped`, `numeric`, `string`, `boolean`, or empty for
-    none), a list or a map, as the node permits; a node without a type permits all three. An atomic list or
+    The node's value may be a scalar, a list or a map; a node without a type permits all three. `scalar` is
+    `untyped`, `numeric`, `string`, `boolean`, or empty if the value must not be a scalar. An atomic list or
     map has one owner as a whole.
     """
 
@@ -52,16 +52,14 @@ class Shape:
     """The key fields of the items of a list that is a map; () for a set."""
     key_defaults: dict[str, Any]
     fields: Mapping[str, Shape]
-    """The named fields."""
     element: Shape | None
     """The shape of the values under other keys; None if there are none."""
     item: Shape
-    """The shape of a list's items."""
     nothing: dict[str, Any]
     """An empty built-in object: its structs with the fields that Go never omits."""
 
     def __init__(self, schema: Schema, *, preserve: bool = False) -> None:
-        """Build the shape; `preserve` says that a node above keeps unknown fields."""
+        """Build the shape; `preserve` means that a parent node keeps unknown fields."""
         self.schema = schema
         name = schema.openapi_name
         raw = name.endswith(".RawExtension")
@@ -113,15 +111,11 @@ class Shape:
         return self.key_defaults
 
     def child(self, name: str) -> Shape:
-        """Return the merge rules of the value at a key; deduce the rules for a key without a schema."""
+        """Return the shape of the value at a key; a key without a schema has a shape that fits any value."""
         return self.fields.get(name) or self.element or DEDUCED
 
     def key_of(self, item: Any) -> str:
-        """Return the path step of an item of an associative list.
-
-        Raises:
-            Untypable: the item has no key.
-        """
+        """Return the path step of a list item; raise Untypable if it has no key."""
         if not self.keys:
             if isinstance(item, dict):
                 raise Untypable("associative list without keys has an element that's a map type")
@@ -152,7 +146,7 @@ _SCALARS: Final = {"integer": "numeric", "number": "numeric", "string": "string"
 
 
 def shape_of(schema: Schema, *, preserve: bool = False) -> Shape:
-    """Return the shape of a node, cached. A node has only one parent where `preserve` matters."""
+    """Return the shape of a node, cached; a node for which `preserve` matters has only one parent."""
     shape: Shape | None = schema.merge_shape
     if shape is None:
         shape = Shape(schema, preserve=preserve)
@@ -169,7 +163,7 @@ def _element(schema: Schema, *, preserve: bool, raw: bool) -> Shape | None:
 
 
 def _free(*, atomic: bool) -> Shape:
-    """Return the shape of any value; lists are atomic, maps only if `atomic`."""
+    """Return a shape that fits any value; its lists are atomic, its maps only if `atomic`."""
     shape = Shape.__new__(Shape)
     shape.schema = Schema()
     shape.scalar = "untyped"
@@ -184,9 +178,9 @@ def _free(*, atomic: bool) -> Shape:
 
 
 UNTYPED: Final = _free(atomic=True)
-"""Any value, owned as a whole."""
+"""The shape of any value that is owned as a whole."""
 DEDUCED: Final = _free(atomic=False)
-"""Any value, whose maps are owned key by key."""
+"""The shape of any value whose maps are owned key by key."""
 DEDUCED.item = UNTYPED
 
 
@@ -240,11 +234,10 @@ def _object_meta() -> Schema:
 
 _TEXT: Final = shape_of(Schema(type="string"))
 OBJECT_META: Final = shape_of(_object_meta())
-"""The shape of every object's metadata."""
 
 
 def root_shape(schema: Schema) -> Shape:
-    """Return the shape of a whole object, with the common apiVersion, kind and metadata."""
+    """Return the shape of a whole object, with the common fields apiVersion, kind and metadata."""
     shape: Shape | None = schema.merge_shape
     if shape is None:
         shape = Shape(schema)
@@ -255,7 +248,7 @@ def root_shape(schema: Schema) -> Shape:
 
 
 def _with_meta(fields: Mapping[str, Shape]) -> Mapping[str, Shape]:
-    """Return the fields of an object with the common ones added."""
+    """Return the fields with the common ones (apiVersion, kind, metadata) added."""
     return {
         **dict(fields.items()),
         "apiVersion": _TEXT,
@@ -265,7 +258,7 @@ def _with_meta(fields: Mapping[str, Shape]) -> Mapping[str, Shape]:
 
 
 def is_builtin(schema: Schema) -> bool:
-    """Return whether a schema is of a built-in type, as Go reads and writes it."""
+    """Return whether a schema describes a built-in type, which is a Go struct."""
     return bool(schema.openapi_name)
 
 

@@ -1,4 +1,4 @@
-"""Strategic merge patches: merge patches that merge lists by key, and have directives."""
+"""Strategic merge patches: merge patches with directives, which can merge lists by key."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ELEMENT_ORDER: Final = "$setElementOrder"
 
 
 def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Object:
-    """Return the patched document; the arguments are unchanged.
+    """Return the patched document; the arguments stay unchanged.
 
     Args:
         document: an object of a built-in kind.
-        patch: as the client sent it.
-        schema: the kind's schema, which says how its lists merge.
+        patch: the patch from the client.
+        schema: the kind's schema, which defines how its lists merge.
 
     Raises:
         StatusError: 400, 422 or 500, the real server's error for an invalid patch.
@@ -39,7 +39,7 @@ def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Ob
 
 
 def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Object:
-    """Merge `patch` into `original`; may change both."""
+    """Merge `patch` into `original` and return it; both may be changed."""
     if DIRECTIVE in patch:
         return _directed(patch)
     _retain_keys(original, patch)
@@ -77,7 +77,7 @@ def _directed(patch: Object) -> Object:
 
 
 def _retain_keys(original: Object, patch: Object) -> None:
-    """Remove the fields from `original` that the patch's `$retainKeys` does not list."""
+    """Remove the fields of `original` that `$retainKeys` in the patch does not list."""
     if RETAIN_KEYS not in patch:
         return
     retained = patch.pop(RETAIN_KEYS)
@@ -90,7 +90,7 @@ def _retain_keys(original: Object, patch: Object) -> None:
 
 
 def _merge_ordered_lists(original: Object, patch: Object, schema: Schema | None) -> None:
-    """Merge the lists for which the patch has an order, and remove them from the patch."""
+    """Merge the lists for which the patch has `$setElementOrder`, and remove them from the patch."""
     for key in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = patch.pop(key)
         lists.expect_list(order)
@@ -141,7 +141,7 @@ def _merge_list(original: Any, patch: Any, field: Schema, *, deletes: bool) -> A
 
 
 def _strategy(field: Schema) -> str:
-    """Return a field's patch strategy other than retainKeys, or ""."""
+    """Return a field's patch strategy (`merge` or `replace`), or "" if it has none."""
     return next((strategy for strategy in field.patch_strategies if strategy != "retainKeys"), "")
 
 
@@ -165,7 +165,7 @@ def _list_field(schema: Schema | None, name: str) -> Schema:
 
 
 def _named_by(key: str, prefix: str, what: str) -> str:
-    """Return the name of the list that a parallel list such as `$setElementOrder/finalizers` belongs to."""
+    """Return the name of the list in a directive key such as `$setElementOrder/finalizers`."""
     head, slash, name = key.partition("/")
     if not slash or head != prefix:
         raise lists.BadPatch(f"invalid patch format of {what}", 400)
@@ -173,7 +173,7 @@ def _named_by(key: str, prefix: str, what: str) -> str:
 
 
 def _take(original: Object, name: str, value: Any) -> None:
-    """Set a value from the patch in the object, unless the value is only a directive."""
+    """Set a value from the patch in `original`; a value that contains a directive removes the field."""
     if isinstance(value, dict) and DIRECTIVE in value:
         original.pop(name, None)
     else:

@@ -13,7 +13,7 @@ Items = list[Any]
 
 
 class BadPatch(Exception):
-    """The patch is invalid; message and status code are the real server's."""
+    """Error for an invalid patch; message and status code are the real server's."""
 
     def __init__(self, message: str, code: int = 500) -> None:
         super().__init__(message)
@@ -21,13 +21,13 @@ class BadPatch(Exception):
 
 
 def expect_list(value: Any) -> None:
-    """Refuse a value that is no list."""
+    """Raise BadPatch for a value that is not a list."""
     if not isinstance(value, list):
         raise BadPatch(f"expected a []interface {{}}, but received a {type_name(value)}")
 
 
 def expect_key(item: Any, key: str) -> None:
-    """Refuse an item without its merge key."""
+    """Raise BadPatch for an item that has no merge key."""
     if not isinstance(item, dict):
         raise BadPatch(f"expected a map[string]interface {{}}, but received a {type_name(item)}")
     if key not in item:
@@ -35,7 +35,7 @@ def expect_key(item: Any, key: str) -> None:
 
 
 def element_type(*several: Items) -> str:
-    """Return the common type of all items, by its Go name; raises BadPatch if they differ."""
+    """Return the Go name of the items' common type; raise BadPatch if their types differ."""
     found = ""
     for items in several:
         for item in items:
@@ -53,7 +53,7 @@ def element_type(*several: Items) -> str:
 
 
 def position(items: Items, key: str, value: Any) -> int | None:
-    """Return the index of the item with that value of `key`, or None."""
+    """Return the index of the first item in which the field `key` has this value, or None."""
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise BadPatch(f"value for key {index} is not a map")
@@ -63,7 +63,7 @@ def position(items: Items, key: str, value: Any) -> int | None:
 
 
 def apply_item_directives(original: Items, patch: Items, key: str) -> tuple[Items, Items]:
-    """Apply and remove the patch's directives (`$patch`); return both lists afterwards."""
+    """Apply the `$patch` directives in the items of `patch`; return both lists without them."""
     plain: Items = []
     original = list(original)
     replace = False
@@ -85,7 +85,7 @@ def apply_item_directives(original: Items, patch: Items, key: str) -> tuple[Item
 
 
 def check_order(patch: Items, order: Items, key: str) -> None:
-    """Refuse an order that does not contain the patch's items in their order."""
+    """Raise BadPatch unless `order` contains the patch's items in the same order."""
     if not patch or not order:
         return
     wanted = [item for item in patch if not (isinstance(item, dict) and item.get("$patch") == "delete")]
@@ -110,13 +110,13 @@ def check_order(patch: Items, order: Items, key: str) -> None:
 
 
 def in_order(merged: Items, order: Items, original: Items, patch: Items, key: str) -> Items:
-    """Sort a merged list in the patch's order."""
+    """Return the merged list, sorted in the order of the patch."""
     element_type(original, patch)
     return ordered(merged, order, order, original, key)
 
 
 def ordered(merged: Items, mentioned: Items, order: Items, original: Items, key: str) -> Items:
-    """Sort the `mentioned` items in the given order; the other items keep their places between them."""
+    """Sort the `mentioned` items in the given order; all other items keep their places between them."""
     if key:
         for item in (*merged, *order, *original):
             if not isinstance(item, dict) or key not in item:
@@ -135,7 +135,7 @@ def ordered(merged: Items, mentioned: Items, order: Items, original: Items, key:
 
 
 def _finder(items: Items, key: str) -> Callable[[Any], int]:
-    """Return a function that finds an item's first index, or -1; it is fast for long lists."""
+    """Return a function that returns the first index of an item, or -1; it is fast for long lists."""
     places: dict[Any, int] = {}
     for index, item in enumerate(items):
         places.setdefault(_hashable(item[key] if key else item), index)

@@ -1,4 +1,4 @@
-"""The part of a request that field management needs, and the check that a schema declares all fields."""
+"""Write, as field management sees it, and the check that a schema declares all fields of an object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devcluster.schema.node import Schema
 
 
 def shape_errors(value: Any, shape: Shape) -> str:
-    """Return the errors in the real server's words and layout; empty for a valid value."""
+    """Return the errors of a value that does not fit its shape, as the real server prints them, or ""."""
     errors = [f"{path}: {text}" if path else text for path, text in _errors(value, shape)]
     if len(errors) <= 1:
         return "".join(errors)
@@ -22,7 +22,7 @@ def shape_errors(value: Any, shape: Shape) -> str:
 
 
 def check_declared(value: Any, shape: Shape) -> None:
-    """Raise Untypable for a field that the schema does not declare."""
+    """Raise Untypable if the schema does not declare a field of the value."""
     if isinstance(value, dict):
         if not shape.is_map:
             return
@@ -111,12 +111,13 @@ def _pointer(value: Any) -> str:
 Object = dict[str, Any]
 
 Convert = Callable[[Object, str], tuple[Object, Schema] | None]
-"""An object in another version of its kind (`apiVersion`), with the schema of that version; None for one that
-is not served."""
+"""Converts an object to an `apiVersion`; returns the object and that version's schema, or None if the version
+is not served.
+"""
 
 
 Path = str | tuple[str, ...]
-"""A field: of the object itself, or further down."""
+"""The path of a field: a top-level name, or the names of all steps."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -126,7 +127,7 @@ def _fields_of(paths: tuple[Path, ...]) -> Fields:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Write:
-    """A write of an object, as field management sees it."""
+    """Write of an object, as field management sees it."""
 
     schema: Schema
     """The kind's schema in `api_version`."""
@@ -144,21 +145,23 @@ class Write:
     """The conversion for kinds with several versions; entries of other versions are dropped."""
 
     def without_reset(self, fields: Fields) -> Fields:
-        """Return the fields that this write can change."""
+        """Return the fields without those that the kind's strategy resets in this write."""
         return exclude(fields, _fields_of(tuple(self.reset))) if self.reset else fields
 
     def at(self, obj: Object, api_version: str, *, failed: str = "") -> tuple[Object, Schema] | None:
-        """Convert the object from the request's version; None for an unknown version.
+        """Return the object in `api_version` and its schema; `obj` has the request's version.
+
+        Unknown versions give None.
 
         Raises:
-            NotConverted: the version lacks a field; the text begins with `failed`.
+            NotConverted: the version does not have a field; the message begins with `failed`.
         """
         if api_version == self.api_version:
             return obj, self.schema
         return self.moved(obj, api_version, failed=failed)
 
     def moved(self, obj: Object, api_version: str, *, failed: str) -> tuple[Object, Schema] | None:
-        """Convert the object from any version, possibly to the same one; raise NotConverted as `at` does."""
+        """Convert an object from any version to `api_version`; errors as in `at`."""
         try:
             return self.convert(obj, api_version) if self.convert is not None else None
         except Untypable as error:
@@ -166,9 +169,9 @@ class Write:
 
 
 def in_versions(schemas: Mapping[str, Schema]) -> Convert:
-    """Return a conversion between versions that differ only in apiVersion and schema.
+    """Return a conversion for versions that differ only in apiVersion and schema.
 
-    The conversion raises Untypable for a field that the other version does not declare.
+    The conversion raises Untypable for a field that the target version does not declare.
     """
 
     def convert(obj: Object, api_version: str) -> tuple[Object, Schema] | None:

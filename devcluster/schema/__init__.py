@@ -1,1 +1,1 @@
-"""Schemas of objects, and the validation of custom objects by them."""
+"""Schemas, and the validation of custom objects against them."""

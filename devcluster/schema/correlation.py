@@ -1,4 +1,4 @@
-"""The correlation of an object's parts with the parts of its old version."""
+"""Correlation of an object's values with the values of the object before an update."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING: Final = _Missing()
 
 
 def same(one: Any, other: Any) -> bool:
-    """Compare deeply; `1`, `1.0` and `true` differ, unlike in Python."""
+    """Return whether values are deeply equal; `1`, `1.0` and `true` are all different."""
     if type(one) is not type(other):
         return False
     if type(one) is dict:
@@ -30,7 +30,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
-    """Return the item of a list-map with the same keys as `item`, or MISSING."""
+    """Return the item of a list that has the same values in `keys` as `item`, or MISSING."""
     if type(items) is not list or type(item) is not dict:
         return MISSING
     wanted = [item.get(key, MISSING) for key in keys]
@@ -45,9 +45,9 @@ def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
 def unchanged(
     schema: Schema, value: Any, old: Any, spine: Sequence[str | int], *, root_meta: bool = True
 ) -> bool:
-    """Return whether the value at `spine`, or a value around it, is unchanged.
+    """Return whether the value at `spine`, or any value that contains it, is unchanged by an update.
 
-    With `root_meta` the root is a whole object, whose `apiVersion` and `kind` correlate with nothing.
+    With `root_meta`, the root is a whole object, whose `apiVersion` and `kind` always count as changed.
     """
     node: Schema | None = schema
     if same(value, old):

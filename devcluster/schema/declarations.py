@@ -1,4 +1,4 @@
-"""A schema in the form for CEL rules: the types of values, and conversions of JSON values."""
+"""Declarations of a schema for CEL: the types of its values, and the conversion of JSON values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ESCAPABLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
 _SPECIAL = re.compile(r"__|[-./]")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _REQUEST = 3 * 1024 * 1024
-"""The bytes of the largest request, the bound of values without another one."""
+"""The size of the largest request in bytes: the bound of values without another bound."""
 _TEXT = Type("string", max_elements=_REQUEST - 2)
 _META = object_of({name: Field(name, _TEXT) for name in ("name", "generateName")})
 _BYTES_OF_CHARACTER = 4
@@ -46,7 +46,7 @@ _TIMES = {
 
 
 def escape(name: str) -> str | None:
-    """Return a property's name in expressions; None if it has none."""
+    """Return the name of a property in expressions, or None if no expression can use it."""
     if name in _UNNAMEABLE:
         return f"__{name}__"
     if not _ESCAPABLE.fullmatch(name):
@@ -55,10 +55,10 @@ def escape(name: str) -> str | None:
 
 
 def declare(schema: Schema, *, root: bool = False) -> Type | None:
-    """Return the type of a node's values in expressions; None when expressions cannot see them.
+    """Return the CEL type of a node's values, or None if expressions cannot access the node.
 
-    With `root`, the node is a whole object; its rules also see apiVersion, kind, and metadata's names. The
-    type also has the values' bounds, as the server assumes them.
+    With `root`, the node is a whole object, whose rules also see apiVersion, kind, and metadata's names. The
+    type also contains the bounds of the values that the server assumes.
     """
     if schema.int_or_string:
         return Type("dyn", min_size=1, max_elements=_longest(schema))
@@ -97,7 +97,7 @@ def _bound(schema: Schema, keyword: str, otherwise: int) -> int:
 
 
 def _longest(schema: Schema) -> int:
-    """Return the bytes of the longest text."""
+    """Return the maximum length of a string, in bytes."""
     given = schema.source.get("maxLength")
     if given is not None:
         return int(max(given, 0)) * _BYTES_OF_CHARACTER
@@ -124,7 +124,10 @@ def _declare_object(schema: Schema, *, root: bool) -> Type:
 
 
 def _declares_root(schema: Schema) -> bool:
-    """Return whether the schema itself says what every object has; if only in part, that is not used."""
+    """Return whether the schema declares apiVersion, kind and metadata's names completely, as strings.
+
+    An incomplete declaration has no effect.
+    """
     metadata = schema.properties.get("metadata")
     if metadata is None or metadata.type != "object":
         return False
@@ -137,7 +140,7 @@ _ROOT = {"kind": _TEXT, "apiVersion": _TEXT, "metadata": _META}
 
 
 def compile_conversion(schema: Schema) -> Convert | None:
-    """Return a function that converts a node's JSON to expression values; None when they are the same."""
+    """Return a function from a node's JSON to its CEL value, or None if they are equal."""
     if schema.int_or_string:
         return None
     if schema.type == "array":
@@ -192,7 +195,7 @@ def _timestamp(value: Any) -> Timestamp | Any:
 
 
 def _to_moment(text: str) -> Timestamp | None:
-    """Parse a checked time; unlike Python's calendar, the server's has a year 0."""
+    """Parse a timestamp that is already validated; the server accepts the year 0, unlike Python."""
     if not text.startswith("0000-"):
         return to_timestamp(text)
     later = to_timestamp(f"0400{text[4:]}")  # days and leap years repeat after as many years

@@ -1,4 +1,4 @@
-"""Pruning of unknown fields, and defaults."""
+"""Pruning of unknown fields, and defaulting."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NOTHING = Schema()
 
 
 def prune(obj: Any, schema: Schema, *, root: bool = True) -> list[str]:
-    """Remove unknown fields from `obj`, in place, and return their paths, sorted (`spec.ports[0].nmae`).
+    """Remove unknown fields from `obj`, in place; return their paths, sorted (`spec.ports[0].nmae`).
 
-    With `root`, and in embedded resources, `apiVersion`, `kind` and `metadata` are left alone.
+    With `root`, and in embedded resources, `apiVersion`, `kind` and `metadata` stay as they are.
     """
     removed: list[str] = []
     _prune(obj, schema, "", removed, root)
@@ -70,12 +70,13 @@ def _skip(value: list[Any], schema: Schema, path: str, removed: list[str]) -> No
 
 
 _PLAIN_LIMIT = 1e21
-"""Below it, a whole number is written without an exponent or a point, and so read again as an integer."""
+"""A whole number below this limit is written without exponent and point, so that reading it gives an integer.
+"""
 _SCALARS = (str, int, float, bool)
 
 
 def default(obj: Any, schema: Schema) -> None:
-    """Drop stray nulls from `obj` and fill in the defaults, in place."""
+    """Remove the nulls of fields that are not nullable, and fill in the defaults of `obj`, in place."""
     drop_nulls(obj, schema, root=True)
     fill = compile_defaults(schema)
     if fill is not None:
@@ -86,7 +87,7 @@ def drop_nulls(value: Any, schema: Schema | None, *, root: bool = False) -> None
     """Remove the nulls of fields that are not nullable and have no default, in place.
 
     Floats with an integer value become integers, since Go's JSON has no `5.0`. With `root`, `value` is a
-    whole object, and its metadata is left alone.
+    whole object, and its metadata stays as it is.
     """
     if type(value) is dict:
         properties = schema.properties if schema is not None else {}
@@ -115,7 +116,7 @@ Fill = Callable[[Any], None]
 
 
 def compile_defaults(schema: Schema) -> Fill | None:
-    """Return a function that sets the defaults of `schema` and below, in place; None without defaults."""
+    """Return a function that fills in the defaults of `schema` in place, or None if it has no defaults."""
     own = [
         (name, _maker(each.default), each.nullable)
         for name, each in schema.properties.items()

@@ -1,4 +1,4 @@
-"""The formats of strings that custom objects are checked for; others are ignored."""
+"""String formats that the server validates in custom objects; it ignores all others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Check = Callable[[str], bool]
 
 
 def checker_of(name: str) -> Check | None:
-    """Return the check of a string format; None for a format that the server does not check."""
+    """Return the check of a string format, or None for a format that the server ignores."""
     return _CHECKS.get(name.replace("-", ""))
 
 
@@ -62,7 +62,7 @@ def is_known_format(name: str, kind: str) -> bool:
 
 
 def parse_duration(text: str) -> int | None:
-    """Parse a duration in Go's notation (`1h2m0.5s`) into nanoseconds; None for other text."""
+    """Parse a duration in Go's notation (`1h2m0.5s`) into nanoseconds; return None for any other text."""
     if text in {"0", "+0", "-0"}:
         return 0
     if not _DURATION.fullmatch(text):

@@ -1,4 +1,4 @@
-"""A mapping whose values are made on demand."""
+"""Mapping whose values are created on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LazyMapping(Mapping[str, T]):
-    """Values by name, each created from its source at the first access, because types may be recursive."""
+    """Mapping that creates each value from its source at the first access, because types may be recursive."""
 
     __slots__ = ("_made", "_make", "_sources")
 
@@ -25,7 +25,7 @@ class LazyMapping(Mapping[str, T]):
         return made
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of that name, or the default."""
+        """Return the value for the name, or the default."""
         made = self._made.get(name)
         if made is not None:
             return made

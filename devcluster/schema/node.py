@@ -1,4 +1,4 @@
-"""Structural schemas, and how they are read from a definition."""
+"""Structural schemas, parsed from a CustomResourceDefinition."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class _Unset:
 
 
 UNSET: Final = _Unset()
-"""No default, where None would be one."""
+"""The absence of a default; None would be the default null."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Schema:
-    """A node of a schema; a kind's root node is the whole object with its `metadata`.
+    """Node of a schema; the root node of a kind is the whole object with its `metadata`.
 
-    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty for any type.
-    By the rules of structured-merge-diff, lists are atomic and objects granular, unless `list_type` or
-    `map_type` says otherwise. A type that contains itself is a cycle of nodes.
+    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), or empty for any
+    type. As in structured-merge-diff, lists are atomic and objects granular, unless `list_type` or `map_type`
+    says otherwise. A type that contains itself is a cycle of nodes.
     """
 
     type: str = ""
@@ -42,10 +42,10 @@ class Schema:
     embedded: bool = False
     """`x-kubernetes-embedded-resource`."""
     list_type: str = ""
-    """`atomic`, `set`, `map`, or nothing said."""
+    """`atomic`, `set`, `map`, or empty if the schema does not say it."""
     list_map_keys: tuple[str, ...] = ()
     map_type: str = ""
-    """`granular`, `atomic`, or nothing said."""
+    """`granular`, `atomic`, or empty if the schema does not say it."""
     patch_strategies: tuple[str, ...] = ()
     """`merge`, `replace`, `retainKeys`, of a strategic merge patch; built-in kinds only."""
     patch_merge_key: str = ""
@@ -60,12 +60,12 @@ class Schema:
 
 
 def parse(source: Mapping[str, Any], *, metadata: Schema | None = None) -> Schema:
-    """Parse a version's `openAPIV3Schema`.
+    """Parse the `openAPIV3Schema` of a version.
 
     Args:
-        source: The schema of the definition; it has been found structural.
-        metadata: The schema of ObjectMeta. If given, the root also gets `apiVersion`, `kind` and
-            `metadata`, whatever the definition says about them.
+        source: The schema in the definition, which is already validated as structural.
+        metadata: The schema of ObjectMeta. If given, the root also gets `apiVersion`, `kind` and `metadata`,
+            which replace those of the definition.
     """
     root = _node(source)
     if metadata is None:

@@ -1,4 +1,4 @@
-"""Regular expressions in Go's syntax: checked as strictly as Go does, and matched by RE2 in linear time."""
+"""Regular expressions in Go's syntax: checked as Go checks them, and matched by RE2 in linear time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import re2
 
 _LAST: Final = sys.maxunicode
 _MOST_REPEATS: Final = 1000
-"""The maximum of a repetition, and of the product of nested repetitions."""
+"""The maximum count of a repetition, and the maximum product of nested repetitions."""
 _DEEPEST: Final = 1000
 _MEMORY: Final = 32 << 20
 """Bytes of a compiled pattern and its states; filling them takes a third of a second."""
@@ -53,11 +53,7 @@ re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
 
 @functools.lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Any:
-    """Compile the pattern, to be used with `search` and `finditer` as one of Python's.
-
-    Raises:
-        ValueError: the pattern is invalid in Go; the message is for users.
-    """
+    """Compile a pattern to an object like Python's `re.Pattern`; raise ValueError if Go refuses it."""
     try:
         checked = _Parser(pattern).parse()
     except _Mistake as error:
@@ -72,7 +68,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 class _Mistake(Exception):
-    """A pattern that Go refuses, with the reason and the wrong part."""
+    """Error for a pattern that Go refuses, with the reason and the invalid part."""
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(what, where)
@@ -81,7 +77,7 @@ class _Mistake(Exception):
 
 
 class _Repeat(NamedTuple):
-    """The maximum count of a repetition, with the repetitions within it."""
+    """Repetition in a pattern: its maximum count, and the repetitions inside it."""
 
     times: int
     inner: tuple[_Repeat, ...]
@@ -89,7 +85,7 @@ class _Repeat(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class _Group:
-    """An open parenthesis, or the whole pattern."""
+    """Open parenthesis in a pattern, or the whole pattern."""
 
     atoms: list[tuple[_Repeat, ...]] = dataclasses.field(default_factory=list)
     """The repetitions within each part that can be repeated."""
@@ -107,7 +103,7 @@ class _Parser:
         """The start of the repetition that has just ended; another one may not follow it."""
 
     def parse(self) -> str:
-        """Return the pattern as RE2 reads it: escapes of characters are written in one way."""
+        """Return the pattern in RE2's syntax, with all escaped characters in the same notation."""
         while self._at < len(self._pattern):
             repeated_at, self._repeated_at = self._repeated_at, None
             self._step(repeated_at)
@@ -172,7 +168,7 @@ class _Parser:
         self._groups.append(_Group())
 
     def _set_flags(self, at: int) -> None:
-        """Read `(?i)`, whose flags hold to the end of the group, or `(?i:`, whose flags hold in a new one."""
+        """Parse the flags `(?i)` for the rest of the current group, or `(?i:` for a new group."""
         text = self._pattern
         found = re.compile(r"\(\?(?:[imsU]*(?:-[imsU]+)?)([:)])").match(text, at)
         if found is None:
@@ -231,7 +227,7 @@ class _Parser:
                 self._add(self._members(at) or _written(self._escaped(at)))
 
     def _escaped(self, at: int) -> int:
-        """Return the character that the escape sequence stands for."""
+        """Parse an escape sequence, and return the character that it denotes, as a code point."""
         text = self._pattern
         character = text[at + 1 : at + 2]
         if not character:
@@ -276,7 +272,7 @@ class _Parser:
         self._add("".join(members) + "]")
 
     def _named_class(self) -> str:
-        """Read a named class such as `[:alpha:]`; return "" if no named class begins here."""
+        """Parse a named class such as `[:alpha:]`; return "" if none begins here."""
         text, begin = self._pattern, self._at
         end = text.find(":]", begin + 2) if text.startswith("[:", begin) else -1
         if end < 0:
@@ -306,7 +302,7 @@ class _Parser:
         return ord(character)
 
     def _members(self, at: int) -> str:
-        """Read an escape that stands for several characters; return "" if no such escape begins here."""
+        """Parse an escape that means a class of characters, such as digits; return "" if none begins here."""
         text = self._pattern
         found = re.compile(r"\\(?:[dDsSwW]|[pP](?:\{\^?(.*?)\}|([^{])))", re.DOTALL).match(text, at)
         if found is None:
@@ -320,7 +316,7 @@ class _Parser:
 
 
 def _written(code: int) -> str:
-    """Return a character as RE2 reads it, within a class and outside."""
+    """Return a character in the notation of RE2, which is valid inside and outside of a class."""
     if code in _SURROGATES:  # no text has one
         return "\ufffd"
     character = chr(code)
@@ -328,7 +324,7 @@ def _written(code: int) -> str:
 
 
 def _fits(repeat: _Repeat, most: int) -> bool:
-    """Return whether nested repetitions stay within the limit together."""
+    """Return whether the product of nested repetition counts is at most `most`."""
     if repeat.times > most:
         return False
     most = most // repeat.times if repeat.times > 0 else most

@@ -1,4 +1,4 @@
-"""Errors of validation, and the paths of fields."""
+"""Problems found by validation, and the paths of fields."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 class FieldPathError(ValueError):
-    """A path that leads nowhere."""
+    """Error for a path that names no node of a schema."""
 
 
 def resolve_field_path(path: str, schema: Schema, *, brackets: bool = True) -> tuple[str, Schema]:
-    """Return the path as errors show it, without the leading dot, and the node at the path.
+    """Resolve a path in a schema; return it without the leading dot, as errors show it, and its node.
 
     Raises:
-        FieldPathError: the path has no node, with the server's message.
+        FieldPathError: the schema has no node at the path; the message is the server's.
     """
     parts = iter(_PART.findall(path))
     text = ""
@@ -66,7 +66,7 @@ def _step(schema: Schema, name: str) -> Schema:
 
 
 UNSET_FIELD = "<nil>"
-"""The field of an error that has no field."""
+"""The text for the field in an error without a field."""
 
 Spine = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
@@ -74,7 +74,7 @@ Spine = tuple[str | int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with the value at `spine`; `name` is the field, in the validator's own notation."""
+    """Problem with the value at `spine`; `name` is the field in the notation of the server's validator."""
 
     spine: Spine
     name: str
@@ -85,6 +85,6 @@ Check = Callable[[Any, Spine, list[Problem]], None]
 
 
 def path_of(spine: Spine) -> str:
-    """Format a path: `spec.ports[0].name`."""
+    """Format a path, such as `spec.ports[0].name`."""
     text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in spine)
     return text.removeprefix(".")

@@ -1,4 +1,4 @@
-"""The rules of a schema (`x-kubernetes-validations`): compiled once, run on each write."""
+"""Validation rules of a schema (`x-kubernetes-validations`), compiled once and run on each write."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _UNSET_FIELD = "<nil>"
 _UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """Errors that a function may raise for values that no check rules out."""
 _TURNS = 300_000
-"""The maximum of loop turns of a node's rules for one value, a fraction of a second."""
+"""The maximum number of loop iterations of a node's rules for one value; they take a fraction of a second."""
 _MESSAGE_LIMIT = 5 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """A compiled rule."""
+    """Compiled validation rule."""
 
     program: Program
     optional_old: bool
@@ -43,19 +43,19 @@ class Rule:
     message_program: Program | None
     reason: str
     field: str
-    """The path of the blamed field, below the value."""
+    """The path of the field that the error names, relative to the value."""
 
     @property
     def transition(self) -> bool:
-        """Whether the rule uses the old value."""
+        """Whether the rule uses `oldSelf`, and so only applies to updates."""
         return "oldSelf" in self.program.uses
 
 
 def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estimate: bool = False) -> Rule:
-    """Compile one of a node's rules; with `estimate`, its programs have a maximum cost.
+    """Compile a validation rule; with `estimate`, also estimate its maximum cost.
 
     Raises:
-        CompileError: it is wrong; the text is what the definition's error says.
+        CompileError: the rule is invalid; the message is the server's.
     """
     optional = bool(source.get("optionalOldSelf"))
     variables = {"self": kind, "oldSelf": optional_of(kind) if optional else kind}
@@ -85,11 +85,7 @@ def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estim
 
 
 def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type | None) -> Program:
-    """Compile a messageExpression.
-
-    Raises:
-        MessageError: the expression is invalid.
-    """
+    """Compile a messageExpression; raise MessageError if it is invalid."""
     try:
         program = compile_expression(expression, variables, estimate=bounds)
     except InstantiationError as error:
@@ -102,23 +98,23 @@ def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type
 
 
 class WrongResult(Exception):
-    """A validation rule whose type is not boolean."""
+    """Error for a validation rule whose result is not boolean."""
 
 
 class MessageError(Exception):
-    """A messageExpression that does not compile, or whose type is not string."""
+    """Error for a messageExpression that does not compile, or whose result is not a string."""
 
 
 @dataclasses.dataclass(slots=True)
 class Findings:
-    """The errors of rules; `forgiven` are errors that the old object had too, in unchanged values."""
+    """Errors that rules have found; `forgiven` are those that the old object had too, in unchanged values."""
 
     errors: list[FieldError] = dataclasses.field(default_factory=list)
     forgiven: list[FieldError] = dataclasses.field(default_factory=list)
 
 
 class Rules:
-    """The rules of a node and of all nodes below it."""
+    """Validation rules of a node and of all nodes below it."""
 
     def __init__(
         self,
@@ -139,7 +135,7 @@ class Rules:
         self._convert: Convert | None = compile_conversion(schema) if rules else None
 
     def validate(self, value: Any, old: Any = None) -> Findings:
-        """Return the findings of the rules for a whole object; `old` is its old version."""
+        """Run all rules on a whole object, and return their errors; `old` is the object before an update."""
         findings = Findings()
         self._validate(value, old, "", findings, old is not None and same(value, old))
         return findings
@@ -256,7 +252,7 @@ def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
 
 
 def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules | None:
-    """Compile the rules of `schema` for the structure `node`; below an `allOf` these differ."""
+    """Compile the rules of `schema` for the structure `node`; both differ only inside `allOf`."""
     sources = schema.source.get("x-kubernetes-validations") or ()
     own = [compile_rule(each, kind, node) for each in sources if (each.get("rule") or "").strip()]
     found = Rules(node, kind, own, root=root)

@@ -1,4 +1,4 @@
-"""Validation of values by their schema."""
+"""Validation of values against their schema."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _WHOLE_LIMIT = 2**53 - 1
 
 
 def is_whole(value: float) -> bool:
-    """Return whether a JSON number with a fraction or exponent is an integer."""
+    """Return whether a JSON number that is written with a fraction or exponent is an integer."""
     return math.isfinite(value) and value == int(value) and abs(value) <= _WHOLE_LIMIT
 
 
 def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | None:
-    """Return the check of a node's numbers; None when every number is valid."""
+    """Return the check of a node's numbers, or None if every number is valid."""
     low, high, factor = source.get("minimum"), source.get("maximum"), source.get("multipleOf")
     kind = types[0] if len(types) == 1 and types[0] in {"integer", "number"} else ""
     form = shape if kind else ""
@@ -78,7 +78,7 @@ def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | Non
 
 
 def _unfit(source: Any, fits: Callable[[float], bool], kind: str) -> list[str]:
-    """Return errors for limits that the type cannot hold; because of them the server refuses every value."""
+    """Return the limits that the node's number type cannot hold; because of them every value is invalid."""
     limits = (("MultipleOf", "multipleOf"), ("Maximum boundary", "maximum"), ("Minimum boundary", "minimum"))
     found = []
     for shown, name in limits:
@@ -93,7 +93,7 @@ def _unfit(source: Any, fits: Callable[[float], bool], kind: str) -> list[str]:
 
 
 def _as_int64(bound: float) -> float:
-    """Return the bound of whole numbers. In Go, one that does not fit becomes the least."""
+    """Return a bound for integers; one that does not fit into 64 bits becomes the smallest, as in Go."""
     return bound if -(2.0**63) < float(bound) < 2.0**63 else -(2**63)
 
 
@@ -135,7 +135,7 @@ ListCheck = Callable[[Any, str, list[FieldError]], None]
 
 
 def compile_uniqueness(schema: Schema) -> ListCheck | None:
-    """Return a function that appends an error for each duplicate item; None if duplicates are allowed."""
+    """Return a function that adds an error for each duplicate item, or None if duplicates are allowed."""
     named = {name: inner for name, each in schema.properties.items() if (inner := compile_uniqueness(each))}
     values = compile_uniqueness(schema.additional) if schema.additional is not None else None
     items = compile_uniqueness(schema.items) if schema.items is not None else None
@@ -192,10 +192,10 @@ def validate(obj: Any, schema: Schema, old: Any = None) -> list[FieldError]:
 
 
 class Validator:
-    """A compiled schema."""
+    """Validator of values against a compiled schema."""
 
     def __init__(self, schema: Schema, prefix: str = "") -> None:
-        """Compile the schema; `prefix` is the value's field, for the fields of errors (`status`)."""
+        """Compile the schema; `prefix` is the path of the values in errors, such as `status`."""
         self._schema = schema
         self._prefix = prefix
         self._check = compile_check(schema)
@@ -227,7 +227,7 @@ class Validator:
 
 
 def compile_check(schema: Schema) -> Check | None:
-    """Return the check of a node and all nodes below it; None when every value is valid."""
+    """Return the check of a node and all nodes below it, or None if every value is valid."""
     source = schema.source
     types, shape = _types_of(schema), _format_of(schema)
     scalars = [each for each in (_strings(source, shape, types), check_number(source, types, shape)) if each]
@@ -450,7 +450,7 @@ def _invalid(value: Any, text: str) -> Callable[[str], FieldError]:
 
 
 class _Alternative:
-    """A schema of anyOf, oneOf, allOf or not."""
+    """Alternative in anyOf, oneOf, allOf or not, as a compiled schema."""
 
     def __init__(self, schema: Schema) -> None:
         self.check = compile_check(schema) or _anything
@@ -458,9 +458,9 @@ class _Alternative:
 
     @functools.cached_property
     def count(self) -> Callable[[Any], int]:
-        """Return the number of the server's checks that apply.
+        """Return a function that counts the checks of the server that apply to a value.
 
-        Of several alternatives that fail, the server reports the one with the highest number.
+        If several alternatives fail, the server reports the one with the highest count.
         """
         return _counter(self._schema)
 
@@ -546,7 +546,7 @@ def _alternatives(source: Any) -> Check | None:
 
 
 def _best(alternatives: Sequence[_Alternative], failed: list[list[Problem]], value: Any) -> list[Problem]:
-    """Return the problems of the alternative with the most checks, the first of equals; all have failed."""
+    """Return the problems of the alternative with the most checks (the first, if equal), after all failed."""
     counts = [each.count(value) for each in alternatives]
     return failed[counts.index(max(counts))]
 

@@ -1,4 +1,4 @@
-"""Versions of a custom kind: pruning and defaulting of objects written by another version's schema."""
+"""Pruning and defaulting of stored custom objects whose schema or version has changed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Object = dict[str, Any]
 
 
 class CustomVersions:
-    """The versions of one kind, as its definition has them at present."""
+    """All versions of a custom kind, as its definition currently has them."""
 
     def __init__(self, schemas: Mapping[str, Schema], *, stale_until: int) -> None:
         """Set up the versions of a CustomResourceDefinition.
 
         Args:
             schemas: The schemas by `apiVersion`.
-            stale_until: Objects written up to this store version may have other schemas.
+            stale_until: Objects last written up to this store version may have been written by other schemas.
         """
         self._schemas = schemas
         self._like = {
@@ -29,25 +29,25 @@ class CustomVersions:
         self._stale_until = stale_until
 
     def has(self, api_version: str) -> bool:
-        """Return whether the definition has that version, served or not."""
+        """Return whether the definition has this version; it need not be served."""
         return api_version in self._schemas
 
     def are_alike(self, one: str, other: str) -> bool:
-        """Return whether two versions accept the same objects."""
+        """Return whether the schemas of two versions are equal."""
         return self._like.get(one) == self._like.get(other)
 
     def is_stale(self, version: int) -> bool:
-        """Return whether an object last written at that store version needs pruning and defaulting."""
+        """Return whether an object last written at this store version must be pruned and defaulted again."""
         return version <= self._stale_until
 
     def tidy(self, obj: Object) -> None:
-        """Drop unknown fields by the schema of the object's version, and fill in its defaults, in place."""
+        """Prune and default `obj` in place, by the schema of its version."""
         if (schema := self._schemas.get(obj.get("apiVersion", ""))) is not None:
             prune(obj, schema)
             default(obj, schema)
 
     def prune(self, obj: Object) -> None:
-        """Drop unknown fields by the schema of the object's version, in place."""
+        """Prune `obj` in place, by the schema of its version."""
         if (schema := self._schemas.get(obj.get("apiVersion", ""))) is not None:
             prune(obj, schema)
             drop_nulls(obj, schema, root=True)

@@ -1,4 +1,4 @@
-"""The store: objects by key, a version for each change, a bounded history, watches, and a journal."""
+"""Store: objects by key, a version for each change, a bounded history, watches, and a journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A journal, which keeps the state of a store in a file across restarts."""
+"""Journal, which keeps the state of a store in a file, so that it survives a restart."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _END: Final = None
 
 
 class Journal:
-    """An SQLite file with the last state of each object and the last version.
+    """SQLite file with the last state of each object, and the last version.
 
-    A thread writes the changes in order, all pending ones in one transaction; `durable` waits for it. A
-    durable change survives a kill of the process, but not always a power failure.
+    A thread writes all pending changes in order, in one transaction; `durable` waits for it. A durable change
+    survives a kill of the process, but not always a power failure.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it. Blocks for a moment.
+        """Open or create the file. Blocks briefly.
 
         Raises:
-            JournalFailed: the file cannot be opened, is not a devcluster file, or is in use.
+            JournalFailed: the file cannot be opened, is not devcluster's, or another process uses it.
         """
         self.path = path
         self._queue: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
@@ -92,11 +92,7 @@ class Journal:
         execute("INSERT OR REPLACE INTO meta VALUES ('format', ?), ('running', 1)", (_FORMAT,))
 
     def load(self) -> Iterator[Stored]:
-        """Yield all objects.
-
-        Raises:
-            JournalFailed: the file is damaged.
-        """
+        """Yield all objects; raise JournalFailed if the file is damaged."""
         columns = "SELECT grp, plural, namespace, name, version, data FROM objects"
         try:
             for group, plural, namespace, name, version, data in self._database.execute(columns):
@@ -108,7 +104,7 @@ class Journal:
             raise JournalFailed(f"{self.path} is damaged: {error}") from error
 
     def write(self, change: Change) -> None:
-        """Accept a change, to be written soon."""
+        """Queue a change, which is written soon."""
         if self._failure is not None:
             return
         if self._thread is None:
@@ -118,11 +114,7 @@ class Journal:
         self._queue.put(change)
 
     async def durable(self, version: int) -> None:
-        """Return when all changes up to `version` are in the file.
-
-        Raises:
-            JournalFailed: the file cannot be written.
-        """
+        """Wait until all changes up to `version` are in the file; raise JournalFailed if that fails."""
         if self._failure is not None:
             raise self._failure
         if version <= self._durable or self._loop is None:
@@ -142,7 +134,7 @@ class Journal:
         self._database.close()
 
     def _run(self) -> None:
-        """Write pending changes in the thread, all in one transaction, until the journal is closed."""
+        """Write pending changes in this thread, all in one transaction, until the journal is closed."""
         going_on = True
         while going_on:
             changes = []
@@ -160,7 +152,7 @@ class Journal:
                 going_on = False
 
     def _write_all(self, changes: list[Change]) -> bool:
-        """Write changes; return whether they are in the file."""
+        """Write the changes to the file; return whether that succeeded."""
         failure: JournalFailed | None = None
         try:
             execute = self._database.execute
@@ -184,7 +176,7 @@ class Journal:
     def _written(self, version: int, failure: JournalFailed | None) -> None:
         if failure is not None:
             # All later changes are refused.
-            _log.error("%s; further writes are refused because they cannot be stored", failure)
+            _log.error("%s; the server now refuses all writes, because it cannot store them", failure)
             self._failure = failure
         else:
             self._durable = version

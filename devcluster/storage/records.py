@@ -1,4 +1,4 @@
-"""Stored objects, their keys and changes, and the errors of the store."""
+"""Records of the store: objects, their keys, changes, and errors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import orjson
 
 
 class Exists(Exception):
-    """An object with that key exists."""
+    """Error for a create whose key already has an object."""
 
 
 class Missing(Exception):
-    """No object with that key exists."""
+    """Error for a key that has no object."""
 
 
 class VersionConflict(Exception):
-    """The object is at another version than the caller has seen."""
+    """Error for an update of an object that has changed since the caller read it."""
 
 
 class Expired(Exception):
-    """A version that is older than the history; `oldest` is the first available version."""
+    """Error for a version that is no longer in the history; `oldest` is the first version that is."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"version {asked} is gone, {oldest} is the oldest")
@@ -31,18 +31,18 @@ class Expired(Exception):
 
 
 class Overflow(Exception):
-    """A watch with more unread changes than its limit."""
+    """Error of a watch that has more unread changes than its limit."""
 
 
 class JournalFailed(Exception):
-    """A journal that cannot be written; the text has the reason."""
+    """Error of a journal that cannot be read or written; the message has the reason."""
 
 
 Object = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """The key of an object; `namespace` is empty for a cluster-scoped one."""
+    """Key of an object; `namespace` is empty for a cluster-scoped object."""
 
     group: str
     plural: str
@@ -52,7 +52,7 @@ class Key(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Stored:
-    """An object at one version, as JSON; `labels` must not be changed."""
+    """Object at one version, as JSON; the caller must not change `labels`."""
 
     key: Key
     version: int
@@ -67,7 +67,7 @@ class Stored:
 
     @classmethod
     def of(cls, key: Key, version: int, obj: Object) -> Stored:
-        """Set the version of `obj`, and encode it for the store."""
+        """Set the resourceVersion of `obj`, and return it encoded for the store."""
         metadata = obj["metadata"]
         metadata["resourceVersion"] = str(version)
         # orjson's result keeps a buffer of several KiB; a copy has the size of the object.
@@ -77,9 +77,9 @@ class Stored:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """A write: `old` is None for a new object, `new` is None for a removed object.
+    """Change of one object: `old` is None for a create, `new` is None for a delete.
 
-    For a removal, `final` is the last state with the version of the removal, as watches report it.
+    For a delete, `final` is the last state with the version of the delete, as watches report it.
     """
 
     version: int
@@ -90,6 +90,6 @@ class Change:
 
     @property
     def size(self) -> int:
-        """The bytes of the resulting object."""
+        """Size of the resulting object, in bytes."""
         kept = self.new or self.final
         return len(kept.data) if kept is not None else 0

@@ -1,4 +1,4 @@
-"""Label and field selectors, in queries and in objects."""
+"""Label and field selectors, from query parameters and from objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NODE_OPERATORS = {**_OPERATORS, "Gt": "gt", "Lt": "lt"}
 
 
 class SelectorError(ValueError):
-    """An invalid selector; the text is the API server's."""
+    """Error for an invalid selector; the message is the API server's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Requirement:
 
 
 class LabelSelector:
-    """Requirements for labels; a selector without requirements matches everything."""
+    """Requirements for labels; a selector without requirements matches all objects."""
 
     __slots__ = ("_matches_nothing", "requirements")
 
@@ -61,20 +61,12 @@ class LabelSelector:
 
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
-        """Read the selector of a query: `app=x,tier in (a,b),!old`.
-
-        Raises:
-            SelectorError: with the API server's text.
-        """
+        """Parse the selector of a query: `app=x,tier in (a,b),!old`; raise SelectorError if invalid."""
         return cls(_Parser(text).parse())
 
     @classmethod
     def of(cls, selector: Mapping[str, Any] | None) -> LabelSelector:
-        """Read a metav1.LabelSelector, as it stands in objects: empty matches everything, None nothing.
-
-        Raises:
-            SelectorError: an operator is unknown, or lacks its values.
-        """
+        """Convert a metav1.LabelSelector (empty: all, None: no objects); raise SelectorError if invalid."""
         if selector is None:
             return cls(nothing=True)
         equal = cls.equal_to(selector.get("matchLabels") or {})
@@ -83,72 +75,67 @@ class LabelSelector:
 
     @classmethod
     def of_node_term(cls, expressions: Sequence[Mapping[str, Any]] | None) -> LabelSelector:
-        """Read the expressions of a term of a node selector, which know Gt and Lt as well.
+        """Convert the matchExpressions of a node selector term, which may also use Gt and Lt.
 
         Raises:
-            SelectorError: an operator is unknown, or lacks its values.
+            SelectorError: an operator is unknown, or has no values.
         """
         return cls([_read(each, _NODE_OPERATORS) for each in expressions or ()])
 
     @classmethod
     def equal_to(cls, labels: Mapping[str, str]) -> LabelSelector:
-        """Return the selector for exactly these labels, as in a Service."""
+        """Return the selector that requires each of these labels, as in a Service."""
         return cls([_Requirement(key, "in", frozenset([value])) for key, value in labels.items()])
 
     @property
     def empty(self) -> bool:
-        """Whether the selector matches everything."""
+        """Whether the selector matches all objects."""
         return not self.requirements and not self._matches_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the selector matches these labels."""
         if self._matches_nothing:
             return False
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
 class FieldSelector:
-    """Requirements for fields: equality or inequality."""
+    """Requirements for fields, with the operators `=` and `!=`."""
 
     __slots__ = ("requirements",)
 
     def __init__(self, requirements: Sequence[tuple[str, str, bool]] = ()) -> None:
-        """Set up the selector; a requirement is a field, a value, and whether they must be equal."""
+        """Set up the selector; a requirement is (field, value, whether they must be equal)."""
         self.requirements = tuple(requirements)
 
     @classmethod
     def parse(cls, text: str) -> FieldSelector:
-        """Read the selector of a query: `metadata.name=x,status.phase!=Running`.
-
-        Raises:
-            SelectorError: with the API server's text.
-        """
+        """Parse the selector of a query, such as `status.phase!=Running`; raise SelectorError if invalid."""
         return cls([_field_requirement(part, text) for part in _split(text) if part])
 
     @property
     def fields(self) -> list[str]:
-        """The fields in the selector, in its order."""
+        """Names of the fields in the selector, in its order."""
         return [field for field, _, _ in self.requirements]
 
     @property
     def empty(self) -> bool:
-        """Whether the selector matches everything."""
+        """Whether the selector matches all objects."""
         return not self.requirements
 
     def value_of(self, field: str) -> str | None:
-        """Return the only value that `field` may have; None if several values match."""
+        """Return the value that the selector requires for `field`, or None if it requires none."""
         for name, value, equal in self.requirements:
             if name == field and equal:
                 return value
         return None
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Return whether the selector matches these fields; a missing field counts as empty."""
+        """Return whether the selector matches these fields; a missing field counts as ""."""
         return all((fields.get(field, "") == value) is equal for field, value, equal in self.requirements)
 
 
 class _Parser:
-    """Recursive descent over the tokens of a label selector."""
+    """Recursive descent parser for the tokens of a label selector."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
@@ -256,7 +243,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 def _read(expression: Mapping[str, Any], operators: Mapping[str, str]) -> _Requirement:
-    """Read a requirement as it stands in objects."""
+    """Convert a requirement from an object's selector."""
     operator = operators.get(expression.get("operator", ""))
     if operator is None:
         raise SelectorError(f'"{expression.get("operator")}" is not a valid label selector operator')
@@ -279,7 +266,7 @@ def _integer(text: str) -> int | None:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas, except for those escaped by a backslash."""
+    """Split a text at its commas, except those escaped by a backslash."""
     return re.findall(r"((?:\\.|[^,\\])*\\?)(?:,|\Z)", text, re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""The store: current versions, the history of changes, and watches."""
+"""Store of the current objects, the history of changes, and watches."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from devcluster.storage.records import (
 
 
 class Watch:
-    """The changes of one resource, of one namespace or all, from a version on. Close it when done."""
+    """Watch of a resource's changes, in one namespace or in all, after a version. Close it at the end."""
 
     def __init__(
         self, *, namespace: str, limit: int, limit_bytes: int, closed: Callable[[Watch], None]
     ) -> None:
-        """Set up the watch; it overflows beyond `limit` unread changes, or `limit_bytes` of their objects."""
+        """Set up the watch; it overflows if unread changes exceed `limit`, or their objects `limit_bytes`."""
         self.namespace = namespace
         self._limit = limit
         self._limit_bytes = limit_bytes
@@ -42,7 +42,7 @@ class Watch:
         self._closed: Callable[[Watch], None] | None = closed
 
     def push(self, change: Change) -> None:
-        """Add a change if it is in the watch's namespace; called by the store."""
+        """Add a change if it is in the watch's namespace; only the store calls this."""
         if self.namespace and change.key.namespace != self.namespace:
             return
         if self._overflown:
@@ -57,15 +57,16 @@ class Watch:
         self._wake()
 
     def replay(self, changes: Iterable[Change]) -> None:
-        """Start with changes from the history; the limits apply only to changes after these."""
+        """Add changes from the history at the start; the limits apply only to later changes."""
         self._pending += [
             change for change in changes if not self.namespace or change.key.namespace == self.namespace
         ]
 
     async def next(self, timeout: float | None = None) -> list[Change]:
-        """Return all pending changes, or wait for the next ones; empty after `timeout` seconds without any.
+        """Return all unread changes, waiting if there are none.
 
-        Returns an empty list at once when the watch is closed.
+        Returns an empty list after `timeout` seconds without a change (None: no limit), or when the watch is
+        closed.
 
         Raises:
             Overflow: the watch was read too slowly, and has lost changes.
@@ -79,11 +80,11 @@ class Watch:
 
     @property
     def closed(self) -> bool:
-        """Whether no more changes will come."""
+        """Whether the watch is closed, so that no more changes will come."""
         return self._closed is None
 
     def close(self) -> None:
-        """Close the watch; a waiting reader gets an empty list."""
+        """Close the watch; a reader that waits gets an empty list."""
         if self._closed is not None:
             closed, self._closed = self._closed, None
             closed(self)
@@ -111,12 +112,12 @@ def _set(waiter: asyncio.Future[None]) -> None:
 
 
 def path_of(key: Key) -> str:
-    """Return the sort key of an object, `namespace/name`, which sorts as etcd does on the real server."""
+    """Return the key by which objects sort in the real server's etcd: `namespace/name`."""
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
 class Table:
-    """Objects by the `path_of` of their key."""
+    """Objects of one resource, by the `path_of` of their keys."""
 
     __slots__ = ("objects", "paths")
 
@@ -125,18 +126,16 @@ class Table:
         self.paths: list[str] = []
 
     def put(self, path: str, stored: Stored) -> None:
-        """Add or replace an object."""
         if path not in self.objects:
             bisect.insort(self.paths, path)
         self.objects[path] = stored
 
     def remove(self, path: str) -> None:
-        """Remove an existing object."""
         del self.objects[path]
         del self.paths[bisect.bisect_left(self.paths, path)]
 
     def select(self, namespace: str = "") -> list[Stored]:
-        """Return the objects of a namespace, or all."""
+        """Return the objects of a namespace; "" means all namespaces."""
         paths = self.paths
         if namespace:
             # '0' is the character after '/'.
@@ -147,19 +146,22 @@ class Table:
 
 
 _version = attrgetter("version")
-# Trimming frees this share of the limit at a time, so that its cost per change is low.
+# Trimming frees this fraction of the limit at once, so that it costs little per change.
 _TRIM = 0.1
 
 
 class History:
-    """Recent changes in order: at most `limit` (plus a tenth), with at most `limit_bytes` of objects."""
+    """History of recent changes, in order.
+
+    It keeps about `limit` changes (up to a tenth more), whose objects have at most `limit_bytes`.
+    """
 
     def __init__(self, *, start: int, limit: int, limit_bytes: int) -> None:
-        """Start the history; `start` is the version before the first change."""
+        """Set up the history; `start` is the version before the first change."""
         self.limit = limit
         self.limit_bytes = limit_bytes
         self.oldest = start
-        """The earliest version after which all changes are known."""
+        """The first version after which the history has all changes."""
         self._changes: list[Change] = []
         self._bytes = 0
 
@@ -167,24 +169,19 @@ class History:
         return len(self._changes)
 
     def add(self, change: Change) -> None:
-        """Add a change, which must be newer than all earlier changes."""
+        """Add a change, which must be newer than all others."""
         self._changes.append(change)
         self._bytes += change.size
         if len(self._changes) > self.limit * (1 + _TRIM) + 1 or self._bytes > self.limit_bytes * (1 + _TRIM):
             self._trim()
 
     def since(self, version: int) -> list[Change]:
-        """Return the changes after `version`, oldest first.
-
-        Raises:
-            Expired: the history does not reach back that far.
-        """
+        """Return the changes after `version`, oldest first; raise Expired if the history begins later."""
         if version < self.oldest:
             raise Expired(version, self.oldest)
         return self._changes[bisect.bisect_right(self._changes, version, key=_version) :]
 
     def expire(self) -> None:
-        """Forget all changes."""
         self._drop(len(self._changes))
 
     def _trim(self) -> None:
@@ -210,7 +207,7 @@ WATCH_BACKLOG_BYTES = 32 << 20
 
 
 class Disk(Protocol):
-    """The persistence of a store, such as a `Journal` in a file."""
+    """Protocol of a store's persistence, such as `Journal`."""
 
     version: int
     """The last version on the disk."""
@@ -219,17 +216,17 @@ class Disk(Protocol):
         """Return all objects."""
 
     def write(self, change: Change) -> None:
-        """Accept a change, to be written soon."""
+        """Queue a change, which is written soon."""
 
     async def durable(self, version: int) -> None:
-        """Return when all changes up to `version` are durable; raise JournalFailed if they cannot be."""
+        """Wait until all changes up to `version` are durable; raise JournalFailed if that is impossible."""
 
     async def aclose(self) -> None:
-        """Write all pending changes, and close the disk."""
+        """Write all pending changes, and close the storage."""
 
 
 class Store:
-    """Objects by key, kept as their JSON; everything but `durable` is synchronous.
+    """Store of objects as JSON, by key; all methods except `durable` and `settled` are synchronous.
 
     With a journal, the store starts with the journal's objects.
     """
@@ -245,8 +242,8 @@ class Store:
     ) -> None:
         """Set up the store.
 
-        `history` and `history_bytes` limit the history; `watch_backlog` and `watch_backlog_bytes` limit each
-        watch's unread changes. Lower limits save memory, higher limits avoid 410 responses.
+        `history` and `history_bytes` limit the history. `watch_backlog` and `watch_backlog_bytes` limit the
+        unread changes of each watch. Lower limits save memory, higher limits avoid 410 responses.
         """
         self.version = 1
         self._tables: dict[tuple[str, str], Table] = defaultdict(Table)
@@ -264,21 +261,17 @@ class Store:
     # Reading
 
     def get(self, key: Key) -> Stored | None:
-        """Return the object with that key, or None."""
+        """Return the object with this key, or None."""
         table = self._tables.get(key[:2])
         return None if table is None else table.objects.get(path_of(key))
 
     def select(self, group: str, plural: str, namespace: str = "") -> list[Stored]:
-        """Return the sorted objects of a resource, in one namespace or in all."""
+        """Return the objects of a resource, sorted by namespace and name; "" means all namespaces."""
         table = self._tables.get((group, plural))
         return [] if table is None else table.select(namespace)
 
     def select_at(self, version: int, group: str, plural: str, namespace: str = "") -> Sequence[Stored]:
-        """Return the objects as they were at an earlier version.
-
-        Raises:
-            Expired: the history does not reach back that far.
-        """
+        """Return a resource's objects at an earlier version; raise Expired if the history begins later."""
         state = {path_of(each.key): each for each in self.select(group, plural, namespace)}
         for change in reversed(self._history.since(version)):
             key = change.key
@@ -291,22 +284,17 @@ class Store:
         return [state[path] for path in sorted(state)]
 
     def count(self, group: str, plural: str) -> int:
-        """Return the number of a resource's objects."""
         table = self._tables.get((group, plural))
         return 0 if table is None else len(table.paths)
 
     def resources(self) -> list[tuple[str, str]]:
-        """Return the (group, plural) of resources that have objects."""
+        """Return (group, plural) of each resource that has objects."""
         return [names for names, table in self._tables.items() if table.paths]
 
     # Writing
 
     def create(self, key: Key, obj: Object) -> Stored:
-        """Store a new object; its metadata.resourceVersion is set in place.
-
-        Raises:
-            Exists: the object already exists.
-        """
+        """Store a new object, and set its resourceVersion; raise Exists if it already exists."""
         if self.get(key) is not None:
             raise Exists
         new = Stored.of(key, self.version + 1, obj)
@@ -314,9 +302,9 @@ class Store:
         return new
 
     def update(self, key: Key, obj: Object, *, expected: int | None = None) -> Stored:
-        """Replace an object; its metadata.resourceVersion is set in place.
+        """Replace an object; sets metadata.resourceVersion of `obj`.
 
-        An update without a difference is not written, and keeps its version.
+        An update that changes nothing is not written, and the version stays the same.
 
         Raises:
             Missing: the object does not exist.
@@ -332,29 +320,25 @@ class Store:
         return new
 
     def delete(self, key: Key, *, expected: int | None = None) -> Stored:
-        """Remove an object and return its last state, stamped with the version of the removal.
-
-        Raises as `update`.
-        """
+        """Remove an object; return its last state with the version of the delete. Raises as `update`."""
         old = self._expect(key, expected)
         final = Stored.of(key, self.version + 1, old.decode())
         self._commit(Change(final.version, key, old, None, final))
         return final
 
     async def durable(self, version: int) -> None:
-        """Return when the change with that version is in the journal; at once without a journal.
+        """Wait until the journal has written this version; raise JournalFailed if it cannot.
 
-        Raises:
-            JournalFailed: the change cannot be written.
+        Without a journal, return at once.
         """
         if self._journal is not None:
             await self._journal.durable(version)
 
     async def settled(self, version: int) -> None:
-        """Wait until a kill would not undo `version`; do not report the version to clients before.
+        """Wait until `version` would survive a kill of the process; only then may clients see it.
 
-        Otherwise a client that has seen a lost write would not notice the loss. With a broken journal no
-        write becomes durable, but reads continue.
+        Otherwise clients could keep a write that the restarted server has lost. If the journal is broken,
+        this returns, so that reads continue.
         """
         with contextlib.suppress(JournalFailed):
             await self.durable(version)
@@ -362,11 +346,7 @@ class Store:
     # Watching
 
     def watch(self, group: str, plural: str, namespace: str = "", *, since: int | None = None) -> Watch:
-        """Watch the changes of a resource after the version `since`; None means from now on.
-
-        Raises:
-            Expired: the history does not reach back to `since`.
-        """
+        """Watch the changes after the version `since` (None: from now on); raise Expired if it is too old."""
         watches = self._watches[group, plural]
         watch = Watch(
             namespace=namespace,
@@ -381,16 +361,16 @@ class Store:
         return watch
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Call `callback` within each write, after its effect; return a function that ends the subscription.
+        """Call `callback` during each write, after its effect; return a function that ends the subscription.
 
-        The callback must not raise, and must not write.
+        The callback must not raise, and must not write to the store.
         """
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
     @property
     def oldest(self) -> int:
-        """The earliest version that a watch can start from."""
+        """Earliest version from which a watch can start."""
         return self._history.oldest
 
     def expire_history(self) -> None:

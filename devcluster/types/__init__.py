@@ -1,4 +1,4 @@
-"""The types of built-in kinds: their schemas, and Go's rules for reading and writing them."""
+"""Types of the built-in kinds: their schemas, and Go's rules for reading and writing them."""
 
 from __future__ import annotations
 

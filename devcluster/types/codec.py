@@ -1,4 +1,4 @@
-"""Codecs for the types of the table: decoding of JSON values as Go does, and their re-encoding."""
+"""Codecs of Go types, which decode JSON values as Go does, and encode them again."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ _GO_KINDS = {
 
 
 class DecodeError(Exception):
-    """A value does not fit its Go type; the text is Go's.
+    """Error for a value that does not fit its Go type; the message is Go's.
 
-    Every struct on the way out adds its field to the error's path.
+    While the error is raised, each enclosing struct adds its field to the path.
     """
 
     def __init__(self, head: str, go_type: str = "", *, value: Any = None, kind: str = "") -> None:
-        """Set up the error; `go_type` is the target type. Without it `head` is the whole text.
+        """Set up the error for `value`, whose target is the Go type `go_type`.
 
-        `kind` is the target's Go kind, empty for a type that decodes itself, and `value` the wrong value.
+        `kind` is the Go kind of the target; it is empty for a type that decodes itself. Without `go_type`,
+        `head` is the whole message.
         """
         super().__init__(head)
         self.head = head
@@ -57,7 +58,7 @@ class DecodeError(Exception):
 
     @property
     def restored(self) -> str:
-        """Return the text for a decoding from maps instead of JSON, as for strategic merge patches."""
+        """Return Go's message for decoding from a map instead of JSON, as for strategic merge patches."""
         if not self.go_type:
             return self.head
         found = _GO_KINDS[type(self.value)]
@@ -86,7 +87,7 @@ def json_type(value: Any) -> str:
 
 @dataclasses.dataclass(slots=True)
 class Codec:
-    """Reader and writer of one type."""
+    """Decoder and encoder of one Go type."""
 
     go: str
     """The type's Go name, for errors."""
@@ -143,7 +144,7 @@ def _float(value: Any, _: Problems) -> float:
 
 
 def _bytes(value: Any, _: Problems) -> str:
-    """Decode base64; line breaks are ignored."""
+    """Decode a base64 text; line breaks are ignored."""
     if type(value) is not str:
         raise _mistyped(value, "[]uint8", "slice")
     text = value.replace("\r", "").replace("\n", "")
@@ -156,7 +157,7 @@ def _bytes(value: Any, _: Problems) -> str:
 
 
 def _first_wrong(text: str) -> int:
-    """Return the offset at which Go's decoder reports the error in invalid base64."""
+    """Return the offset that Go's decoder reports for invalid base64."""
     match = re.match(r"[A-Za-z0-9+/\r\n]*", text)
     assert match is not None
     position = match.end()
@@ -208,7 +209,7 @@ def _as_it_is(value: Any, _: Problems) -> Any:
 
 
 def _schema(value: Any) -> Any:
-    """Read a schema. Unknown fields are dropped, and Go does not report them."""
+    """Decode a JSON schema, and drop unknown fields, which Go does not report here."""
     return codec_of(_JSON_SCHEMA).convert(value, [])
 
 
@@ -253,7 +254,7 @@ CUSTOM: Final[dict[str, Codec]] = {
 
 @functools.cache
 def codec_of(go: str) -> Codec:
-    """Return the codec of a Go type by its name in the table: `*int32`, `[]string`, a struct."""
+    """Return the codec of a Go type, by its name in the table: `*int32`, `[]string`, or a struct."""
     if go.startswith("*"):  # a set value is written even if it is empty
         target = codec_of(go[1:])
         return Codec(target.go, target.convert, plain=target.plain, is_pointer=True)
@@ -273,7 +274,7 @@ def codec_of(go: str) -> Codec:
 
 
 def _named(go: str, target: Codec) -> Codec:
-    """Return the codec of a named type: its underlying type's, with another name in errors."""
+    """Return the codec of a named Go type: the codec `target`, with another name in errors."""
 
     def convert(value: Any, problems: Problems) -> Any:
         try:
@@ -337,17 +338,17 @@ _Field = tuple[Callable[[Any, Problems], Any], bool, tuple[str, ...], type | Non
 
 
 class _Struct:
-    """A codec of a struct with its fields, including those of embedded structs."""
+    """Codec of a struct with all its fields, including those of embedded structs."""
 
     def __init__(self, name: str) -> None:
-        """Set up the codec by OpenAPI name; fields are resolved at first use: types may be recursive."""
+        """Set up the codec by OpenAPI name; its fields are resolved later, because types may be recursive."""
         self.go = table.go_name(name)
         self._name = name
         self._short = name.rpartition(".")[2]
 
     @functools.cached_property
     def _fields(self) -> dict[str, _Field]:
-        """The fields of the message, by name."""
+        """Fields of the struct, by their JSON names."""
         return {
             path[0]: (
                 codec.convert,
@@ -360,7 +361,7 @@ class _Struct:
 
     @functools.cached_property
     def _always(self) -> tuple[tuple[str, Callable[[], Any]], ...]:
-        """Return the fields that are written even if unset, with functions for their empty values."""
+        """Return the fields that are written even if not set, each with a function for its empty value."""
         return tuple(
             (path[0], codec.zero)
             for path, codec, flags in _flattened(self._name)
@@ -405,7 +406,7 @@ class _Struct:
         return {name: zero() for name, zero in self._always}
 
     def _with_repeated(self, value: Any, problems: Problems) -> dict[str, Any]:
-        """Convert an object with a repeated name; a known name is reported where it recurs."""
+        """Convert an object with a repeated field, and report each repetition of a known field."""
         if not isinstance(value, Repeated):
             raise _mistyped(value, self.go, "struct")
         seen = set()
@@ -418,7 +419,7 @@ class _Struct:
 
 
 def _merged(value: Repeated) -> dict[str, Any]:
-    """Merge repeated objects as Go does: a later object's fields are added to the earlier one."""
+    """Merge repeated fields as Go does: a later object adds its fields to the earlier one."""
     merged: dict[str, Any] = {}
     for name, item in value.pairs:
         before = merged.get(name)
@@ -432,7 +433,10 @@ def _pairs(value: Any) -> list[tuple[str, Any]]:
 
 
 def _flattened(name: str) -> list[tuple[tuple[str, ...], Codec, str]]:
-    """Return the fields, embedded structs' fields too; a path is the name, then the embedding structs."""
+    """Return the fields of a struct and of its embedded structs, each as (path, codec, flags).
+
+    A path is the field's JSON name, followed by the embedding structs.
+    """
     fields: list[tuple[tuple[str, ...], Codec, str]] = []
     for json_name, go, flags, _ in table.fields_of(name):
         if json_name:

@@ -17,7 +17,7 @@ from devcluster.types.codec import DecodeError, codec_of, json_type
 from devcluster.types.table import go_name
 
 _MOST_PROBLEMS = 100
-"""The maximum of field validation's findings; Go's decoder reports no more."""
+"""The maximum number of findings; Go's decoder reports no more."""
 
 
 def decode_strict(
@@ -27,10 +27,10 @@ def decode_strict(
     *,
     raw: bytes | str | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Decode `document`; return the object and the findings of field validation.
+    """Decode `document`; return the object, and the findings of field validation in document order.
 
-    `raw`, the document's JSON text, is searched for duplicate fields; omit it for `fieldValidation=Ignore`.
-    Findings such as `unknown field "spec.foo"` and `duplicate field "spec.replicas"` are in document order.
+    Findings are texts such as `unknown field "spec.foo"` and `duplicate field "spec.replicas"`. `raw` is the
+    document's JSON text, which is searched for duplicate fields; omit it for `fieldValidation=Ignore`.
 
     Raises:
         StatusError: 400, a value has the wrong type; the `DecodeError` is its cause.
@@ -44,11 +44,7 @@ def decode_strict(
 
 
 def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]]:
-    """Decode as `decode_strict` does, for callers with their own error text, such as patches.
-
-    Raises:
-        DecodeError: a value has the wrong type.
-    """
+    """Decode as `decode_strict` does, but raise DecodeError, for callers with their own error text."""
     problems: list[list[str | int]] = []
     if not isinstance(document, dict):
         raise DecodeError(
@@ -59,13 +55,13 @@ def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]
 
 
 def cannot_be_handled(gvk: tuple[str, str, str], why: str, *, expected: str = "") -> StatusError:
-    """Build the 400 for a body that cannot become an object of kind `expected` (default: its own kind)."""
+    """Build the 400 for a body that cannot be decoded as kind `expected` (by default, the kind in `gvk`)."""
     _, version, kind = gvk
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {expected or kind}: {why}')
 
 
 def _line(problem: Sequence[str | int]) -> str:
-    """Format a finding; `problem` is its type, and then the path from the inside out."""
+    """Format a finding, given as its type followed by the path from the innermost step."""
     what, *path = problem
     shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(path))
     return f'{what} field "{shown.removeprefix(".")}"'

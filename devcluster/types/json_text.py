@@ -10,20 +10,20 @@ import orjson
 
 
 class Repeated(dict[str, Any]):
-    """An object whose text has a duplicate field; the last value is used."""
+    """Object whose JSON text has a duplicate field; the last value counts."""
 
     __slots__ = ("pairs",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        """Set up the object; `pairs` are all fields in order."""
+        """Set up the object; `pairs` are all its fields, in order."""
         super().__init__(pairs)
         self.pairs = pairs
 
 
 def with_repeated(raw: bytes | str, document: Any) -> Any | None:
-    """Return `document`, parsed from `raw`, with `Repeated` in place of objects with a repeated name.
+    """Return `document`, parsed from `raw`, with `Repeated` for each object with a duplicate field.
 
-    The result is None if there are none.
+    Returns None if no object has a duplicate field.
     """
     if _is_compact(raw, document):
         return None  # the fast path for most clients' bodies
@@ -45,7 +45,7 @@ def with_repeated(raw: bytes | str, document: Any) -> Any | None:
 
 
 def _is_compact(raw: bytes | str, document: Any) -> bool:
-    """Return whether `raw` is orjson's own output, which never repeats a name."""
+    """Return whether `raw` equals orjson's output for the document, which has no duplicate fields."""
     try:
         return orjson.dumps(document) == raw.strip()
     except orjson.JSONEncodeError:  # orjson allows less nesting than others
@@ -53,9 +53,9 @@ def _is_compact(raw: bytes | str, document: Any) -> bool:
 
 
 def duplicate_fields(raw: bytes | str, document: Any) -> list[str]:
-    """Return the duplicate fields in order, as the server reports them: `duplicate field "spec.replicas"`.
+    """Return the findings about duplicate fields, in order: `duplicate field "spec.replicas"`.
 
-    `document` is the result of orjson for `raw`.
+    `document` is the result of parsing `raw` with orjson.
     """
     marked = with_repeated(raw, document)
     if marked is None:

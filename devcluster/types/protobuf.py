@@ -1,6 +1,6 @@
-"""Bodies in `application/vnd.kubernetes.protobuf`: an envelope that names the kind, and the object in it.
+"""Decoder of `application/vnd.kubernetes.protobuf`: an envelope with the kind, and the object in it.
 
-The messages of the built-in types are decoded into the values of their JSON.
+The messages of built-in types are decoded into the values that their JSON would have.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _SHOWN = 30
 
 
 def decode_protobuf(body: bytes, default: tuple[str, str, str] | None = None) -> dict[str, Any]:
-    """Decode the object in a body, in the form of `decode_strict`.
+    """Decode the object in a protobuf body; the result is in the form of `decode_strict`.
 
-    `default` is the (group, version, kind) of the path, for a body that does not name its own.
+    `default` is the (group, version, kind) of the path, for a body that does not name its kind.
 
     Raises:
         StatusError: 400, the body is malformed, or its kind is not built in.
@@ -45,7 +45,7 @@ def decode_protobuf(body: bytes, default: tuple[str, str, str] | None = None) ->
 
 
 def excerpt(body: bytes) -> str:
-    """Return the start of a body, as the server shows a body that it cannot parse."""
+    """Return the start of a body that cannot be parsed, as the server's error shows it."""
     if not body:
         return "<empty>"
     more = " ..." if len(body) > _SHOWN else ""
@@ -55,7 +55,7 @@ def excerpt(body: bytes) -> str:
 
 
 def _envelope(body: Message, default: tuple[str, str, str]) -> tuple[tuple[str, str, str], Message]:
-    """Return group, version and kind, and the message of a runtime.Unknown."""
+    """Return (group, version, kind) of a runtime.Unknown envelope, and the message inside it."""
     start, rest = body.data[: len(_MAGIC)], body.data[len(_MAGIC) :]
     if start != _MAGIC:
         prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
@@ -93,11 +93,7 @@ def _object(gvk: tuple[str, str, str], raw: Message) -> dict[str, Any]:
 
 
 def _message(openapi_name: str, message: Message) -> dict[str, Any]:
-    """Return the fields of a message of this type.
-
-    Raises:
-        BrokenMessage: the bytes are no such message.
-    """
+    """Return the fields of a message whose type is `openapi_name`; raise BrokenMessage if invalid."""
     found: dict[str, Any] = {}
     plan = _plan(openapi_name)
     for field in wire.fields(message):
@@ -108,7 +104,7 @@ def _message(openapi_name: str, message: Message) -> dict[str, Any]:
 
 @functools.cache
 def _plan(openapi_name: str) -> dict[int, Callable[[dict[str, Any], Field], None]]:
-    """Return, by field number of a struct, the function that reads the field."""
+    """Return the functions that read the fields of a struct, by the number of the field."""
     return {
         number: _into(json_name, go) for json_name, go, _, number in table.fields_of(openapi_name) if number
     }
@@ -147,7 +143,7 @@ def _map_into(name: str, read: Read) -> Callable[[dict[str, Any], Field], None]:
 
 
 def _unnamed(go: str) -> str:
-    """Return the underlying type of a named type that has no protobuf message."""
+    """Return the underlying type of a named Go type that has no protobuf message, else `go` itself."""
     if go.startswith("io."):
         definition = table.go_type(go)
         if isinstance(definition, str) and definition != "custom" and not definition.startswith("items:"):
@@ -168,7 +164,7 @@ def _reader(go: str) -> Read:
 
 
 def _strings(field: Field, name: str) -> list[str]:
-    """Decode a message that contains only a list of strings."""
+    """Decode a message whose only field is a list of strings."""
     return [wire.text(item, "items") for item in wire.fields(wire.submessage(field, name))]
 
 
@@ -210,7 +206,7 @@ def _int_or_string(field: Field, name: str) -> int | str:
 
 
 def _raw(field: Field, name: str) -> Any:
-    """Return a RawExtension's content, from JSON or from an enveloped object in protobuf."""
+    """Return the content of a RawExtension, from JSON or from a protobuf envelope; None if it is empty."""
     message = wire.submessage(field, name)
     raw = message._replace(data=message.data[:0])
     for part in wire.fields(message):

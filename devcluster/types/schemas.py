@@ -1,4 +1,4 @@
-"""Schemas of the built-in types, built from the table on demand, node by node."""
+"""Schemas of the built-in types, built on demand, node by node."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ _RAW = frozenset({"FieldsV1", "JSON", "RawExtension"})
 
 
 def schema_for(group: str, version: str, kind: str) -> Schema:
-    """Return the schema of a built-in kind.
-
-    Raises:
-        KeyError: the kind is not built in.
-    """
+    """Return the schema of a built-in kind; raise KeyError if the kind is not built in."""
     name = table.name_of(group, version, kind)
     if name is None:
         raise KeyError((group, version, kind))
@@ -28,11 +24,7 @@ def schema_for(group: str, version: str, kind: str) -> Schema:
 
 @functools.cache
 def schema_of(openapi_name: str) -> Schema:
-    """Return the schema of a built-in type by its OpenAPI name, such as `io.k8s.api.apps.v1.Deployment`.
-
-    Raises:
-        KeyError: the type does not exist, or is not a component of the published documents.
-    """
+    """Return the schema of a type such as `io.k8s.api.apps.v1.Deployment`; raise KeyError if unknown."""
     schema = _node(table.entries()[openapi_name]["schema"])
     go = table.go_type(openapi_name)
     if schema.required and isinstance(go, list):

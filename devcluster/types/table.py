@@ -21,7 +21,7 @@ _OPTIONS = frozenset(
 
 @functools.cache
 def entries() -> dict[str, dict[str, Any]]:
-    """Return every type by its OpenAPI name, as in the file; do not modify it."""
+    """Return the entries of all types by OpenAPI name; the caller must not change them."""
     loaded: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name("builtin.json").read_bytes())
     return loaded
 
@@ -36,7 +36,7 @@ def _kinds() -> dict[tuple[str, str, str], str]:
 
 
 def name_of(group: str, version: str, kind: str) -> str | None:
-    """Return the OpenAPI name of a built-in kind, list kind or options kind, or None."""
+    """Return the OpenAPI name of a built-in kind, list kind or options kind, or None if it is unknown."""
     name = _kinds().get((group, version, kind))
     if name is None and kind in _OPTIONS:  # every group has them
         return META + kind if META + kind in entries() else None
@@ -44,27 +44,27 @@ def name_of(group: str, version: str, kind: str) -> str | None:
 
 
 def go_type(name: str) -> list[list[Any]] | str:
-    """Return the type's entry: the fields of a struct, another type's expression, or `custom`."""
+    """Return the definition of a type: the fields of a struct, the name of another type, or `custom`."""
     go: list[list[Any]] | str = entries()[name]["go"]
     return go
 
 
 def fields_of(name: str) -> list[list[Any]]:
-    """Return the fields of a struct: JSON name, Go type, omission flags, protobuf number."""
+    """Return the fields of a struct, each as [JSON name, Go type, omission flags, protobuf number]."""
     go = go_type(name)
     assert isinstance(go, list), name
     return go
 
 
 def go_name(name: str) -> str:
-    """Return the type's name in Go's errors: `v1.DeploymentSpec`."""
+    """Return a type's name in Go's error messages, such as `v1.DeploymentSpec`."""
     package, _, short = name.rpartition(".")
     return f"{package.rpartition('.')[2]}.{short}"
 
 
 @functools.cache
 def choices(field: str) -> tuple[str, ...]:
-    """Return the sorted values that a field of k8s.io/api may have, such as `core.v1.ServiceSpec.type`."""
+    """Return the sorted enum values of a field of k8s.io/api, such as `core.v1.ServiceSpec.type`."""
     owner, _, name = field.rpartition(".")
     schema = entries()[f"io.k8s.api.{owner}"]["schema"]["properties"][name]
     return tuple(schema["enum"] if "enum" in schema else schema["items"]["enum"])

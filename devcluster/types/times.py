@@ -1,4 +1,4 @@
-"""The canonical forms of times and quantities, as the server shows them."""
+"""Canonical forms of times and quantities, as the server returns them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,12 @@ _BINARY_DIGITS_KEPT = 15
 
 
 class InvalidQuantity(ValueError):
-    """An invalid quantity; the text is the server's."""
+    """Error for an invalid quantity; the message is the server's."""
 
 
 @functools.lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """Return the canonical quantity: no fraction, the largest suffix that fits, nothing below nano.
-
-    Raises:
-        InvalidQuantity: the text is not a quantity.
-    """
+    """Return the canonical form of a quantity; raise InvalidQuantity if the text is not a quantity."""
     match = _PATTERN.fullmatch(text)
     if match is None or not 0 < len(text) < _TOO_LONG:
         raise InvalidQuantity(_FORMAT)
@@ -49,12 +45,12 @@ def canonical(text: str) -> str:
     power = int(exponent[1]) if suffix not in _DECIMAL and exponent is not None else _DECIMAL[suffix]
     if _is_plain_decimal(whole, part, power):
         return text
-    power = max(-60, min(60, power))  # beyond the kept digits either way
+    power = max(-60, min(60, power))  # larger exponents exceed the kept digits anyway
     return _decimal(_nanos(digits * Fraction(10) ** power), exponent=suffix not in _DECIMAL)
 
 
 def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
-    """Return whether the server accepts the text as canonical, even with a sign, a dot or zeros."""
+    """Return whether the server keeps this decimal quantity as it is, because it counts as canonical."""
     scale = power - len(part)
     shifted = whole + part
     return (
@@ -67,7 +63,7 @@ def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
 
 
 def _is_plain_binary(whole: str, power: int) -> bool:
-    """Return whether an integer with a binary suffix is already canonical."""
+    """Return whether an integer with a binary suffix is already in canonical form."""
     return len(whole) + 3 * power < _BINARY_DIGITS_KEPT and int(whole) & 7 != 0
 
 
@@ -135,37 +131,25 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class InvalidTime(ValueError):
-    """An invalid time; the text is the server's."""
+    """Error for an invalid time; the message is the server's."""
 
 
 def normal_time(text: str) -> str:
-    """Convert a time to UTC without fractions of a second.
-
-    Raises:
-        InvalidTime: the text is not a time.
-    """
+    """Convert a time to UTC, without fractions of a second; raise InvalidTime if it is invalid."""
     if _SIMPLE.fullmatch(text):
         return text
     return _parse(text, _LAYOUT).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 def normal_micro_time(text: str) -> str:
-    """Convert a time with microseconds to UTC; the six digits are required.
-
-    Raises:
-        InvalidTime: the text is not such a time.
-    """
+    """Convert a time with exactly six digits of microseconds to UTC; raise InvalidTime if it is invalid."""
     if _SIMPLE_MICRO.fullmatch(text):
         return text
     return _parse(text, _MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 def from_seconds(seconds: int, nanos: int = 0, *, micro: bool = False) -> str:
-    """Format a time given in seconds since 1970, as protobuf has it.
-
-    Raises:
-        InvalidTime: the time is out of range.
-    """
+    """Format seconds since 1970 and nanoseconds as a time; raise InvalidTime if it is out of range."""
     try:
         moment = _EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError:

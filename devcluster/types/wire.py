@@ -1,4 +1,4 @@
-"""The wire format of protobuf: a message is a sequence of numbered fields."""
+"""Wire format of protobuf, in which a message is a sequence of numbered fields."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MAX_DEPTH = 100
 
 
 class Message(NamedTuple):
-    """A part of a body, and the number of messages around it."""
+    """Bytes of a message, and the number of messages that enclose it."""
 
     data: memoryview
     depth: int = 0
 
 
 class Field(NamedTuple):
-    """A field's number, its wire type, its value as far as the wire type tells, and its message's depth."""
+    """Field of a message: its number, wire type and undecoded value, and the depth of its message."""
 
     number: int
     wire_type: int
@@ -32,15 +32,11 @@ class Field(NamedTuple):
 
 
 class BrokenMessage(ValueError):
-    """An invalid message for the expected type; the text is Go's."""
+    """Error for bytes that are not a message of the expected type; the text is Go's."""
 
 
 def fields(message: Message) -> Iterator[Field]:
-    """Yield the fields of a message in their order.
-
-    Raises:
-        BrokenMessage: the message ends too early, or has a field that cannot be skipped.
-    """
+    """Yield the fields of a message in their order; raise BrokenMessage if it is malformed."""
     data, depth = message
     position, end = 0, len(data)
     while position < end:
@@ -68,7 +64,7 @@ def fields(message: Message) -> Iterator[Field]:
 
 
 def integer(field: Field, name: str, *, bits: int = 64) -> int:
-    """Decode a signed number of `bits` bits."""
+    """Decode a signed integer of `bits` bits."""
     if not isinstance(field.value, int):
         raise _wrong(field, name)
     value = field.value & (1 << bits) - 1
@@ -88,18 +84,14 @@ def double(field: Field, name: str) -> float:
 
 
 def submessage(field: Field, name: str) -> Message:
-    """Return a nested message.
-
-    Raises:
-        BrokenMessage: the field has no message, or one that is nested too deeply.
-    """
+    """Return the message in a field; raise BrokenMessage for other content or too deep nesting."""
     if field.depth >= _MAX_DEPTH:
         raise BrokenMessage("proto: nested too deeply")
     return Message(content(field, name), field.depth + 1)
 
 
 def content(field: Field, name: str) -> memoryview:
-    """Return the bytes of a field."""
+    """Return the bytes in a field; raise BrokenMessage for another wire type."""
     if field.wire_type != _BYTES or isinstance(field.value, int):
         raise _wrong(field, name)
     return field.value
@@ -111,7 +103,7 @@ def text(field: Field, name: str) -> str:
 
 
 def repeated_integers(field: Field, name: str, *, bits: int) -> list[int]:
-    """Decode a list's packed numbers, or one of its unpacked numbers."""
+    """Decode the packed numbers of a list, or one number that is not packed."""
     if field.wire_type != _BYTES:
         return [integer(field, name, bits=bits)]
     packed = content(field, name)

@@ -1,4 +1,4 @@
-"""The compiler of CEL: from a syntax tree to a program."""
+"""Compiler of CEL, from a syntax tree to a program."""
 
 from __future__ import annotations
 
@@ -68,17 +68,17 @@ def compile_expression(
     estimate: Type | None = None,
     types: Collection[str] = (),
 ) -> Program:
-    """Parse and check `source`, which may use `variables`.
+    """Parse, check and compile a CEL expression.
 
     Args:
-        source: The text.
-        variables: Their types.
-        estimate: The type of `self`, whose bounds the cost is estimated with; None for no estimate.
-        types: The names of types whose values the expression may make: `Object{...}`.
+        source: The text of the expression.
+        variables: The types of the variables that the expression may use.
+        estimate: The type of `self`, whose bounds are used to estimate the cost; None for no estimate.
+        types: The names of types that the expression may construct: `Object{...}`.
 
     Raises:
-        CompileError: the expression is wrong; the error has all issues in the server's words.
-        InstantiationError: only a constant is wrong.
+        CompileError: the expression is invalid; the message lists all issues as the server does.
+        InstantiationError: only a constant is invalid.
     """
     compiler = Compiler(source, variables, types)
     try:
@@ -96,7 +96,7 @@ def compile_expression(
 
 
 class Compiler:
-    """The compiler of one expression; it collects all issues before it reports them."""
+    """Compiler of one expression, which collects all issues before it reports them."""
 
     def __init__(self, source: str, variables: Mapping[str, Type], types: Collection[str] = ()) -> None:
         self.source = source
@@ -116,7 +116,6 @@ class Compiler:
         self._declared = frozenset(variables)
 
     def visit(self, node: syntax.Expr) -> Typed:
-        """Compile a node."""
         typed = self._visit(node)
         self.checked.types[id(node)] = typed.type
         return typed
@@ -137,7 +136,7 @@ class Compiler:
         return compilers[type(node)](node)
 
     def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed:
-        """Compile a node that may also use these variables."""
+        """Compile a node that may use additional variables, given by name and type."""
         outer, declared = self.scope, self._declared
         self.scope = {**outer, **names}
         self._declared = declared - names.keys()
@@ -147,7 +146,7 @@ class Compiler:
             self.scope, self._declared = outer, declared
 
     def fail(self, at: int, text: str) -> Typed:
-        """Record an issue, and continue with a value that fits all types."""
+        """Record an issue at an offset; return a value that fits all types, so that compilation continues."""
         self.issues.append((at, text))
         return Typed(ERROR, _never)
 
@@ -187,7 +186,7 @@ class Compiler:
         return Typed(result, _select_field(get, key))
 
     def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
-        """Return the key and the type of the field `name` in a value of type `kind`."""
+        """Return the JSON key and the type of the field `name` in a value of type `kind`."""
         if kind.name == "object":
             # After a dot, a reserved word is also valid unescaped.
             found = kind.fields.get(name) or (name in RESERVED and kind.fields.get(f"__{name}__")) or None
@@ -337,7 +336,7 @@ class Compiler:
             self.late_issues.append((last.at, f"invalid {name} argument"))
 
     def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed:
-        """Record that no function has these parameter types."""
+        """Record the issue that no overload of a function accepts arguments of these types."""
         shown = list(map(str, types))
         applied = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
         return self.fail(at, f"found no matching overload for '{name}' applied to '{applied}'")
@@ -375,7 +374,7 @@ def _fits(overload: Overload, types: list[Type]) -> bool:
 
 
 def _takes_nulls(overload: Overload, types: list[Type]) -> bool:
-    """Return whether null is passed as an object, which only the compiler allows."""
+    """Return whether the overload accepts all arguments that are null."""
     return all(
         given != NULL or want.variable or want in {NULL, DYN}
         for want, given in zip(overload.params, types, strict=True)

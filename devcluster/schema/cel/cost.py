@@ -1,13 +1,12 @@
-"""The maximum cost of an expression before any value is known: the server's static estimate.
+"""Static cost estimate of the server: the maximum cost of an expression before any value is known.
 
-The server counts in units of about 50 ns, and refuses definitions by this estimate. So the sums are exactly
-the server's, including its oddities:
+A unit stands for about 50 ns. The server refuses definitions by this estimate, so the sums here are exactly
+the server's, with two oddities:
 
-- A size is looked up under the path that leads to a value. The lookup skips the path's first step, so a value
-  with a path of one step (an item of a list that the expression made, a type's name) has the size of the
-  rule's node.
-- Two paths with the same beginning may share their memory. Then an addition to one replaces the addition to
-  the other.
+- A size is looked up under the path that leads to a value. The lookup skips the first step of the path. So a
+  value with a path of one step, such as an item of a list from the expression, has the rule node's size.
+- Two paths with the same beginning may share their memory. Then an addition to one path replaces the addition
+  to the other path.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ UNLIMITED: Final = 2**64 - 1
 """The cost of an unbounded expression; sums and products saturate here."""
 
 _TEXT: Final = 0.1
-"""Cost of each character that is looked at."""
+"""Cost of reading one character."""
 _REGEX: Final = 0.25
 """Cost of each character of a regular expression."""
 _NEW_LIST, _NEW_MAP = 10, 30
@@ -60,13 +59,13 @@ _PARSED = frozenset({"cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "
 
 
 class Size(NamedTuple):
-    """The bounds of a text's length or of a list's size."""
+    """Bounds for the length of a string, or for the size of a list or map."""
 
     least: int
     most: int
 
     def __or__(self, other: Size) -> Size:
-        """Return bounds that include both sizes."""
+        """Return the smallest bounds that include both sizes."""
         return Size(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -75,20 +74,23 @@ _ONE: Final = Size(1, 1)
 
 
 class _Entries(NamedTuple):
-    """The bounds of the content of a list or map that the expression has made."""
+    """Bounds for the content of a list or map that the expression constructs."""
 
     kind: str
     key: Size
     value: Size
 
     def __or__(self, other: _Entries) -> _Entries:
-        """Return bounds that include both contents."""
+        """Return the smallest bounds that include both contents."""
         return _Entries(self.kind, self.key | other.key, self.value | other.value)
 
 
 @dataclasses.dataclass(slots=True)
 class _Path:
-    """The first `length` of the steps; the others belong to a longer path that shares the memory."""
+    """Path that consists of the first `length` of the steps.
+
+    The other steps belong to a longer path, which shares the memory.
+    """
 
     steps: list[str]
     length: int
@@ -114,7 +116,7 @@ class _Variable(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """An argument of a call, with the size known when the call's cost was estimated."""
+    """Argument of a call, with the size that was known when the call's cost was estimated."""
 
     type: Type
     size: Size | None
@@ -124,7 +126,7 @@ class _Value(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Checked:
-    """The compiler's findings, by the identity of the nodes."""
+    """Results of the compiler for the nodes of a tree, by the `id` of the node."""
 
     types: dict[int, Type] = dataclasses.field(default_factory=dict)
     overloads: dict[int, list[Overload]] = dataclasses.field(default_factory=dict)
@@ -135,7 +137,7 @@ class Checked:
 
 
 def estimate_cost(tree: syntax.Expr, checked: Checked, root: Type) -> int:
-    """Return the most that one evaluation costs; `root` is the type of `self`, with its bounds."""
+    """Return the maximum cost of one evaluation; `root` is the type of `self`, with its bounds."""
     return _Coster(checked, root).cost(tree)
 
 
@@ -148,7 +150,7 @@ def _multiply(one: int, other: int) -> int:
 
 
 def _times(size: int, factor: float) -> int:
-    """Multiply as the server does, in floating point: large sizes lose their last digits."""
+    """Multiply in floating point, as the server does, which loses the last digits of large sizes."""
     if size > 0 and factor > 0 and float(size) > UNLIMITED / factor:
         return UNLIMITED
     return min(math.ceil(float(size) * factor), UNLIMITED)
@@ -227,7 +229,7 @@ class _Coster:
         return None
 
     def _declared(self, path: Any) -> Size | None:
-        """Return the size that the schema allows at the end of the path."""
+        """Return the size that the schema declares for the end of the path, or None if unknown."""
         if path is None:
             return None
         kind = self._root
@@ -348,7 +350,7 @@ class _Coster:
     def _overload(
         self, node: syntax.Call, name: str, overload: Overload, args: list[_Value]
     ) -> tuple[int, Size | None]:
-        """Return the cost of the call alone, and the size of the result where it is known."""
+        """Return the cost of the call without its arguments, and the size of the result (None if unknown)."""
         estimate = _ESTIMATES.get(name)
         if estimate is not None and (found := estimate(_Arguments(self, overload, args))) is not None:
             return found
@@ -371,7 +373,7 @@ class _Coster:
         return 1, None
 
     def items_of(self, value: _Value) -> tuple[Type, Size] | None:
-        """Return the type of a list's items, and how large one may be; None for what is no list."""
+        """Return the type and the size of a list's items, or None if the value is not a list."""
         if not value.type.params:
             return None
         path = None if value.path is None else [*value.path, "@items"]
@@ -495,7 +497,7 @@ def _is_scalar(kind: Type) -> bool:
 
 
 class _Macro(NamedTuple):
-    """A macro with a loop: the type it collects, the cost of a turn, and its other cost."""
+    """Macro with a loop: the type of its result, and the cost of one iteration and of the rest."""
 
     result: str
     cost: Callable[[list[int]], tuple[int, int]]
@@ -506,7 +508,7 @@ class _Macro(NamedTuple):
 
 
 def _collect(costs: list[int], put: int) -> int:
-    """Return the cost of a turn that puts something into the result, under a condition if there are two."""
+    """Return the cost of an iteration that adds to the result; of two costs, the first is a condition's."""
     *condition, last = costs
     return _add(*condition, last, put)
 
@@ -528,7 +530,7 @@ _Cost = tuple[int, Size | None]
 
 
 class _Arguments:
-    """The arguments of a call that is estimated."""
+    """Arguments of the call whose cost is estimated."""
 
     def __init__(self, coster: _Coster, overload: Overload, values: Sequence[_Value]) -> None:
         self._coster = coster
@@ -537,15 +539,15 @@ class _Arguments:
         self.sizes = [each.size or _UNKNOWN for each in values]
 
     def text(self, index: int, factor: float = 1) -> int:
-        """Return what it costs to look at an argument's characters."""
+        """Return the cost of reading the characters of an argument."""
         return _times(self.sizes[index].most, factor * _TEXT)
 
     def items(self) -> tuple[Type, Size] | None:
-        """Return the type of the items of the first argument, and how large one may be; None for no list."""
+        """Return the type and the size of the items in the first argument, or None if it is not a list."""
         return self._coster.items_of(self.values[0])
 
     def number(self, index: int) -> int | None:
-        """Return the argument if it is there and a constant integer."""
+        """Return the value of an argument that is a constant integer, else None."""
         node = self.values[index].node if index < len(self.values) else None
         return node.value if isinstance(node, syntax.Literal) and type(node.value) is int else None
 
@@ -568,7 +570,7 @@ def _replace(call: _Arguments) -> _Cost:
 
 
 def _replaced(size: int, old: int, new: int, *, shorter: bool) -> int:
-    """Return a bound of a text in which `new` replaces all that is `old` characters long."""
+    """Return a bound for a text's length after `new` characters replace each match of `old` characters."""
     if old == 0:  # between all characters
         return _add(_multiply(min(size + 1, UNLIMITED), new), size)
     return _multiply(math.ceil(float(size) / float(old)), new) if shorter else size

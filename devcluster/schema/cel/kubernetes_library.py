@@ -1,4 +1,4 @@
-"""The functions that Kubernetes adds to CEL."""
+"""Functions that Kubernetes adds to CEL."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SEMVER = re.compile(
 @functools.total_ordering
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value of one of Kubernetes' types: a URL, an amount, an address, a network, a version, a format."""
+    """Value of one of the types that Kubernetes adds to CEL: URL, quantity, IP, CIDR, semver or format."""
 
     type_name: str
     value: Any
@@ -60,7 +60,7 @@ class Opaque:
 @functools.total_ordering
 @dataclasses.dataclass(frozen=True, slots=True)
 class Version:
-    """A semantic version."""
+    """Semantic version."""
 
     numbers: tuple[int, int, int]
     stage: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def _maker(kind: Type, read: Callable[..., Any]) -> Callable[..., Opaque]:
 
 
 def _on(read: Callable[[Any], Any]) -> Callable[[Opaque], Any]:
-    """Return a function of an opaque value that applies `function` to its content."""
+    """Return a function that applies `read` to the content of an opaque value."""
     return lambda of: read(of.value)
 
 
@@ -157,7 +157,7 @@ def _address(text: str) -> Address:
 
 
 def _find_network(text: str) -> Interface | None:
-    """Return the network, with the address that it was written with."""
+    """Parse a CIDR, and keep the address that the text contains; return None for any other text."""
     if "/" not in text or not text.rpartition("/")[2].isdigit():
         return None
     try:
@@ -328,7 +328,7 @@ DECISION = Type("kubernetes.authorization.Decision")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authority:
-    """An authorizer with the attributes of the check so far."""
+    """Authorizer of an expression, with the attributes of the check that are known so far."""
 
     type_name: ClassVar[str] = AUTHORIZER.name
     decide: Callable[[Mapping[str, str]], tuple[bool, str]]
@@ -336,13 +336,12 @@ class Authority:
     asked: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def asking(self, name: str, value: str) -> Authority:
-        """Return the authorizer with one more attribute."""
         return Authority(self.decide, {**self.asked, name: value})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a check."""
+    """Result of an authorizer's check."""
 
     type_name: ClassVar[str] = DECISION.name
     allowed: bool

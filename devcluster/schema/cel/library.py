@@ -1,4 +1,4 @@
-"""Every function that an expression may call."""
+"""Table of all functions that an expression may call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Macros: calls whose arguments are not evaluated exactly once before the call."""
+"""Macros: calls that evaluate an argument not at all, conditionally, or several times."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import NONE, Optional, compare
 
 BUDGET = "@budget"
-"""The key of an environment's list with the number of remaining loop turns."""
+"""The environment's key for a list with the remaining number of loop iterations."""
 _TURN = "@turn"
-"""The key of an environment's current item, index or key."""
+"""The environment's key for the current item, index or key of a loop."""
 
 
 class Compiler(Protocol):
-    """The compiler's methods that macros use."""
+    """Methods of the compiler that macros use."""
 
     def visit(self, node: syntax.Expr) -> Typed: ...
     def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed: ...
@@ -42,7 +42,7 @@ class Compiler(Protocol):
 
 
 def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:
-    """Compile a call of a macro; return None if the function is no macro."""
+    """Compile the call of a macro; return None if the function is not a macro."""
     if node.function == "has" and node.target is None and len(node.args) == 1:
         return _has(compiler, node)
     if node.target is None:
@@ -164,7 +164,7 @@ def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
 
 
 class _Macro(NamedTuple):
-    """A macro with a loop: the number of its variables, its use of the turns, and the type of its result."""
+    """Macro with a loop: the number of its variables, the loop over the items, and the type of the result."""
 
     names: int
     loop: Callable[[Any, list[Run]], Any]
@@ -200,7 +200,7 @@ def _true(value: Any) -> bool:
 
 
 def _passing(turns: Any, runs: list[Run]) -> Any:
-    """Yield the turns for which the condition holds, if there is one beside the last expression."""
+    """Yield the iterations for which the condition is true; without a condition, yield all of them."""
     tests = runs[:-1]
     for env in turns:
         if all(_true(test(env)) for test in tests):

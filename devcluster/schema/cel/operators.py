@@ -1,4 +1,4 @@
-"""The operators of expressions."""
+"""Operators of CEL expressions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from devcluster.schema.cel.values import (
 
 
 def connect(left: Run, right: Run, *, decisive: bool) -> Run:
-    """Evaluate `||` or `&&`: true or false is decisive, and wins over an error on the other side."""
+    """Evaluate `||` or `&&`; a `decisive` value on either side decides, even if the other side fails."""
 
     def run(env: dict[str, Any]) -> bool:
         failure: CelError | None = None
@@ -62,11 +62,7 @@ def connect(left: Run, right: Run, *, decisive: bool) -> Run:
 
 
 def get_item(value: Any, key: Any) -> Any:
-    """Evaluate `value[key]`.
-
-    Raises:
-        CelError: the item does not exist.
-    """
+    """Evaluate `value[key]`; raise CelError if the item does not exist."""
     if type(value) is dict:
         if type(key) is float and key.is_integer():
             key = int(key)

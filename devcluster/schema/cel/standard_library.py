@@ -1,4 +1,4 @@
-"""CEL's standard functions, and those of texts and collections."""
+"""Standard functions of CEL, and the extensions for strings and lists."""
 
 from __future__ import annotations
 

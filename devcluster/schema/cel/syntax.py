@@ -1,4 +1,4 @@
-"""The parser of expressions."""
+"""Parser of CEL expressions."""
 
 from __future__ import annotations
 
@@ -49,28 +49,28 @@ _OPERATORS = (
 
 @dataclasses.dataclass(slots=True)
 class Expr:
-    """A node; `at` is the offset that errors point to."""
+    """Node of the syntax tree; `at` is its offset in the source, for error messages."""
 
     at: int
 
 
 @dataclasses.dataclass(slots=True)
 class Literal(Expr):
-    """A constant."""
+    """Node of a constant."""
 
     value: Any
 
 
 @dataclasses.dataclass(slots=True)
 class Ident(Expr):
-    """A name."""
+    """Node of an identifier."""
 
     name: str
 
 
 @dataclasses.dataclass(slots=True)
 class Select(Expr):
-    """`operand.field`, or `operand.?field`."""
+    """Node of `operand.field`, or `operand.?field`."""
 
     operand: Expr
     field: str
@@ -79,7 +79,7 @@ class Select(Expr):
 
 @dataclasses.dataclass(slots=True)
 class Index(Expr):
-    """`operand[key]`, or `operand[?key]`."""
+    """Node of `operand[key]`, or `operand[?key]`."""
 
     operand: Expr
     key: Expr
@@ -88,7 +88,7 @@ class Index(Expr):
 
 @dataclasses.dataclass(slots=True)
 class Call(Expr):
-    """`function(args)`, `target.function(args)`, or an operator under a name like `_+_`."""
+    """Node of `function(args)`, of `target.function(args)`, or of an operator with a name such as `_+_`."""
 
     function: str
     args: list[Expr]
@@ -97,21 +97,21 @@ class Call(Expr):
 
 @dataclasses.dataclass(slots=True)
 class ListLiteral(Expr):
-    """`[a, ?b]`: items, and whether each is optional."""
+    """Node of a list `[a, ?b]`: its items, and whether each item is optional."""
 
     items: list[tuple[Expr, bool]]
 
 
 @dataclasses.dataclass(slots=True)
 class MapLiteral(Expr):
-    """`{k: v, ?k: v}`."""
+    """Node of a map `{k: v, ?k: v}`."""
 
     entries: list[tuple[Expr, Expr, bool]]
 
 
 @dataclasses.dataclass(slots=True)
 class StructLiteral(Expr):
-    """`Name{field: value, ?field: value}`; a nested type's name has dots."""
+    """Node of `Name{field: value, ?field: value}`; the name of a nested type contains dots."""
 
     name: str
     entries: list[tuple[str, Expr, bool]]
@@ -124,11 +124,7 @@ class _Token(NamedTuple):
 
 
 def parse(source: str) -> Expr:
-    """Parse an expression into its tree.
-
-    Raises:
-        CompileError: a syntax error.
-    """
+    """Parse an expression into its syntax tree; raise CompileError for a syntax error."""
     return _Parser(source).parse()
 
 
@@ -197,7 +193,7 @@ class _Parser:
         return condition
 
     def _binary(self, level: int = 0) -> Expr:
-        """Parse operators of a precedence and all that bind tighter."""
+        """Parse the binary operators of this precedence level, and of all levels that bind tighter."""
         if level == len(_OPERATORS):
             return self._unary()
         left = self._binary(level + 1)
@@ -297,7 +293,7 @@ class _Parser:
         raise self._unexpected(_OPERAND)
 
     def _elements(self, closing: str) -> Iterator[bool]:
-        """Yield, before each element of a literal, whether `?` makes it optional.
+        """Yield, before each element of a literal, whether a `?` marks it as optional.
 
         A comma may follow the last element.
         """
@@ -372,7 +368,7 @@ class _Parser:
 
 
 def _struct_name(node: Expr) -> str:
-    """Return the name of a type that a literal can have; "" for any other expression."""
+    """Return the name of the type that a literal constructs, or "" if the expression is not a name."""
     if isinstance(node, Ident):
         return node.name if node.name in {"JSONPatch", "Object"} else ""
     if isinstance(node, Select) and (above := _struct_name(node.operand)):

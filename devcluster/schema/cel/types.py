@@ -1,4 +1,4 @@
-"""CEL's types, functions and errors."""
+"""Types, functions and errors of CEL."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any, NamedTuple
 
 
 class CelError(Exception):
-    """An expression that cannot be evaluated; the text is the real one (`no such key: a`)."""
+    """Error of an expression that cannot be evaluated; the message is the real one (`no such key: a`)."""
 
 
 class CompileError(Exception):
-    """The expression is wrong for all values; `str` is the text that the server's error quotes."""
+    """Error of an expression that is invalid for all values; `str` is the text that the server quotes."""
 
     def __init__(self, source: str, issues: list[tuple[int, str]]) -> None:
-        """Set up the error; `issues` are offsets into `source`, each with a message."""
+        """Set up the error; each of `issues` is an offset in `source` and a message."""
         super().__init__("\n".join(_shown(source, at, text) for at, text in sorted(issues)))
 
 
 class InstantiationError(CompileError):
-    """An expression with a constant that cannot be converted: `int('x')`."""
+    """Error of an expression with a constant that cannot be converted, such as `int('x')`."""
 
     def __init__(self, text: str) -> None:
         Exception.__init__(self, text)
 
 
 def no_such_overload() -> CelError:
-    """Build the error for values that an operator or function does not support."""
+    """Build the error for argument types that an operator or function does not support."""
     return CelError("no such overload")
 
 
@@ -42,7 +42,7 @@ def _shown(source: str, at: int, text: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A field of an object: the key it has there, and its type."""
+    """Field of an object type: its key in the JSON object, and its type."""
 
     key: str
     type: Type
@@ -50,7 +50,7 @@ class Field:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Type:
-    """A type; `fields`, of objects, are by the names they have in expressions."""
+    """CEL type; `fields` has the fields of an object type by their names in expressions."""
 
     name: str
     params: tuple[Type, ...] = ()
@@ -119,12 +119,12 @@ def type_of(value: Type) -> Type:
 
 
 def object_of(fields: Mapping[str, Field], min_size: int = 2) -> Type:
-    """Return a new object type with these fields."""
+    """Return a new object type with these fields; it differs from all other object types."""
     return Type("object", fields=fields, identity=id(fields), min_size=min_size)
 
 
 def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:  # noqa: PLR0911 -- a return for each case
-    """Return whether `given` can be passed for `wanted`; binds type variables on the way."""
+    """Return whether a value of type `given` fits the type `wanted`; binds type variables in `bindings`."""
     if wanted.variable:
         bound = bindings.get(wanted.name)
         if bound is None or bound == DYN:
@@ -154,7 +154,7 @@ def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:  # noqa: 
 
 
 def substitute(template: Type, bindings: Bindings) -> Type:
-    """Replace the variables of `template`; an unbound one becomes `dyn`."""
+    """Replace the type variables in `template`; an unbound variable becomes `dyn`."""
     if template.variable:
         found = bindings.get(template.name, DYN)
         return DYN if found.variable else found
@@ -164,7 +164,7 @@ def substitute(template: Type, bindings: Bindings) -> Type:
 
 
 def join(one: Type, other: Type) -> Type:
-    """Return the type of a value that has either type."""
+    """Return the type for a value that has one of the two types."""
     if one == other or assignable(one, other, {}):
         return DYN if other == DYN else one
     if assignable(other, one, {}):
@@ -174,7 +174,7 @@ def join(one: Type, other: Type) -> Type:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
-    """An overload of a function, by its parameter types; a `member` has the receiver first."""
+    """Overload of a function, by its parameter types; a `member` takes the receiver first."""
 
     params: tuple[Type, ...]
     result: Type
@@ -186,12 +186,12 @@ Table = dict[str, list[Overload]]
 
 
 def function(params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
-    """Declare `name(…)`."""
+    """Declare an overload of a global function: `name(…)`."""
     return Overload(params, result, call, member=False)
 
 
 def method(params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
-    """Declare `receiver.name(…)`."""
+    """Declare an overload of a method: `receiver.name(…)`."""
     return Overload(params, result, call, member=True)
 
 
@@ -200,7 +200,7 @@ Run = Callable[[Env], Any]
 
 
 class Typed(NamedTuple):
-    """A compiled node."""
+    """Compiled node: its type, and the function that evaluates it."""
 
     type: Type
     run: Run
@@ -208,7 +208,7 @@ class Typed(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled expression."""
+    """Compiled expression."""
 
     type: Type
     run: Run

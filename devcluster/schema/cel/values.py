@@ -1,4 +1,4 @@
-"""Values that JSON lacks, and the comparison, arithmetic and formatting of all values."""
+"""Values that JSON does not have, and comparison, arithmetic and formatting of all values."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class UInt(int):
-    """An unsigned integer."""
+    """Unsigned integer of CEL."""
 
     __slots__ = ()
 
 
 class LazyFields:
-    """The variables of a policy, each evaluated when it is first needed."""
+    """Variables of an admission policy; each is evaluated at its first use."""
 
     __slots__ = ("_evaluate", "_known")
 
@@ -52,20 +52,20 @@ class LazyFields:
         self._known: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
-        """Return the value; raises CelError if its expression fails."""
+        """Return the value of a variable; raise CelError if its expression fails."""
         if name not in self._known:
             self._known[name] = self._evaluate(name)
         return self._known[name]
 
 
 class SetList(list[Any]):
-    """A list whose order does not matter (`x-kubernetes-list-type: set`)."""
+    """List whose order does not matter for equality (`x-kubernetes-list-type: set`)."""
 
     __slots__ = ()
 
 
 class MapList(list[Any]):
-    """A list of objects told apart by `keys` (`x-kubernetes-list-type: map`)."""
+    """List of objects that `keys` identify (`x-kubernetes-list-type: map`)."""
 
     __slots__ = ("keys",)
 
@@ -76,25 +76,25 @@ class MapList(list[Any]):
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A time as nanoseconds since the epoch."""
+    """Timestamp, in nanoseconds since the epoch."""
 
     nanoseconds: int
 
     def at(self, zone: datetime.tzinfo) -> datetime.datetime:
-        """Return the time as date and time of day in a zone."""
+        """Return the timestamp as a datetime in a time zone."""
         return (_EPOCH + datetime.timedelta(microseconds=self.nanoseconds // 1000)).astimezone(zone)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A duration in nanoseconds."""
+    """Duration, in nanoseconds."""
 
     nanoseconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Optional:
-    """A value that may not be there."""
+    """Optional value of CEL, which may be absent."""
 
     value: Any = None
     present: bool = True
@@ -104,7 +104,7 @@ NONE: Final = Optional(present=False)
 
 
 def to_timestamp(text: str) -> Timestamp | None:
-    """Parse an RFC 3339 time; None for other text."""
+    """Parse a time in RFC 3339 format; return None for any other text."""
     matched = _TIMESTAMP.fullmatch(text)
     if matched is None:
         return None
@@ -121,13 +121,13 @@ def to_timestamp(text: str) -> Timestamp | None:
 
 
 def to_duration(text: str) -> Duration | None:
-    """Parse a duration such as `1h30m`; None for other text."""
+    """Parse a duration such as `1h30m`; return None for any other text."""
     nanoseconds = parse_duration(text)
     return None if nanoseconds is None else Duration(nanoseconds)
 
 
 def show_timestamp(value: Timestamp) -> str:
-    """Format a time by RFC 3339, with as many digits of the second as needed."""
+    """Format a timestamp by RFC 3339, with as many fractional digits as needed."""
     seconds, rest = divmod(value.nanoseconds, _SECOND)
     text = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
@@ -142,18 +142,14 @@ def show_duration(value: Duration) -> str:
 
 
 def checked(value: int) -> int:
-    """Return `value` if it fits into an int.
-
-    Raises:
-        CelError: it does not fit.
-    """
+    """Return `value` if it fits into 64 bits; raise CelError otherwise."""
     if -_INT_LIMIT <= value < _INT_LIMIT:
         return value
     raise CelError("integer overflow")
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Compare for equality as CEL does: across types only for numbers."""
+    """Return whether values are equal in CEL, where only numbers can be equal across types."""
     kind, wanted = type(one), type(other)
     if kind is wanted and kind not in {dict, list, SetList, MapList, Optional}:
         return bool(one == other)
@@ -193,11 +189,7 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def compare(one: Any, other: Any) -> int:
-    """Compare: -1, 0 or 1, and 2 with NaN.
-
-    Raises:
-        CelError: the values have no order.
-    """
+    """Return the order of two values: -1, 0, 1, or 2 if one is NaN; raise CelError if they have none."""
     kind, wanted = type(one), type(other)
     numbers = (
         kind is not bool
@@ -224,11 +216,7 @@ _SHOW: dict[type, Callable[[Any], str]] = {
 
 
 def to_string(value: Any) -> str:
-    """Convert a value as `string(value)` does.
-
-    Raises:
-        CelError: the value has no string conversion.
-    """
+    """Convert a value as `string(value)` does; raise CelError for other types."""
     show = _SHOW.get(type(value))
     if show is not None:
         return show(value)
@@ -260,6 +248,6 @@ _TYPES: dict[type, Type] = {
 
 
 def type_of_value(value: Any) -> Type:
-    """Return the type as `type(value)` does."""
+    """Return the CEL type of a value, as `type(value)` does."""
     found = _TYPES.get(type(value))
     return found if found is not None else Type(getattr(value, "type_name", "dyn"))
