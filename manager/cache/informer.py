@@ -272,7 +272,7 @@ class Informer:
         `before` is the version that the write replaced, 0 for a create; None if it is not known for sure.
         Returns the record of the answer if the cache now has the whole object, else None.
 
-        Raises ProtocolError for an invalid object, or for an object of another kind.
+        Raises ProtocolError for an invalid object, and for a new version of an object of another kind.
         """
         arrival = self._decoder.look(raw)
         key, uid, version, meta = arrival.key, arrival.uid, arrival.version, arrival.meta

@@ -98,7 +98,7 @@ class OneOf:
 
 
 def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
-    """Return a parser of a whole number within these limits for each controller."""
+    """Return a parser of `NAME=N` entries, where N is a number from `lowest` to `most` for a controller."""
 
     def parse(text: str) -> dict[str, int]:
         limits: dict[str, int] = {}
@@ -274,12 +274,12 @@ class Settings:
             raise SettingsError(str(error)) from None
 
     def is_given(self, setting: Setting[Any]) -> bool:
-        """Return whether a flag, a variable or the file sets it, even to the default value."""
+        """Return whether a flag, a variable or the file sets the setting, even to its default value."""
         return self._sources.find(setting) is not None
 
     @property
     def lease_timing(self) -> LeaseTiming:
-        """Return the three durations of an election. Raises ValueError if they do not fit together."""
+        """Return the three durations of an election. Raises ValueError for an invalid combination."""
         return LeaseTiming(
             lease_duration=self.leader_elect_lease_duration,
             renew_deadline=self.leader_elect_renew_deadline,
@@ -326,9 +326,9 @@ OWN = tuple(_described())
 
 
 def unknown_variables(program: Program, declared: Iterable[Setting[Any]] = ()) -> dict[str, str | None]:
-    """Return variables that look like settings of `program` but are not, each with a suggestion.
+    """Return environment variables with the program's prefix that are no settings, with suggestions.
 
-    `declared` are the operators' settings, whose variables have no such prefix.
+    `declared` are the operators' settings, whose variables lack the prefix, but may be suggestions.
     """
     known = {
         name.removeprefix(program.variables): name

@@ -163,8 +163,6 @@ class ApplyOptions(TypedDict, total=False):
 
 @dataclass(slots=True)
 class _Change:
-    """The change of an existing object by an apply."""
-
     kind: type[Resource]
     key: ObjectKey
     live: Ownership
@@ -177,7 +175,7 @@ class _Change:
     dry_run: bool
 
     def repair(self, there: Ownership, *lists: Any) -> Repair:
-        """Return a patch that changes `there`, the stored object, as the apply would."""
+        """Return a patch that changes the stored object `there` in the same way as the apply."""
         shares = there.shares(self.given_up, self.kind.gvk.api_version)
         return Repair(there.live, self.body, *shares, *lists)
 
@@ -578,9 +576,10 @@ class Client(CachedReader):
     async def _find_known(
         self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
     ) -> Record | None:
-        """Return the object's known state, maybe only the metadata if another owner controls it for sure.
+        """Return the object's state from the cache or the server; None if the object does not exist.
 
-        With `adopt`, read from the server.
+        The state may be only the metadata if another owner controls the object. `adopt` forces a read from
+        the server.
         """
         informer = None if adopt else self._cache.lookup(kind)
         if informer is not None and informer.covers(key.namespace):
@@ -601,7 +600,6 @@ class Client(CachedReader):
         return None
 
     def _record(self, kind: type[Resource], raw: bytes) -> Record:
-        """Return the record that a cache would have of an object."""
         try:
             return RecordDecoder(kind.gvk, field_manager=self._cache.managers)(raw)[0]
         except ProtocolError:  # a dry run of a create returns no resourceVersion
@@ -633,7 +631,7 @@ class Client(CachedReader):
                     )
 
     def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: Ownership) -> None:
-        """Add the owner's label to `wanted` if the child has it, even if it is not set any more."""
+        """Add the owner's label to `wanted` if the child has it, although this client no longer sets it."""
         label = self.child_label
         if label is not None and not label.is_set:
             value = (live.metadata.get("labels") or {}).get(label.key)
@@ -737,15 +735,15 @@ class Client(CachedReader):
             return await self._send_apply(*sent, dry_run=dry_run), conflict.conflicts
 
     async def _reread(self, change: _Change) -> Ownership:
-        """Read the object from the server: the cache lacks other managers' entries and the places of ours."""
+        """Read the object from the server, because a cached object lacks most of its managedFields."""
         return self._ownership(decoded(change.kind, await self._read(change.kind, change.key)))
 
     async def _try(self, change: _Change, there: Ownership) -> Record:
         """Send an apply as a dry run before the take-over, so that a refusal changes nothing.
 
-        A dry run of the apply itself keeps the fields of the other entries, which may cause a refusal, such
-        as for two ports with one name. So a patch that removes these fields is tried. Returns the object that
-        the server would store.
+        An apply keeps the fields that only our other entries own, which may cause a refusal, such as for two
+        ports with one name. If there are such fields, a patch that removes them is tried. Returns the object
+        that the server would store.
         """
         repair = change.repair(there)
         try:
@@ -782,7 +780,7 @@ class Client(CachedReader):
         raise Conflict(409, "Conflict", f"{change.kind.gvk.kind} {change.key} keeps being changed by others")
 
     async def _repair(self, change: _Change, refusal: Invalid) -> Written:
-        """Send a refused apply as a patch that also removes conflicting items of others.
+        """Send a refused apply as a patch that also removes conflicting items of other managers.
 
         Raises the refusal if it has another cause (see `Repair`). If the server refuses a dry run of the
         patch, that error is raised, and remembered for a while. In both cases the object is unchanged.
@@ -954,7 +952,7 @@ def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any
 
 
 def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that a patch of the object may change, which excludes the status."""
+    """Return the fields that a patch of the object may change; the status is not among them."""
     fields = {name: value for name, value in wire.items() if name not in ("apiVersion", "kind", "status")}
     metadata = wire.get("metadata", {})
     # The server does not distinguish missing and empty fields.
@@ -965,7 +963,7 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
 def _refuse_foreign(
     kind: type[Resource], key: ObjectKey, live: Ownership, owner: Resource, *, adopt: bool
 ) -> bool:
-    """Raise OwnedByOther unless `owner` is the controller. Return True for no controller with `adopt`."""
+    """Return whether `owner` may adopt the object; raise OwnedByOther if it neither may nor controls it."""
     references = live.metadata.get("ownerReferences", ())
     controller = next((each for each in references if each.get("controller")), None)
     if controller is None:

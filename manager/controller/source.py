@@ -85,8 +85,8 @@ def desired_state_changed(event: CacheEvent) -> bool:
 def status_changed(event: CacheEvent) -> bool:
     """Return whether the status has changed.
 
-    For an operator's own kind, changes do not pass while the operator reconciles the object: they may be its
-    own. The end of that reconcile compares the status.
+    For an operator's own kind, changes do not pass while the operator reconciles the object, because that
+    reconcile may have made them. At its end, the reconcile compares the status itself.
     """
     old, new = event.old, event.new
     if event.reconciling:
@@ -324,7 +324,7 @@ class KindSource(Source):
 
 
 def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger:
-    """Return a trigger for the reconcile record that describes an event of a `kind` object."""
+    """Return a trigger that describes an event of a `kind` object in the reconcile record."""
     old, new, key = event.old, event.new, event.key
     return Trigger(
         why,

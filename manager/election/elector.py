@@ -71,8 +71,8 @@ class ShardCountAgreement:
 
     The first shard's Lease has the number in an annotation. A replica that takes the Lease and finds another
     number first writes that the number changes, then waits until all other shards are free, and only then
-    works. A replica that takes another shard reads the first Lease afterwards. So each has written its own
-    Lease before it reads the other's, and one of them sees the other.
+    works. A replica that takes another shard reads the first Lease afterwards. So each replica has written
+    its own Lease before it reads the other's, and at least one sees the other.
     """
 
     def __init__(self, config: ElectionConfig, *, count: int) -> None:
@@ -102,11 +102,11 @@ class ShardCountAgreement:
         return lease.annotated({self._annotation: f"to {self._count}"})
 
     def settled(self, lease: Lease) -> Lease:
-        """Return the first shard's Lease with our number."""
+        """Return the first shard's Lease with our number of shards as the agreed one."""
         return lease.annotated({self._annotation: self._count})
 
     def is_settled(self, lease: Lease | None) -> bool:
-        """Return whether the first shard's Lease has our number."""
+        """Return whether the first shard's Lease has our number of shards as the agreed one."""
         return lease is not None and lease.annotations.get(self._annotation) == self._count
 
     async def wait_until_free(self) -> None:
@@ -127,9 +127,10 @@ class ShardCountAgreement:
         )
 
     async def is_first_settled(self, view: LeaseObservation) -> bool:
-        """Return whether the first Lease, which `view` observes, has our number; wait until it is readable.
+        """Return whether the first Lease, observed by `view`, has our number of shards; retry failed reads.
 
-        Giving a shard back before, only to take it again, would be a loop without any delay.
+        A caller that gave its shard back after a failed read would take it again, in a loop without any
+        delay.
         """
         while True:
             try:
@@ -222,7 +223,7 @@ class LeaseLock:
     async def acquire(self) -> bool:
         """Wait until the Lease is free, or its holder has been silent for too long, and claim it.
 
-        Returns False if it was given up before.
+        Returns False if `give_up` was called before.
         """
         while self.wanted.is_set():
             self._wake.clear()
@@ -268,7 +269,7 @@ class LeaseLock:
         await self._release()
 
     def ended(self, reason: str) -> None:
-        """Permit nothing more, whatever the Lease contains."""
+        """Permit no more effects from now on; `reason` is the message of their error."""
         self._status.set(0)
         self.held.clear()
         self.leadership.ended(reason)
@@ -313,7 +314,7 @@ class LeaseLock:
         self._view.doubtful = self._view.doubtful or self._view.lease is None
 
     async def _begin_when_agreed(self) -> None:
-        """Begin the work when no other replica can use another number of shards."""
+        """Begin the work as soon as no other replica can use another number of shards."""
         if self._leases.name != self._config.name:
             if not await self._agreement.is_first_settled(self._first):
                 self.give_up()
