@@ -104,7 +104,7 @@ class Series:
         name: the name of the Event object.
         stored: whether the server has the Event object, as far as we know.
         waiting: whether it waits to be sent; repetitions until then are sent with it.
-        failures: the number of consecutive errors of the server for it.
+        failures: the number of consecutive server errors for this series.
     """
 
     reference: ObjectReference
@@ -272,9 +272,9 @@ class EventRecorder:
 
     It counts repetitions in one Event object, combines similar events, and limits the events of each object
     (`Correlator`). `run` sends them one at a time, at a limited rate and after all other writes. When too
-    many wait, it drops the oldest. An Event on which the server fails waits separately, and is dropped first
-    when there are too many: other clients can fill Events until these cannot change any more. A new Event
-    then replaces the full one. `operator_manager_events_total` counts the outcomes.
+    many wait, it drops the oldest. An Event that causes a server error waits separately, and is dropped first
+    when too many wait. Other clients may have filled the Event until it cannot change any more; a new Event
+    then replaces it. `operator_manager_events_total` counts the outcomes.
     """
 
     def __init__(
@@ -353,9 +353,9 @@ class EventRecorder:
                 timer.cancel()
 
     async def flush(self, timeout: float) -> bool:
-        """Send the waiting Events at once, while `run` runs; return whether that took at most `timeout` s.
+        """Make `run` send the waiting Events at once; return whether it did so within `timeout` seconds.
 
-        Events that the server has failed on get one more attempt.
+        Events that have caused a server error get one more attempt.
         """
         self._hurried = True
         for series in tuple(self._aside):
@@ -481,7 +481,7 @@ class EventRecorder:
             self._filled.clear()
 
     async def _write(self, series: Series) -> bool:
-        """Store the current series; return True if that created the Event."""
+        """Write the series to the server; return whether that created the Event."""
         if series.stored:
             try:
                 await self._patch(series)

@@ -318,7 +318,7 @@ class Rotation:
         )
 
     def _may_sign(self, signer: Certificate) -> bool:
-        """Return whether all targets that trust the served certificate would trust one by `signer`."""
+        """Return whether all targets that trust the served certificate would trust one issued by `signer`."""
         serving = self.serving
         if serving is not None and serving.vouched_for_by(signer):
             return True

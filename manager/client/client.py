@@ -387,7 +387,7 @@ class Client(CachedReader):
         propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
-        """Delete exactly this object (by UID); raises NotFound, or Conflict if another one has replaced it.
+        """Delete exactly this object (by UID); raises NotFound, or Conflict if another object replaced it.
 
         `propagation` decides about the objects that it owns. `Background`: the garbage collector deletes them
         afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they stay, without
@@ -606,7 +606,7 @@ class Client(CachedReader):
             return Record(ObjectKey("", ""), raw, decoded(kind, raw)["metadata"]["uid"], 0)
 
     async def _owned(self, kind: type[Resource], record: Record) -> Ownership:
-        """Decode a record; a large one waits for its turn."""
+        """Return the ownership in a record; a large record waits for its turn of the event loop."""
         await own_turn(len(record.raw))
         live = json_object(record.raw, f"a {kind.gvk.kind} object")
         return self._ownership(live, managed=record.managed)

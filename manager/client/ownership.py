@@ -636,7 +636,7 @@ class Repair:
         )
 
     def _after(self, there: Any, wanted: Any, ours: Fields, others: Sequence[Fields], path: Path) -> Any:
-        """Return the value at a path after an apply of `wanted`; `ours` and `others` are its records."""
+        """Return the value at a path after an apply of `wanted`; `ours`, `others`: its ownership records."""
         if path and not _steps(ours, others):
             return wanted  # owned as a whole
         if isinstance(there, Mapping) and isinstance(wanted, Mapping):

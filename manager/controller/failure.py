@@ -308,7 +308,7 @@ class FailingObjects:
         return len(self._of)
 
     def failed(self, key: Request, cause: Cause) -> tuple[FailureGroup, bool]:
-        """Record that the reconcile of `key` failed for `cause`; the queue already has its next attempt.
+        """Record that the reconcile of `key` failed for `cause`; the queue has already planned a retry.
 
         Returns the group, and whether the object has just joined it.
         """

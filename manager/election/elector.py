@@ -92,7 +92,7 @@ class ShardCountAgreement:
         return self._error.problem or self._others.problem
 
     def claimed(self, lease: Lease) -> Lease:
-        """Return the Lease of any shard with our labels and annotations for a claim."""
+        """Return a Lease for a claim, with our label; the first shard's Lease gets the number of shards."""
         lease = lease.labelled({self.group.label: SHARD})
         if lease.name != self._first.name or self.is_settled(lease):
             return lease

@@ -236,7 +236,7 @@ class Lease:
         return {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
 
     def renews(self, other: Lease) -> bool:
-        """Return whether the two differ only in the time of renewal and the resourceVersion."""
+        """Return whether this Lease differs from `other` only in renewal time and resourceVersion."""
         key = self._sent_key
         mine, others = (
             (each.uid, each.labels, {**each.annotations, key: ""}, {**each.spec, _RENEW_TIME: ""})

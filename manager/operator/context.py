@@ -142,7 +142,7 @@ class Blocked(Exception):
 
     @classmethod
     def by_earlier_child(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
-        """Return the error for a name that a child of an earlier owner with the same name still uses.
+        """Return the error for a name that a child of a deleted owner with the same name still uses.
 
         The child will be deleted: it waits for `finalizers`; None means that its deletion has not begun.
         """
@@ -179,7 +179,7 @@ def is_of_failure(condition: Condition) -> bool:
 
 
 def is_missing(error: NotFound, kind: type[Resource], key: ObjectKey) -> bool:
-    """Return whether the object was not found. False if its kind was not, as while its CRD is replaced."""
+    """Return whether the object was not found; False if its kind was not found, as without its CRD."""
     return error.details.get("name") == key.name and error.details.get("kind") == kind.plural
 
 
@@ -469,8 +469,8 @@ class Context:
         """Raise Blocked, as `apply` would, if a child's name is taken; write nothing.
 
         Call it for children that are created later, so that users learn about the problem at once. The object
-        is reconciled again when an object of that name is created, changed or deleted. If no event reports
-        that (`--shards`), it is reconciled after 30 seconds.
+        is reconciled again when an object of that name is created, changed or deleted. With `--shards`, where
+        no event may report that, it is reconciled after 30 seconds.
         """
         key = ObjectKey(self.object.metadata.namespace, name)
         try:
@@ -767,7 +767,7 @@ class Context:
             )
 
     def blocked(self, set_before: AbstractSet[str]) -> None:
-        """Remember the conditions set after `set_before` as those that report a blocked object."""
+        """Remember the conditions that report the blocked object: those set, except `set_before`."""
         self._operator.obstacles[self.key] = {
             name: (each.reason, each.message)
             for name, each in self.conditions.items()
@@ -831,7 +831,7 @@ class Context:
         return record.raw
 
     def _counts_status(self) -> bool:
-        """Return whether a status that another client has just written requires a reconcile."""
+        """Return whether another client has since written a status that requires a reconcile."""
         record, origin = self._operator.informer.get(self.key), self.object.origin
         if record is None or origin is None:
             return True
@@ -865,7 +865,7 @@ class Context:
         return True
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
-        """Return the `Blocked` for a taken child name; the object is reconciled when the name is free."""
+        """Return the `Blocked` error for a taken child name; a free name later triggers a reconcile."""
         owner, controller = self.object, error.controller
         self._operator.waits_for(kind, error.key, owner.key)
         blocked = Blocked.name_taken(str(error))
@@ -920,7 +920,7 @@ class Context:
         self.log.info(message, reason=reason, **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
-        """Return whether a child's only change is the label of its owner's shard."""
+        """Return whether the label of the owner's shard has changed in a child, but no owner reference."""
         label = self.client.child_label
         return (
             label is not None

@@ -24,8 +24,6 @@ _SLOW = 10.0
 
 @dataclass(slots=True)
 class _Started:
-    """The daemons of one object."""
-
     uid: str
     generation: int | None
     tasks: dict[str, asyncio.Task[None] | None] = field(default_factory=dict)
@@ -122,7 +120,7 @@ class Daemons(Source):
 
 
 def log_failure(said: str, error: BaseException, repeats: Repeats, **about: str) -> None:
-    """Log an exception of a timer or daemon, unless the same one repeats too often."""
+    """Log an exception of a timer or daemon; repetitions are logged less and less often."""
     if (times := repeats.count()) is not None:
         traceback = error if Failure.of(error).has_traceback else None
         log = get_logger("controller")

@@ -88,7 +88,7 @@ def _of_version(version: Mapping[str, Any], kind: type[Resource], *, is_own: boo
 
 
 def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Find the fields of a model that the server would drop."""
+    """Yield the paths of a model's fields that the schema lacks, so that the server drops them."""
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return
     model = bare(annotation)
@@ -112,7 +112,7 @@ def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[
 
 @cache
 def _metadata_of_templates() -> frozenset[str]:
-    """Return the fields of metadata inside an object that a CustomResourceDefinition declares."""
+    """Return the names of the metadata fields in the schema of a template."""
     return frozenset(ObjectMeta.model_json_schema()["properties"])
 
 

@@ -344,7 +344,7 @@ class Manager:
             raise failed
 
     async def _open(self, stack: AsyncExitStack, stop: asyncio.Event) -> bool:
-        """Enter all contexts, which `stack` will leave; return False if the stop comes before the end.
+        """Enter all contexts, which `stack` will leave; return False if `stop` is set meanwhile.
 
         All are entered in this task, because cancel scopes and task groups require it.
         """
@@ -422,7 +422,7 @@ class Manager:
         await ended(self._threads.busy)
 
     def _work_context(self) -> Context:
-        """Return a context for the controllers' work, whose writes end before the lease is released."""
+        """Return a context for the controllers' work, which can write only before the lease is released."""
         context = self._threads.context()
         context.run(allow_after_stop, False)
         return context
