@@ -382,7 +382,7 @@ class EventRecorder:
         self._filled.set()
 
     def _put_aside(self, series: Series) -> None:
-        """Retry a series after a delay, behind other series; drop it after too many failures."""
+        """Retry a series after a delay, with a lower priority than others; drop it after many failures."""
         if series.waiting:
             return  # the event has occurred again meanwhile
         series.failures += 1
@@ -441,7 +441,7 @@ class EventRecorder:
             self._count(outcome)
 
     async def _attempt(self, series: Series) -> Outcome | None:
-        """Send an Event; return `failed` if no server has answered, and None if it waits for a retry."""
+        """Send an Event; return its outcome: None if it waits for a retry, `failed` without an answer."""
         try:
             created = await self._write(series)
         except KubeError as error:

@@ -62,7 +62,7 @@ class LazyCommand(click.Command):
     """A command whose module is imported when the command is called."""
 
     def __init__(self, name: str, summary: str, target: str) -> None:
-        """Declare a command with its line in the list of commands, and the `module:attribute` to import."""
+        """Declare a command: `summary` is its line in the list of commands; `target` is `module:name`."""
         super().__init__(name, short_help=summary)
         self._target = target
 

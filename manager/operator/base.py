@@ -214,7 +214,7 @@ class OperatorBase:
 
     @classmethod
     def hint_of_status(cls) -> str:
-        """Return advice to declare `extends_status`; empty if the operator defines the kind."""
+        """Return advice for an error text to declare `extends_status`; empty for the operator's own kind."""
         told = f"others define {cls.kind.__name__}, so {cls.__name__} writes its status only with"
         return "" if is_crd(cls.kind) else f": {told} `extends_status = True`"
 

@@ -437,7 +437,7 @@ class Context:
         return applied.object
 
     async def _left_alone(self, kind: type[R], key: ObjectKey) -> R | None:
-        """Return a child that was changed too often and must not be written for a while."""
+        """Return the stored child if it must not be written now; raise Blocked after too many creates."""
         owner, writes = self.object, self._operator.child_writes
         if (pause := writes.pause(owner, (kind, key))) > 0:
             there = await self.client.find(kind, key)
@@ -728,7 +728,7 @@ class Context:
         self.written()
 
     async def write_conditions(self) -> None:
-        """Write conditions after a failure; `status.observedGeneration` keeps its last successful value."""
+        """Write conditions after a failure; `observedGeneration` keeps its value of the last success."""
         if self.has_set_conditions:
             await self.client.status.report(self.object, cached=lambda: None)
         self.written()

@@ -81,10 +81,10 @@ async def serve(
     which is kept up to date, the server uses HTTPS, else plain HTTP. With `access`, clients need a token
     whose user has the right to the method on the path.
 
-    An answer is the last one of its connection while `leaving` returns True, so that clients connect
-    elsewhere before the end, and if a client's certificate would no longer be accepted. At the end, no
-    connection is accepted. Requests that have begun to arrive are answered within the time in `limits`. Then
-    all connections are closed, and running handlers are cancelled.
+    While `leaving` returns True, each answer ends its connection, so that clients connect elsewhere before
+    the end. An answer also ends the connection if the client's certificate is no longer accepted. At the end,
+    no new connection is accepted. Requests that have begun to arrive are answered within the time in
+    `limits`. Then all connections are closed, and running handlers are cancelled.
 
     Raises `CannotServe`, as when the port is in use, without a usable certificate, or when two routes are the
     same.
@@ -190,7 +190,7 @@ class Server:
             connection.end_answer()
 
     async def _send(self, request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
-        """Send an answer, or the rest of it, before the connection counts as idle."""
+        """Send an answer, or the rest of a begun one; until then, the connection does not count as idle."""
         if not response.prepared:
             if request.writer.output_size:
                 raise ConnectionResetError("a part of another answer has been sent")
@@ -231,7 +231,7 @@ def _malformed(request: web.BaseRequest) -> web.Response | None:
 
 
 def _response_of(error: web.HTTPException) -> web.Response:
-    """Return an equal answer without the handler's data, which a traceback would keep."""
+    """Return a copy of the answer, and free the handler's data, which the error's traceback refers to."""
     error.__traceback__ = None
     response = web.Response(status=error.status, reason=error.reason, headers=error.headers, body=error.body)
     for cookie in error.cookies.values():
@@ -271,7 +271,7 @@ def path_itself(request: web.Request) -> tuple[str, str]:
 
 
 def who_asks() -> User | None:
-    """Return the user whom a guarded handler answers; None if no handler is guarded."""
+    """Return the user whose request the current task answers; None in a handler that is not guarded."""
     return _asking.get()
 
 
@@ -326,7 +326,7 @@ def _refusal(status: HTTPStatus, text: str) -> web.Response:
 
 
 def _bearer_token(headers: Sequence[str]) -> str | None:
-    """Return the token of the only Authorization header; None if there is none, or another kind."""
+    """Return the bearer token of the only Authorization header; None for no, several or other headers."""
     if len(headers) != 1:
         return None
     scheme, _, token = headers[0].strip().partition(" ")

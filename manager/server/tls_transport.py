@@ -45,13 +45,13 @@ _log = get_logger("http")
 
 
 class Turn:
-    """The common share of a server's connections in one iteration of the event loop."""
+    """The time that a server's connections may use together in one iteration of the event loop."""
 
     def __init__(self) -> None:
         self._ends: float | None = None
 
     def is_over(self) -> bool:
-        """Return whether the remaining work waits for the next iteration."""
+        """Return whether that time is over, so that remaining work waits for the next iteration."""
         loop = asyncio.get_running_loop()
         if self._ends is not None:
             return loop.time() >= self._ends
@@ -121,7 +121,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._decrypt()
 
     def _decrypt(self) -> None:
-        """Decrypt the received data, and pass them on, now or in the next iteration."""
+        """Decrypt the received data and pass them on, now or in the next iteration of the event loop."""
         self._undecrypted = self._turn.is_over()
         if self._undecrypted:
             self._yield_turn()
@@ -287,7 +287,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.write(self._outgoing.read())
 
     def _fail(self, reason: str) -> None:
-        """Close a connection because of its client: a port scan, a client without trust, or an attack."""
+        """Close the connection after a failure of its client, such as a port scan, distrust or an attack."""
         _log.debug("a connection failed", error=reason)
         self._flush()  # the reason, as a TLS alert
         self._closing, self._session = True, None

@@ -293,7 +293,7 @@ class LineWriter:
         return written.wait(timeout)
 
     def close(self, timeout: float) -> None:
-        """Write the waiting lines, for at most `timeout` seconds; later lines are written at once."""
+        """Write the waiting lines, for at most `timeout` seconds; later lines are written by the caller."""
         if not self._closed:
             self._queue.put(None)
             self._thread.join(timeout)
@@ -431,7 +431,7 @@ def configured(
 
 @contextmanager
 def captured(tell: Callable[[str, dict[str, Any]], object], *, level: LogLevel = "info") -> Iterator[None]:
-    """Pass lines to `tell`, with their level and fields, within the block: for tests and simulations."""
+    """Call `tell(level, fields)` for each log line within the block, in tests and simulations."""
 
     def end(_logger: Any, method: str, fields: EventDict) -> Any:
         tell(method, dict(fields))

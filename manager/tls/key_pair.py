@@ -49,8 +49,8 @@ class KeyPair:
     def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
         """Build a server's TLS context: TLS 1.2, HTTP/1.1. Raises `CertificateUnusable`.
 
-        With CA certificates in PEM, a client's certificate must lead to one of them; with `required`, a
-        client must present one. Blocks for about a millisecond.
+        `client_authorities` has CA certificates in PEM: a client's certificate must be issued by one of them.
+        With `required`, a client must present a certificate. Blocks for about a millisecond.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # In TLS 1.3, a client may change keys as often as it likes, in 27 bytes each, and OpenSSL processes

@@ -135,7 +135,7 @@ class ServedCertificate:
         clients: ClientAuthorities | None = None,
         look_every: float | None = None,
     ) -> None:
-        """Create the provider; `clients` has the CAs for certificates of clients; None requests none."""
+        """Create the provider; `clients` has the CAs for client certificates, None if clients need none."""
         self.source = source
         self._look_every = look_every
         self._clients = clients
@@ -164,7 +164,7 @@ class ServedCertificate:
         return self._complaint or f"no certificate has been looked for in {self.source}"
 
     def valid(self) -> tuple[datetime, datetime] | None:
-        """Return the beginning and end of the presented certificate's validity. Blocks the first time."""
+        """Return the beginning and end of the presented certificate's validity. Blocks at the first call."""
         from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography: 31 ms, 8 MB
 
         found = () if self._known is None else certificates_in(self._known[0].certificates)
@@ -220,7 +220,7 @@ class ServedCertificate:
         self._complaint = None
 
     def _read(self, now: datetime) -> tuple[_Known, ssl.SSLContext | None, CertificateUnusable | None]:
-        """Read certificate and client CAs; return them with a context after a change, and the first error.
+        """Read certificate and client CAs; return them, a new context after a change, and the first error.
 
         If one of them cannot be read, its last value is used, so neither delays the other.
         """

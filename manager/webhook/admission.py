@@ -106,7 +106,7 @@ class AdmissionEndpoint(Endpoint[_Question]):
         return json_patch(original, request.object)
 
     async def _validate(self, question: AdmissionQuestion, request: AdmissionRequest) -> Sequence[str]:
-        """Return the warnings of the operation's function; without a function, allow every request.
+        """Return the warnings of the operation's function; without such a function, the request is allowed.
 
         A request is refused if its new object does not fit the model. If the stored object does not fit, it
         can still be deleted or corrected; a warning tells the user that no function validated it.
@@ -201,7 +201,7 @@ def _operations(before: dict[str, Any], after: dict[str, Any], path: str) -> Ite
 def _same(one: Any, other: Any) -> bool:
     """Return whether both are the same JSON, with the members of objects in the same order.
 
-    In contrast to Python, 1, 1.0 and true are different.
+    Unlike in Python, 1, 1.0 and true are different.
     """
     return bool(one == other) and encoded(one) == encoded(other)
 
