@@ -155,7 +155,7 @@ class HttpServer:
             pass
         except Exception:  # noqa: BLE001 -- after any error the connection is cut
             # The status line is already sent, so the server can only cut the response.
-            _log.exception("%s %r failed in the middle of its answer", request.method, request.raw_path)
+            _log.exception("%s %r failed after the start of the answer", request.method, request.raw_path)
         finally:
             self._answering.discard(task)
         _reset(request.transport)

@@ -32,7 +32,7 @@ class SettingsError(Exception):
 def parse_text(text: str) -> str:
     """Return the text. Raises `ValueError` for "", most likely a variable that was not set."""
     if not text:
-        raise ValueError("some text is expected")
+        raise ValueError("a text that is not empty is expected")
     return text
 
 

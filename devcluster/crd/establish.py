@@ -205,7 +205,7 @@ class Establisher:
         try:
             resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
         except Exception:  # noqa: BLE001 -- an earlier version may have accepted an invalid definition
-            _log.exception("the definition %s cannot be served", name)
+            _log.exception("cannot serve the CustomResourceDefinition %s", name)
             return
         self._served[name] = state
         self._registry.replace(*names, resources)

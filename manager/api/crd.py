@@ -109,7 +109,7 @@ def conflict_of_kinds(kinds: Iterable[type[Resource]]) -> tuple[str, str] | None
         gvk = kind.gvk
         if (model := models.setdefault(gvk, kind)) is not kind:
             both = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (model, kind))
-            return gvk.kind, f"a version is there twice: {gvk.version}, by {both}"
+            return gvk.kind, f"a version is defined twice: {gvk.version}, by {both}"
         other = plurals.setdefault((gvk.group, kind.plural), gvk.kind)
         if other != gvk.kind:
             return gvk.kind, f"{other} has the plural {kind.plural} already"

@@ -95,7 +95,9 @@ class Cache:
         informer = self._shared[name]
         if informer.holds_children and not filtered:
             if self._watches is not None:
-                raise RuntimeError(f"the cache has only children of {informer.spec.resource}")
+                raise RuntimeError(
+                    f"the informer of {informer.spec.resource} already runs, and has only children"
+                )
             informer.drop_filter()
         if owned_by is not None:
             informer.add_owner(owned_by.gvk)

@@ -152,7 +152,7 @@ class Informer:
         """Keep every object whole; raise RuntimeError if some objects may already be cut to metadata."""
         if self.cuts_others and len(self):
             raise RuntimeError(
-                f"of others' {self.spec.plural} only metadata is cached: declare them in reads"
+                f"the cache has only metadata of {self.spec.plural} with other owners: declare reads"
             )
         self._decoder.owners = None
 

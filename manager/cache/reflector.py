@@ -302,7 +302,7 @@ class Reflector:
             async with asyncio.timeout(LIST_MORE_WITHIN):
                 version = await self._pages(selection, take)
         except (KubeError, TimeoutError) as failure:
-            self._log.debug("cannot read the next page of the list", error=str(failure))
+            self._log.debug("cannot list the newly selected objects", error=str(failure))
             return None
         # An outdated server may show objects that another client has changed or deleted since.
         return None if version < seen else version
@@ -397,7 +397,7 @@ class Reflector:
         page = await self._peek(self._path)
         version = version_of(page.version, "a list")
         if version < reached:
-            raise HistoryRestored(f"the server went back from {reached} to {version}")
+            raise HistoryRestored(f"the server's version went back from {reached} to {version}")
         count = None if page.resume and page.remaining is None else len(page.items) + (page.remaining or 0)
         if count is not None and self._sink.count not in {None, count}:
             raise HistoryDoubted(f"the server has {count} objects, and the watch reported {self._sink.count}")
@@ -436,7 +436,9 @@ class Reflector:
             if event.type == "BOOKMARK":
                 version, _ = decode_bookmark(event.object)
                 if not self._sink.bookmark(version):
-                    raise HistoryRestored(f"the server went back from {self._sink.version} to {version}")
+                    raise HistoryRestored(
+                        f"the server's version went back from {self._sink.version} to {version}"
+                    )
                 await self._ask_for_deleted()
             else:
                 self._sink.event(event.type, event.object)
@@ -457,7 +459,9 @@ class Reflector:
             except NotFound:
                 self._sink.settle(key, None)
             except KubeError as failure:
-                self._log.debug("cannot decode the object of a DELETED event", error=str(failure))
+                self._log.debug(
+                    "cannot read an object that was sent again after its deletion", error=str(failure)
+                )
                 return
             else:
                 self._sink.settle(key, raw)

@@ -224,7 +224,7 @@ async def _keep_console(
         return
     console_routes = await asyncio.to_thread(_installed_console)
     if console_routes is None:
-        _log.warning("the console is not served: no installed package has one")
+        _log.warning("the console is not served: no installed package provides it")
         return
     from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
 

@@ -157,7 +157,7 @@ def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tup
             if SERVICE_LINK.search(setting.variable):
                 raise SettingsError(
                     f"{owner} declares {setting.flag}, but Kubernetes sets {setting.variable} for a Service "
-                    "of that name: give the flag another end"
+                    "of that name: give the flag another name"
                 )
             if setting.variable.startswith(program.variables):
                 raise SettingsError(

@@ -250,7 +250,7 @@ async def reached_address(
     async with _listener() as (port, called):
         try:
             if not await may(transport, "create", f"{_CONFIGURATIONS}/"):
-                raise NotCalled("these credentials may not register any")
+                raise NotCalled("these credentials may not register webhooks")
             refused = await _call(transport, f"{program.prefix}reach", port, called)
         except KubeError as error:
             passing = isinstance(error, TransportError | ServerError | TooManyRequests)

@@ -284,7 +284,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._answer is None:
-            raise ValueError("more than was asked for")
+            raise ValueError("an answer without a request")
 
     def on_headers_complete(self) -> None:
         answer = self._answer

@@ -148,7 +148,7 @@ class Definition(Source):
                     f"the installed definition {self.name} {each.text}", definition=self.name, effect=effect
                 )
         if before and not found:
-            _log.info(f"the installed definition {self.name} is as the program declares it")
+            _log.info(f"the installed definition {self.name} matches the program's declaration")
         fatal = [f"the definition {self.name} {each.text}" for each in found if each.prevents_work]
         self.problem = "; ".join(fatal) or None
         if not fatal:

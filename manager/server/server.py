@@ -130,7 +130,7 @@ class Server:
         for route in wanted:
             if isinstance(route, web.RouteDef):
                 if (route.method, route.path) in taken:
-                    twice = f"{route.method} {route.path} is there twice"
+                    twice = f"{route.method} {route.path} is registered twice"
                     raise CannotServe(f"cannot serve {self.name}: {twice}")
                 taken.add((route.method, route.path))
             try:
@@ -258,7 +258,7 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
         return create(("", address.port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE and any_port:
-            _log.warning(f"{address} is in use, so {name} is served on another port; {flag} sets one")
+            _log.warning(f"{address} is in use, so {name} is served on another port; {flag} sets the address")
             return await _listen(name, BindAddress(address.host, 0), flag, any_port=False)
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         named = f"{address} ({flag})" if flag else f"{address}"
@@ -293,12 +293,14 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
             verdict = await access.verdict(token, *asks(request), client=client_at(request.remote))
             if is_outage_logged:
                 is_outage_logged = False
-                _access_log.info("the API server reviews the access to this page again", path=request.path)
+                _access_log.info("access reviews for this page succeed again", path=request.path)
             if verdict.user is None:
                 _access_log.debug("refused a token that the API server does not accept", path=request.path)
                 return _refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
             if not verdict.allowed:
-                _access_log.debug("refused a user", path=request.path, user=verdict.user.name)
+                _access_log.debug(
+                    "refused a user without the right to this page", path=request.path, user=verdict.user.name
+                )
                 return _refusal(HTTPStatus.FORBIDDEN, f"Authorization denied for user {verdict.user.name}")
             _asking.set(verdict.user)  # in the task that answers this request
             return await handler(request)

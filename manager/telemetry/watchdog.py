@@ -283,7 +283,7 @@ class Watchdog:
             names, stacks = [], f"cannot be shown: {error!r}"
         ago = time.monotonic() - limit.since
         self._log.error(
-            f"ended by force: {limit.what} {ago:.1f} s ago, and still not over",
+            f"ended by force: {limit.what} {ago:.1f} s ago, and the process still runs",
             still_running=names,
             stack=stacks,
         )

@@ -205,7 +205,7 @@ class ServedCertificate:
                 text = str(error) if isinstance(error, CertificateUnusable) else repr(error)
                 if text != self._complaint:  # log each error once until it changes
                     self._complaint = text
-                    _log.warning("cannot renew the certificate; going on with the earlier one", error=text)
+                    _log.warning("cannot renew the certificate; continuing with the earlier one", error=text)
 
     async def _renew(self) -> None:
         found, context, wrong = await asyncio.to_thread(self._read, clock.now())

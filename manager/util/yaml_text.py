@@ -125,7 +125,7 @@ class _UniqueLoader(_Loader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
-                    raise _refusal(f"{key.value!r} is there twice", key)
+                    raise _refusal(f"{key.value!r} occurs twice", key)
                 seen.add((key.tag, key.value))
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found

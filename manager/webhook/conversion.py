@@ -172,7 +172,7 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
             for step in way:
                 await own_turn(size)
                 if left_out := await _go(step, content, head):
-                    event = "not converted as a whole"
+                    event = "some metadata were not converted"
                     self._partial_lines.log(_log.warning, event, error=left_out, **told)
             await own_turn(size)
             return _together(content, managed_fields)

@@ -306,7 +306,7 @@ async def test_reached_address_raises_not_called_when_the_server_cannot_call_or_
 @pytest.mark.parametrize(
     ("at", "problem", "asked"),
     [
-        ("https://127.0.0.1:6443", "^these credentials may not register any$", [REVIEWS]),
+        ("https://127.0.0.1:6443", "^these credentials may not register webhooks$", [REVIEWS]),
         ("https://cluster.test:6443", r"server https://cluster\.test:6443.* is not on this machine$", []),
     ],
 )

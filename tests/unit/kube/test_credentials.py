@@ -277,7 +277,7 @@ async def test_failed_credential_program_raises_a_one_line_error(
 
 async def test_credential_program_is_killed_when_it_hangs(plugin: Plugin, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.01)
-    with pytest.raises(ConfigError, match=r"still not done after 0\.01 s"):
+    with pytest.raises(ConfigError, match=r"not finished after 0\.01 s"):
         await plugin.run("exec sleep 60")
 
 
