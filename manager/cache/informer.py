@@ -123,8 +123,6 @@ class Informer:
                 name = f"watch {self.spec.resource} {sink.namespace}".rstrip()
                 watches.create_task((sink.filter or reflector).run(), name=name)
 
-    # Restrictions of the cached objects.
-
     @property
     def holds_children(self) -> bool:
         """Return whether the informer keeps only children of certain owners."""
@@ -169,8 +167,6 @@ class Informer:
         selective = self.spec.label_selector or self.spec.field_selector or self.filter
         return self.covers(namespace) and not selective
 
-    # Methods for reading.
-
     @property
     def size(self) -> int:
         """Return the size of all cached JSON in bytes; each object needs about 500 bytes more."""
@@ -209,8 +205,6 @@ class Informer:
         """
         self.keep_whole()
         self._store.indexes.add(name, function)
-
-    # Methods for subscribers.
 
     def failed(self, part: Part, key: ObjectKey, error: Exception, **fields: object) -> None:
         """Count a failure of an operator's code for an object; log the first failure and some later ones."""
@@ -263,8 +257,6 @@ class Informer:
                 except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything
                     # The error must not stop the watch, nor keep the event from other subscribers.
                     self.failed(Part.HANDLER, event.key, error, change=event.type.value)
-
-    # Methods for our own writes.
 
     def observe_write(self, raw: bytes, *, before: int | None = None) -> Record | None:
         """Update the cache with the server's answer to a write: the current object.

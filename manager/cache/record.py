@@ -340,8 +340,6 @@ def _join(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
     )
 
 
-# Parts of objects.
-
 # A name, in which a backslash escapes a dot, and whether all items of a list are meant.
 _STEP = re.compile(r"(?P<name>(?:[^.\[\]\\]|\\.)+)(?P<each>\[\*\])?(?:\.(?=.)|$)")
 
@@ -397,9 +395,6 @@ def _prune(raw: bytes, tree: _Tree) -> bytes:
     members = _decode_object(raw)
     kept = {name: below for name, below in tree.items() if name in members}
     return _join({n: _prune(bytes(members[n]), below) if below else members[n] for n, below in kept.items()})
-
-
-# Events for subscribers.
 
 
 class Change(NamedTuple):

@@ -471,8 +471,6 @@ class Reflector:
             self._told.clear()
             self._log.info("watching again")
 
-    # Helpers of several states.
-
     @asynccontextmanager
     async def _events(self, query: dict[str, str]) -> AsyncIterator[AsyncIterator[WatchEvent]]:
         """Open a watch; raises the error of an ERROR event."""
@@ -524,8 +522,6 @@ class Reflector:
         self._attempt.fruitful = True
         self._told.clear()
         self._log.info("synced" if first else "listed again", version=version)
-
-    # Handling of failures.
 
     def _fail(self, failure: KubeError) -> State:
         rule = rule_for(self.state, failure)

@@ -181,8 +181,6 @@ class Sink:
                 record = self.decoder.take(arrival)[0]
         self._publish(self.store.settle(key, record))
 
-    # Methods for a filter that changes.
-
     def drop_listed(self) -> None:
         """Remove objects that the filter no longer accepts from the unfinished list."""
         assert self.filter is not None

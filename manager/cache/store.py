@@ -348,8 +348,6 @@ class Store:
         # An index function that sometimes fails for an object may leave an outdated key behind.
         return [record for key in keys if (record := self.records.get(key)) is not None]
 
-    # Changes by watches and lists.
-
     def progress(self, namespace: str) -> int:
         """Return the version up to which a namespace's watch ("" for all) has sent every change, or 0."""
         return self._progress.get(namespace, 0)
@@ -452,8 +450,6 @@ class Store:
     def hand_over(self, gone: Iterable[Record]) -> Sequence[CacheEvent]:
         """Remove objects that no longer pass a filter; any version of them may be stored again later."""
         return [self._change(record, None, handed_over=True) for record in gone]
-
-    # Changes by our own writes.
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
         """Store the state after one of our writes."""

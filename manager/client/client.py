@@ -571,8 +571,6 @@ class Client(CachedReader):
         if found is not None:
             _refuse_foreign(kind, key, await self._owned(kind, found), owner, adopt=False)
 
-    # Methods before a write.
-
     async def _find_known(
         self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
     ) -> Record | None:
@@ -666,8 +664,6 @@ class Client(CachedReader):
         """Remember that an object has the wanted fields, and (with `after`) the state after our write."""
         state = _UNKNOWN if after is None else after.state()
         remember(self._settled, uid, (hash(encoded), state), SETTLED_OBJECTS)
-
-    # Methods for writing.
 
     async def _create(
         self, obj: R, key: ObjectKey, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
@@ -824,8 +820,6 @@ class Client(CachedReader):
             except Conflict as error:
                 conflict = error  # the object, or only its status, has changed since
         raise conflict or refusal
-
-    # Methods for requests.
 
     async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> Record:
         raw, cached = await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)

@@ -302,8 +302,6 @@ def owned_fields(wanted: dict[str, Any]) -> dict[str, Any]:
     return fields | {"metadata": metadata} if metadata else fields
 
 
-# Paths in the notation of the server and of people.
-
 _step = re.compile(r"""\.?([^.\[\]]+) | \[([^\]]*)\]""", re.VERBOSE)
 _keys = re.compile(r"\.?metadata\.(labels|annotations)\.(.*)", re.DOTALL).fullmatch
 
@@ -368,9 +366,6 @@ def _step_name(step: str) -> str:
     return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in parts)}]"
 
 
-# Changes of JSON by ownership records and paths.
-
-
 def release(there: Any, owned: Fields, kept: Sequence[Fields]) -> None:
     """Remove the fields in `owned` from a map or list, unless a record in `kept` also has them."""
     for path, below in owned.items():
@@ -406,8 +401,6 @@ def _without_field(there: Any, path: Path) -> Any:
         return {**there, name: _without_field(there[name], rest)}
     return {other: value for other, value in there.items() if other != name}
 
-
-# Comparison of a wanted object with the live object.
 
 KEYS = frozenset(
     (

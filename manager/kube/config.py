@@ -328,8 +328,6 @@ def _load(path: Path) -> _Kubeconfig:
         raise ConfigError(f"{path}: not a kubeconfig: {error}") from None
 
 
-# The chosen cluster.
-
 _OF_TLS = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
 """Keys of a cluster that have no meaning for plain HTTP."""
 
@@ -393,8 +391,6 @@ def _proxy(server: URL, environ: Mapping[str, str], cluster: _Entry[_Cluster] | 
     except NotAProxy as error:
         raise ConfigError(str(error)) from None
 
-
-# The chosen user.
 
 _NAME_OF_HEADER = "!#$&'*+^`|"
 """Special characters that a header's name may contain unescaped; the server decodes all others."""

@@ -236,8 +236,6 @@ class Connection(asyncio.Protocol):
             transport.write(body[start : start + PIECE])
         return True
 
-    # Callbacks of the event loop
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
@@ -279,8 +277,6 @@ class Connection(asyncio.Protocol):
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
-
-    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         if self._answer is None:

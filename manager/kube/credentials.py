@@ -161,8 +161,6 @@ class TokenFile(Credentials):
         return Obtained(one_line(f"Bearer {token}", f"{self._label}: {self._path}"), self.LIFETIME)
 
 
-# Credentials from an external program.
-
 TIMEOUT = 120.0
 """Seconds for the program, which may have to ask a person to log in."""
 

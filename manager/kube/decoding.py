@@ -254,8 +254,6 @@ async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEven
         yield event
 
 
-# Paged lists.
-
 _EMPTY_PAGES = 1_000
 """The number of consecutive pages of a list that may be empty."""
 

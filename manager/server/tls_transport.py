@@ -97,8 +97,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._is_full = self._protocol_paused = False
         """Whether the socket takes nothing for now, and whether `protocol` knows."""
 
-    # Callbacks of the socket
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast("asyncio.Transport", transport)
         self._limit(self._limits.handshake)
@@ -183,8 +181,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._extra.clear()
         self._backlog.clear()
         self._protocol.connection_lost(exc)
-
-    # Methods for the protocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if data and not self._closing:
