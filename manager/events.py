@@ -149,7 +149,7 @@ class _Similar:
 
 
 class Correlator:
-    """A finder of the series for an event.
+    """A finder of the series that an event belongs to.
 
     A repeated event increases the count of its series. If an object has ten different messages for one reason
     within ten minutes, the tenth and later ones are combined into one series. After 25 events, an object may

@@ -25,7 +25,7 @@ def is_checkable(pattern: str) -> bool:
 
 
 def _prepare(part: Any, model: type[BaseModel]) -> None:
-    """Change a core schema: lists and maps fail at the first wrong item; set aside unsupported patterns."""
+    """Make lists and maps fail at the first wrong item, and move unsupported patterns into the metadata."""
     if isinstance(part, list | tuple):
         for each in part:
             _prepare(each, model)
@@ -164,7 +164,7 @@ def _list_taken_over(
 
 
 def _paired(held: list[tuple[Any, Any]], fresh: list[Any]) -> list[tuple[Any, Any]]:
-    """Pair each new item with a held item and that item's JSON, or else with (None, None).
+    """Return, for each new item, a held item to reuse and that item's JSON, or else (None, None).
 
     The held item is equal, or has the same type or name. The cost is linear: other clients may have replaced
     a whole long list.

@@ -63,7 +63,7 @@ class Cache:
         owned_by: type[Resource] | None = None,
         **selection: Unpack[SelectionOptions],
     ) -> Informer:
-        """Return the shared informer of a kind; the first call creates it, and `release` gives it back.
+        """Return the shared informer of a kind, which the first call creates; call `release` after use.
 
         The informer starts when the cache runs. Each selection has an informer with its own watches and
         memory. With `filtered`, the informer has only objects that the cache's filter accepts.
@@ -105,7 +105,7 @@ class Cache:
         return informer
 
     def release(self, informer: Informer) -> None:
-        """Return an informer; the last caller's release ends its watches and frees its memory."""
+        """Give back an informer; the release by its last caller ends its watches and frees its memory."""
         informer.users -= 1
         if informer.users:
             return

@@ -55,7 +55,7 @@ class ObjectFilter(Protocol):
         """Return whether all objects that the filter accepts have been listed."""
 
     def holds_children_of(self, uid: str) -> bool:
-        """Return whether the filter accepts only children, and all children of the owner with that UID."""
+        """Return whether the filter is `of_children`, and accepts the children of the owner with that UID."""
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """Also keep children of objects of the kind `owner`."""
@@ -197,7 +197,7 @@ class Informer:
         return None if self.synced else f"{self.spec.resource}: waiting for the first list"
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Register an index for `list(index=(name, value))`; registering it again has no effect.
+        """Register an index for `list(index=(name, value))`; the same registration may be repeated.
 
         The function returns the values for a record and its metadata; it must not depend on anything else.
         Raises ValueError for a second function with the same name, and RuntimeError if the informer has only

@@ -210,7 +210,7 @@ class RecordDecoder:
             raise not_a(self._what, error, raw) from None
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
-        """Return the record and metadata of an `Arrival`; raises the same errors as a call."""
+        """Return the record and metadata of an `Arrival`; raises the same errors as `__call__`."""
         raw, kind, arriving = arrival.raw, arrival.kind, arrival.meta
         meta: Meta = arriving
         managed = bytes(arriving.managed_fields)

@@ -93,7 +93,7 @@ class Snapshot:
 
 
 class Store(Protocol):
-    """The storage of one material."""
+    """A storage for one `Material`."""
 
     def __str__(self) -> str:
         """Return the name of the storage, for messages."""
@@ -105,7 +105,7 @@ class Store(Protocol):
         """
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """Replace the content `instead_of`; raises `Changed` if the content is no longer that.
+        """Replace the content `instead_of`, which was read before; raises `Changed` if it has changed since.
 
         Raises the errors of `read`, too; after those, the write may have succeeded nevertheless.
         """

@@ -185,7 +185,8 @@ class Client(CachedReader):
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
     and so on. A reconciler does not catch them; the controller retries. Reads raise NotCached if no
-    controller has declared the kind, or only with a selector (see `selecting`).
+    controller has declared the kind, or if controllers have declared it only with a selector (see
+    `selecting`).
 
     `create`, `update`, `apply` and `delete` also accept models of kubernetes-asyncio, such as `V1Deployment`,
     and return objects of `manager.api`.
@@ -256,8 +257,8 @@ class Client(CachedReader):
     def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> Client:
         """Return a client with its own field manager, so that controllers do not share fields by accident.
 
-        Its applies take over fields of these former managers, and of the field managers that the controller
-        used under former names of the program.
+        Its applies take over fields of `former_managers`, and of the field managers that the controller used
+        under former names of the program.
         """
         return Client(
             self._transport,
@@ -389,10 +390,10 @@ class Client(CachedReader):
     ) -> None:
         """Delete exactly this object (by UID); raises NotFound, or Conflict if another object replaced it.
 
-        `propagation` decides about the objects that it owns. `Background`: the garbage collector deletes them
-        afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they stay, without
-        their owner reference. It replaces the propagation of an earlier delete if the object still waits for
-        finalizers. `kind` is required for an object that was read as metadata only.
+        `propagation` decides about the objects that the object owns. `Background`: the garbage collector
+        deletes them afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they
+        stay, without their owner reference. It also replaces the propagation of an earlier delete if the
+        object still waits for finalizers. `kind` is required for an object that was read as metadata only.
         """
         obj = resource_of(obj)
         kind, key, uid = kind or type(obj), obj.key, obj.metadata.uid
@@ -651,7 +652,7 @@ class Client(CachedReader):
     def _wants_the_same(self, encoded: bytes, live: Ownership, conflicts: Sequence[FieldConflict]) -> bool:
         """Return whether our last apply had the same content, so that another client has changed the object.
 
-        If another process of ours has sent the last apply, the conflicts decide.
+        If this process does not know the last apply, the result is whether there are conflicts.
         """
         known = self._settled.get(live.uid)
         if known is not None:
@@ -711,7 +712,7 @@ class Client(CachedReader):
         return (await self._update(change, taken_over=True))[0], repaired[1]
 
     async def _update(self, change: _Change, *, taken_over: bool) -> Written:
-        """Send an apply for an existing object; `taken_over` first merges entries of managedFields into ours.
+        """Send an apply for an existing object; with `taken_over`, first merge all our entries into one.
 
         If other managers have set the fields, a second request uses `force`: only a refusal names the
         managers.
@@ -957,7 +958,7 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
 def _refuse_foreign(
     kind: type[Resource], key: ObjectKey, live: Ownership, owner: Resource, *, adopt: bool
 ) -> bool:
-    """Return whether `owner` may adopt the object; raise OwnedByOther if it neither may nor controls it."""
+    """Return True if `owner` may adopt the object, False if it is the controller; else raise OwnedByOther."""
     references = live.metadata.get("ownerReferences", ())
     controller = next((each for each in references if each.get("controller")), None)
     if controller is None:

@@ -420,8 +420,8 @@ _longer_lists = re.compile(rb'\[(?=(%b(?:,%b)++\])|%b,|[^][{}"]*,)' % (_TEXT, _T
 def may_repeat_keys(encoded: bytes) -> bool:
     """Return whether a list in an object's compact JSON may contain the same key or value twice.
 
-    Only the schema could decide for sure: the result is True also for two mounts of one volume, but never
-    False if an apply would fail with `duplicate entries for key`.
+    Only the schema could decide for sure. The result is True whenever an apply would fail with `duplicate
+    entries for key`, but also for two mounts of one volume.
     """
     # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
     # inside a string costs at most a needless check.

@@ -162,7 +162,7 @@ _MORE_METADATA = {"deletionGracePeriodSeconds", "managedFields", "selfLink"}
 
 
 def encode_applied(wanted: dict[str, Any], obj: Resource) -> bytes:
-    """Encode `wanted` as JSON, and first convert models and other Python values in it."""
+    """Convert models and other Python values in `wanted` to JSON values, and encode everything as JSON."""
     try:
         return orjson.dumps(wanted, option=_BY_MODEL)
     except TypeError:
@@ -202,7 +202,7 @@ class KubernetesModel(Protocol):
 
 
 def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
-    """Convert a model to the object of one of `kinds` that it represents; return an object unchanged.
+    """Convert a kubernetes-asyncio model to the matching one of `kinds`; return a `Resource` unchanged.
 
     Raises TypeError for anything else; see `manager_kubernetes.models.to_resource`.
     """

@@ -125,12 +125,12 @@ class Controller:
     |------------------------------|---------------------|-----------|--------------------------|
     | None, or an empty result     | success             | forgotten | when something changes   |
     | requeue_after                | requeue_after       | forgotten | after these seconds      |
-    | requeue, or a moment passed  | requeue             | grows     | after the back-off       |
+    | requeue, or requeue_after<=0 | requeue             | grows     | after the back-off       |
     | TerminalError                | error, and terminal | stays     | when something changes   |
-    | its own object is Undecodable | error, and terminal | stays    | when something changes   |
+    | Undecodable (the object)     | error, and terminal | stays     | when something changes   |
     | any other exception          | error               | grows     | after the back-off       |
-    | an exception of a faulty program | error, and panic | grows    | after the back-off       |
-    | too slow                     | error, and timeout  | grows     | after the back-off       |
+    | an exception due to a bug    | error, and panic    | grows     | after the back-off       |
+    | a time-out                   | error, and timeout  | grows     | after the back-off       |
 
     A change always triggers a reconcile at once. If an object waits for a dependency to answer, its reconcile
     may be repeated before the end of its back-off (see `FailingObjects`).

@@ -236,7 +236,7 @@ class KindSource(Source):
         predicates: Sequence[Predicate] = (),
         relation: str = "",
     ) -> None:
-        """Create the source. An event must pass all `predicates`. `relation` is a `Trigger.source`.
+        """Create the source. An event must pass all `predicates`. `relation` becomes `Trigger.source`.
 
         Without a handler, there are no requests; the controller only waits until the kind is in sync, because
         its reconciler reads the kind.
@@ -404,7 +404,7 @@ class TickerSource(Source):
     ) -> None:
         """Call `requests()` every `interval` seconds, plus or minus the fraction `jitter`.
 
-        The requests are spread over a tenth of the interval. `why` is a `Trigger.why`.
+        The requests are spread over a tenth of the interval. `why` becomes `Trigger.why`.
         """
         self._interval = interval
         self._requests = requests

@@ -241,7 +241,7 @@ class Coordinator:
         await self._stop.wait()
 
     def _end(self) -> None:
-        """Permit nothing more, however `run` ends."""
+        """Permit no more effects; called at the end of `run`, however it ends."""
 
     def _start_work(self) -> None:
         if self._work is not None:

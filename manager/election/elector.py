@@ -31,7 +31,7 @@ _log = get_logger("leader")
 
 
 class ProcessGuard:
-    """The right of this process to write to the API server, and to live, until a lease is lost."""
+    """The right of this process to write to the API server, and to continue, until a lease is lost."""
 
     def __init__(self, config: ElectionConfig) -> None:
         self._transport = config.transport
@@ -88,7 +88,7 @@ class ShardCountAgreement:
 
     @property
     def problem(self) -> str | None:
-        """Return why this replica cannot read the Leases of the others; None if it can."""
+        """Return why this replica cannot read the Leases of other replicas; None if it can."""
         return self._error.problem or self._others.problem
 
     def claimed(self, lease: Lease) -> Lease:
@@ -215,7 +215,7 @@ class LeaseLock:
         return self._sent + self._timing.renew_deadline
 
     def give_up(self) -> None:
-        """Give the Lease back, or do not take it. Its work must have ended."""
+        """Give the Lease back, or stop trying to take it; the work under the Lease must have ended."""
         self.wanted.clear()
         self._giving_back = True
         self._wake.set()
@@ -305,7 +305,7 @@ class LeaseLock:
         return True
 
     async def _look(self) -> None:
-        """Read a Lease that the watcher may miss, because its creator did not know our label."""
+        """Read a Lease that the watcher may miss, because its creator has not set our label."""
         try:
             await self._view.read(self._leases, timeout=self._timing.attempt_timeout)
         except KubeError as error:
@@ -393,7 +393,7 @@ class LeaseLock:
         return min(left, self._timing.attempt_timeout)
 
     async def _release(self) -> None:
-        """Release the Lease if we hold it; if that fails, the others wait until it expires."""
+        """Release the Lease if we hold it; if that fails, other replicas wait until it expires."""
         view = self._view
         # Half of the time, so that after a lost answer the other half is left for reading the lease.
         timeout = self.release_within / 2

@@ -223,7 +223,7 @@ class Connection(asyncio.Protocol):
     async def _send_rest(
         self, transport: asyncio.Transport, answer: Answer, body: bytes, permit: Callable[[], None] | None
     ) -> bool:
-        """Send the rest after the first piece; return False if an answer or the connection's end is first."""
+        """Send the rest of a request; return False if the answer, or the connection's end, comes first."""
         for start in range(PIECE, len(body), PIECE):
             await asyncio.sleep(0)  # let other tasks run
             if self._writable is not None:

@@ -120,7 +120,7 @@ _LARGEST = 4 * 1024 * 1024
 
 
 async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
-    """Return JSON in which values below the limit of nested levels are replaced by `null`.
+    """Return JSON in which values that are nested too deeply are replaced by `null`.
 
     `around` is the number of levels around each object. Any client that may write an object can nest its
     managedFields too deeply, which would make a list unreadable. The work takes up to a second for the
@@ -130,7 +130,7 @@ async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """Cut one object as `shallow` does, in the calling thread; larger texts are returned unchanged."""
+    """Cut one object as `shallow` does, in the calling thread; longer texts are returned unchanged."""
     return _shallow(raw) if len(raw) <= _LARGEST and is_too_deep(raw) else raw
 
 

@@ -127,7 +127,7 @@ class Forbidden(ApiError):
         return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
 
     def name_right(self, verb: str, resource: str) -> None:
-        """Complete a message that does not name the missing right, as for the core group."""
+        """Add the missing right to a message that lacks it, as servers send for the core group."""
         self.message += f'cannot {verb} resource "{resource}" in API group ""'
         self.args = (self.message,)
 

@@ -220,7 +220,7 @@ class HttpWire(Wire):
         return None
 
     async def connect(self, context: ssl.SSLContext | None, begun: int) -> Connection:
-        """Open a connection with this TLS context; `begun` is the request's number of earlier aborts.
+        """Open a connection with this TLS context; `begun` is the number of aborts before the request.
 
         Raises:
             Unreachable: no connection could be opened.

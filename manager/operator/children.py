@@ -59,7 +59,7 @@ class ChildWrites:
     """Counters of the changes of each child; the runtime slows down children that change all the time."""
 
     def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
-        """Create the counters. `gauge` returns the gauge of too frequently changed children for a reason."""
+        """Create the counters; `gauge(reason)` returns the gauge of children that change too often."""
         self._rng = rng
         self._of: OrderedDict[tuple[str, str], tuple[int, dict[Child, _Writes]]] = OrderedDict()
         """By owner: the generation of its spec that they are counted for, and the writes of each child."""

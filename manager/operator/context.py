@@ -162,7 +162,7 @@ def _awaited_end(finalizers: Sequence[str] | None) -> str:
 
 
 class Gone(Exception):
-    """The API server no longer has the object, or is deleting it; the cache does not know yet."""
+    """The API server no longer has the object, or is deleting it; the cache does not know that yet."""
 
 
 class Changed(Exception):
@@ -767,7 +767,7 @@ class Context:
             )
 
     def blocked(self, set_before: AbstractSet[str]) -> None:
-        """Remember the conditions that report the blocked object: those set, except `set_before`."""
+        """Remember which conditions report the blocked object: all that are set, except `set_before`."""
         self._operator.obstacles[self.key] = {
             name: (each.reason, each.message)
             for name, each in self.conditions.items()

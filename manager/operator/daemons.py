@@ -49,7 +49,7 @@ class Daemons(Source):
             await asyncio.Event().wait()
 
     async def ensure(self, obj: Resource) -> None:
-        """Start the object's missing daemons, and restart those that restart at a change of the spec."""
+        """Start the object's missing daemons; after a change of the spec, restart those that ask for it."""
         if self._group is None:
             return
         meta, started = obj.metadata, self._started.get(obj.key)

@@ -47,7 +47,7 @@ def definition_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
 
 
 def differences(definition: Mapping[str, Any] | None, kinds: Sequence[type[Resource]]) -> list[Difference]:
-    """Compare a CustomResourceDefinition with the versions of a kind. The operator uses the last version."""
+    """Compare a CRD (None: not installed) with the versions of a kind; the operator uses the last one."""
     if definition is None:
         return [Difference("is not installed", prevents_work=True)]
     spec = definition.get("spec") or {}
@@ -132,7 +132,7 @@ class Definition(Source):
         await self._open.wait()
 
     async def run(self, queue: WorkQueue[Any]) -> None:
-        """Pause the queue while the CustomResourceDefinition is missing or does not fit."""
+        """Pause the queue while the CustomResourceDefinition is missing or does not fit the program."""
         self._queues.append(queue)
         if self._pauses:
             queue.paused = True

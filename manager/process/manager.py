@@ -58,7 +58,7 @@ _log = get_logger("manager")
 
 
 class CannotStart(Exception):
-    """A context could not be entered; the one-line message names it and gives the reason."""
+    """A `Lifespan` could not be entered; the one-line message names it and gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Runnables:
         self._asked: set[asyncio.Task[None]] = set()
 
     def start(self, runnable: Runnable, context: Context | None = None) -> None:
-        """Run it in the background, under its name in task dumps, and in `context` if given."""
+        """Run the runnable in the background, under its name in task dumps, and in `context` if given."""
         task = asyncio.get_running_loop().create_task(runnable.run(), name=runnable.name, context=context)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
@@ -395,7 +395,7 @@ class Manager:
     # The methods of `Work`, by which the coordinator starts and stops it.
 
     def start_controllers(self, *, leader_only: bool = True) -> None:
-        """Start the controllers that need an election, or else those that need none."""
+        """Start the controllers that need an election; with `leader_only` False, those that need none."""
         for controller in self.controllers:
             if controller.needs_leader_election is leader_only and not self._stopping:
                 runnable = Runnable(f"controller-{controller.name}", controller.run)

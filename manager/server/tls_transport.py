@@ -227,7 +227,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     @staticmethod
     def _read_all(session: ssl.SSLObject) -> tuple[int, bool]:
-        """Return the number of available data bytes, and whether they are the last."""
+        """Read all available data; return their number of bytes, and whether the data end there."""
         size = 0
         try:
             while count := session.read(len(_CLEAR) - size, cast("bytearray", _CLEAR[size:])):

@@ -115,7 +115,7 @@ class Watchdog:
         os.close(self._reader)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Show and observe the tasks of this loop."""
+        """Observe this loop: log tasks that block it, and its remaining tasks at a forced end."""
         self._loop = loop
         self._poke()
 

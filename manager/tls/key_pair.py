@@ -68,7 +68,7 @@ class KeyPair:
 
 
 def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
-    """Load the certificates and the key of the first into the context. Raises `CertificateUnusable`."""
+    """Load the certificates, and the first one's key, into the context. Raises `CertificateUnusable`."""
 
     def no_password() -> NoReturn:
         raise CertificateUnusable("the key is encrypted, and the process cannot ask for its password")
@@ -84,7 +84,7 @@ def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
 
 
 def trust(context: ssl.SSLContext, authorities: bytes) -> None:
-    """Trust these PEM certificates in the context; raises `CertificateUnusable` without any."""
+    """Trust these PEM certificates in the context; raises `CertificateUnusable` if there are none."""
     try:
         # A file may have comments in any language between its certificates.
         context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))

@@ -153,7 +153,7 @@ class ServedCertificate:
         return self._context
 
     def lets_in(self, context: ssl.SSLContext, shown: Mapping[str, Any] | None) -> bool:
-        """Return whether a client that has `shown` this certificate, with that context, still has access."""
+        """Return whether a client with the certificate `shown`, connected with `context`, has access."""
         return not shown or (context in self._trusting and not is_over(shown))
 
     @property
@@ -183,7 +183,7 @@ class ServedCertificate:
 
     @asynccontextmanager
     async def refreshed(self) -> AsyncIterator[None]:
-        """Read the certificate, and check for another one until the end of the block.
+        """Read the certificate, and check for a newer one until the end of the block.
 
         Raises `CertificateUnusable` if there is none at the beginning.
         """

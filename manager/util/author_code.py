@@ -114,7 +114,7 @@ def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> Any:
 
 
 class _Lines(list[str]):
-    """The text of a stack, with the interface of a stack."""
+    """The text lines of a stack, with the interface of `traceback.StackSummary`."""
 
     def format(self, **_: Any) -> list[str]:
         return self

@@ -91,7 +91,7 @@ _waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
 
 
 async def own_turn(size: int) -> None:
-    """Wait for an iteration of the event loop in which `size` bytes may be processed; few need no wait.
+    """Wait for a turn of the event loop to process `size` bytes; return at once for few bytes.
 
     One caller begins in each iteration, in the order of the calls: all together would block the loop.
     """
@@ -131,7 +131,7 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> tuple[T]
 class Portions:
     """The division of long work into portions of some milliseconds, so that other tasks run in between.
 
-    Before each portion, `await portions.begin(len(record.raw))`.
+    Call `await portions.begin(len(record.raw))` before each portion.
     """
 
     _size = 0

@@ -272,9 +272,10 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
         return add_mark(function, role, self)
 
     def validate_connect(self, function: Judges[S, N, W] = NO_METHOD) -> Judges[S, N, W]:
-        """Decorate the method that validates a connection (such as `pods/exec`); it gets its options.
+        """Decorate the method that validates a connection, such as `pods/exec`.
 
-        It returns warnings for the user, or None, and raises `Refused`.
+        The method gets the options of the connection. It returns warnings for the user, or None, and raises
+        `Refused`.
         """
         return self._mark("validate_connect", function)
 
