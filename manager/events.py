@@ -298,11 +298,12 @@ class EventRecorder:
         self._correlator = Correlator(rng)
         self._budget = TokenBucket(rate=SENT_RATE, burst=SENT_BURST)
         self._backlog: OrderedDict[str, deque[Series]] = OrderedDict()
-        """Each once, by namespaces, which take turns: a large Event, or a flood of them, delays its own."""
+        """The waiting series by namespace. Namespaces take turns, so a flood of Events delays only its
+        own."""
         self._waiting = 0
-        """How many are in it."""
+        """The number of series in the backlog."""
         self._aside: dict[Series, asyncio.TimerHandle] = {}
-        """Those on which the server has failed, until they are put back."""
+        """The series that have caused a server error, until they are put back."""
         self._delay = ExponentialDelay(base=1.0, cap=10.0, jitter=0.5, rng=rng)
         self._delay_aside = ExponentialDelay(base=1.0, cap=100.0, jitter=0.5, rng=rng)
         self._filled = asyncio.Event()

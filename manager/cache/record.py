@@ -133,7 +133,7 @@ class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
 
 
 class _Arriving(msgspec.Struct, gc=False):
-    """An object of which only the metadata are decoded; items of a list have no kind."""
+    """An object with only its metadata decoded; items of a list have no kind."""
 
     metadata: _ArrivingMeta
     kind: str = ""

@@ -38,9 +38,9 @@ from manager.util import clock
 _RENEWED_AFTER = 2 / 3
 
 _MOST_FOREIGN = 64
-"""The number of authorities above which a bundle is not ours: somebody trusts the public ones, which are over
-a hundred. Our bundle has two during a renewal, and one more each time that somebody destroys the stored ones,
-until the old ones are removed."""
+"""The number of authorities above which a bundle is not ours, but contains the public ones, which are over a
+hundred. Our bundle has two during a renewal, and one more each time that the stored ones are destroyed, until
+the old ones are removed."""
 
 _UNDERWAY = 1.0
 _AFTER_FAILURE = 2.0
@@ -389,7 +389,8 @@ class CertificateRotator:
         self._complaint = ""
         self._steps = 0  # the number of steps since no step was needed
         self._most_steps = 8 + 2 * len(self.targets)
-        """No renewal takes more: another program undoes what we do, and we do not race it."""
+        """A renewal needs fewer steps. After more, another program keeps reverting our writes, and we
+        pause."""
 
     async def run(self) -> None:
         """Perform steps until cancelled. A failure is logged once, and retried."""

@@ -79,7 +79,7 @@ class ServerWait:
         self._config = config
         self._backoff = Backoff(base=0.5, cap=_LONGEST_PAUSE, jitter=0.5, rng=rng)
         self.problem: str | None = "the manager is starting"
-        """Why the manager is not ready. The caller sets None once the controllers are there."""
+        """The reason why the manager is not ready. The caller sets None once the controllers exist."""
 
     async def version(self) -> str:
         """Wait for the server, however long it takes, and return its version.

@@ -284,7 +284,8 @@ class StatusClient:
         """Create a writer. `send` is the client's method, which caches each answer."""
         self._send = send
         self._in_doubt = OrderedDict[tuple[str, ObjectKey], set[Part]]()
-        """What of which object was written, or was not; the cache may show what was before it."""
+        """The parts of each object's status whose last write may have failed; the cache may have older
+        values."""
 
     async def patch(self, obj: R, *, dry_run: bool = False) -> R:
         """Write the status changes since the read; return the object as stored.

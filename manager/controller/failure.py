@@ -301,7 +301,7 @@ class FailingObjects:
         self._of: dict[Request, FailureGroup] = {}
         self._groups: dict[Cause, FailureGroup] = {}
         self._awaited: dict[tuple[str, str], _Awaited] = {}
-        """By what is waited for, and where."""
+        """The waiting objects, by dependency and place."""
         self._new = TokenBucket(rate=1 / _MORE, burst=_MOST)
 
     def __len__(self) -> int:

@@ -249,7 +249,7 @@ class KindSource(Source):
         self._queue: WorkQueue[Request]
         self._undelivered: dict[ObjectKey, tuple[CacheEvent, asyncio.TimerHandle]] = {}
         self.reconciling: Callable[[ObjectKey], bool] | None = None
-        """Says of the kind that the controller is for whether an object is being reconciled."""
+        """Returns whether an object of the controller's own kind is being reconciled."""
 
     @property
     def problem(self) -> str | None:  # type: ignore[override] # only read
@@ -412,7 +412,7 @@ class TickerSource(Source):
         self._rng = rng
         self.why = why
         self.next_at: float | None = None
-        """When it asks next, on the loop's clock; None while it does not run."""
+        """The loop time of the next tick; None while the source does not run."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Tick until cancelled, first after one interval."""

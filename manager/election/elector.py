@@ -187,9 +187,9 @@ class LeaseLock:
         self._error = LastError()
         self._sent = -math.inf
         self._may_hold = False
-        """Whether the server may have our name in it, by a claim that did not count."""
+        """Whether the stored Lease may name us as its holder, although our claim did not count."""
         self._silent_since: float | None = None
-        """The local time of the last sign of the holder before us; None if there was none."""
+        """The local time of the last sign of the previous holder; None if there was none."""
         self._was_held = False
         self._giving_back = False
         self._may_state = False

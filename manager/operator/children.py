@@ -62,7 +62,7 @@ class ChildWrites:
         """Create the counters; `gauge(reason)` returns the gauge of children that change too often."""
         self._rng = rng
         self._of: OrderedDict[tuple[str, str], tuple[int, dict[Child, _Writes]]] = OrderedDict()
-        """By owner: the generation of its spec that they are counted for, and the writes of each child."""
+        """By owner: the generation of its spec, and the writes of each child since that generation."""
         for reason in REASONS.values():
             gauge(reason).set_function(partial(self._unstable, reason))
 
@@ -324,7 +324,7 @@ class PodEvents:
     def __init__(self, reader: LiveReader) -> None:
         self._reader = reader
         self._known: OrderedDict[str, tuple[Problem | None, float]] = OrderedDict()
-        """By UID: the pod's problem, and until when that counts."""
+        """By UID: the pod's problem, and the end of its validity."""
 
     async def problem_of(self, pod: PodHealth) -> Problem | None:
         """Return the pod's last warning; None if there is none, or if the Events cannot be read."""

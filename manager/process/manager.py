@@ -242,9 +242,9 @@ class Manager:
         self.history = History()
         self.identity = identity
         self.certificates: dict[str, ServedCertificate] = {}
-        """What it presents, by what it serves."""
+        """The presented certificates, by the name of the server."""
         self.routes: list[AbstractRouteDef] = []
-        """What operators add to the metrics server."""
+        """The routes that operators add to the metrics server."""
         self.controllers: list[Controller] = []
         self._watchdog = watchdog or Watchdog()
         self._threads = WorkThreads()

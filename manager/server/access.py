@@ -314,7 +314,8 @@ class Answers(Generic[K, V]):
             True: OrderedDict(),
             False: OrderedDict(),
         }
-        """By sort, and used last, the answered questions with the timers of their answers."""
+        """By result (true or other): the answered questions, last used last, with the timers of their
+        answers."""
         self._searches: dict[K, _Search[V]] = {}
 
     def __len__(self) -> int:

@@ -93,9 +93,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._undecrypted = False  # whether received data then still have to be decrypted
         self._paused = False  # whether the protocol has paused reading
         self._backlog = deque[bytes | memoryview]()
-        """What is to be sent, once the client has taken what is before it."""
+        """Data to send after the client has accepted earlier data."""
         self._is_full = self._protocol_paused = False
-        """Whether the socket takes nothing for now, and whether `protocol` knows."""
+        """Whether the socket accepts no data now, and whether `protocol` is paused because of that."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast("asyncio.Transport", transport)

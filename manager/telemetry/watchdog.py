@@ -74,7 +74,7 @@ class Watchdog:
         self._limits: dict[str, _Limit] = {}
         self._thread: threading.Thread | None = None
         self._armed: float | None = None
-        """When `faulthandler` ends the process."""
+        """The time at which `faulthandler` ends the process."""
         self._arming = threading.Lock()
         self._reader = self._writer = -1
         self._stop: Callable[[], object] | None = None

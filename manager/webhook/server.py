@@ -93,9 +93,9 @@ class Bodies:
 
     def __post_init__(self) -> None:
         self._waited_for: dict[Held, float] = {}
-        """Requests whose client has to go on, and since when on the loop's clock; the longest first."""
+        """Requests that wait for their client, with the loop time since when; the longest wait first."""
         self._line: set[tuple[int, int]] = set()
-        """Bytes for which each waiting request needs room, with a number of its own."""
+        """The number of bytes that each waiting request needs, with a unique number."""
         self._numbers = itertools.count()
         self._changed = asyncio.Event()
 
