@@ -165,8 +165,8 @@ class RecordDecoder:
     of more than 4 KB. It keeps the first 1,000 labels, annotations, finalizers and owner references, and
     always the controller.
 
-    With `owners` (groups and kinds), it reduces an object in the same way if the object has no owner of these
-    kinds, and our field managers have not written it.
+    With `owners` (groups and kinds), it also reduces objects without an owner of these kinds. An object that
+    our field managers have written stays whole.
     """
 
     def __init__(

@@ -156,8 +156,8 @@ class Ownership:
 
         Only the server can translate fields between versions. So the returned JSON patch merges these entries
         into one with the returned manager name. An apply of the wanted object under that name then removes
-        other fields from the entry, and records the rest in `version`, so that the entry can be merged into
-        ours. Returns None if all entries have the same version.
+        other fields from the entry, and records the rest in `version`. Afterwards, the entry can be merged
+        into ours. Returns None if all entries have the same version.
         """
         versions = {place: str(self._entries[place].get("apiVersion")) for place in self._ours}
         others = {*versions.values()} - {version}

@@ -302,8 +302,8 @@ class StatusClient:
     async def report(self, obj: Resource, *, cached: Callable[[], bytes | None]) -> bool:
         """Write the status at the end of a reconcile like `patch`; the answer updates the cache, not `obj`.
 
-        `cached` is called after the write. It returns the JSON of the cached object, or None if the cache
-        still has the version that was read, as after a restore of the server's storage.
+        `cached` is called after the write. It returns the JSON of the cached object. None means that the
+        cache still has the version that was read, as after a restore of the server's storage.
 
         Returns whether the cached status differs from the status that was read, even in fields that this
         reconcile has not changed. An earlier process may have written them, and only another reconcile can

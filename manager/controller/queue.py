@@ -101,9 +101,9 @@ class ReadyItems(Generic[K]):
 
     When the first item of a lower priority has waited for `ageing` seconds, at least one in `AGED_TURN` turns
     goes to such an item, the oldest first. So an item with n items of its own or lower priorities before it
-    waits for its ageing and then for at most `AGED_TURN * (n + 1)` turns, however many items of higher
-    priorities arrive. A new item of a higher priority waits for one aged item per `AGED_TURN - 1` items of
-    its own priority, not for the whole backlog.
+    waits for its ageing, and then for at most `AGED_TURN * (n + 1)` turns. Any number of items of higher
+    priorities may arrive meanwhile. A new item of a higher priority waits for one aged item per `AGED_TURN -
+    1` items of its own priority, not for the whole backlog.
     """
 
     def __init__(self, *, ageing: float) -> None:

@@ -70,7 +70,7 @@ class ShardCountAgreement:
     """A guard that keeps replicas with different numbers of shards from working at the same time.
 
     The first shard's Lease has the number in an annotation. A replica that takes the Lease and finds another
-    number first writes that the number changes, then waits until all other shards are free, and only then
+    number first writes that the number changes. Then it waits until all other shards are free, before it
     works. A replica that takes another shard reads the first Lease afterwards. So each replica has written
     its own Lease before it reads the other's, and at least one sees the other.
     """
@@ -418,9 +418,10 @@ class LeaseLock:
 class LeaderElector(Coordinator):
     """The election of one leader among the replicas that use the same Lease. It can be used once.
 
-    Two replicas never write as leaders at the same time, if their clocks' rates differ by less than
-    `lease_duration / renew_deadline`, no other program edits the Lease, and no write waits inside the API
-    server for longer than the difference between the two durations. docs/limits.md lists the exceptions.
+    Two replicas never write as leaders at the same time, under three conditions. Their clocks' rates differ
+    by less than `lease_duration / renew_deadline`. No other program edits the Lease. No write waits inside
+    the API server for longer than the difference between the two durations. docs/limits.md lists the
+    exceptions.
     """
 
     def __init__(self, config: ElectionConfig) -> None:

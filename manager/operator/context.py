@@ -391,11 +391,10 @@ class Context:
         Raises Blocked if another object, or a child of an earlier owner, uses the name; do not catch it.
         Raises Invalid or BadRequest if the server refuses the child, and ValueError for a wrong namespace.
 
-        If a child changes ten times in a minute, without a change of the object's spec or of a watched
-        object, the runtime slows down, to one change a minute. `ChildrenStable` and an Event report the
-        problem.
-        If 300 reconciles in a minute create children of one kind without such a cause, Blocked is raised, and
-        at most one child a minute is created.
+        A child changes too often if it changes ten times in a minute, without a change of the object's spec
+        or of a watched object. The runtime then slows down to one change a minute. `ChildrenStable` and an
+        Event report the problem. If 300 reconciles in a minute create children of one kind without such a
+        cause, Blocked is raised, and at most one child a minute is created.
         """
         operator = self._operator
         if not isinstance(child, Resource):
@@ -525,9 +524,9 @@ class Context:
     async def pods(self, deployment: Deployment) -> Sequence[PodHealth]:
         """Return the health of a Deployment's pods; the cache selects them by the Deployment's selector.
 
-        The class has to declare `WatchPods`. If a pod has a node, but no sandbox or volumes for ten seconds,
-        the Events of one such pod are read from the API server, at most every 30 seconds. The object is
-        reconciled again when the health of a pod changes, even if only time has passed.
+        The class has to declare `WatchPods`. A pod may have a node, but no sandbox or volumes for ten
+        seconds. Then the Events of one such pod are read from the API server, at most every 30 seconds. The
+        object is reconciled again when the health of a pod changes, even if only time has passed.
         """
         source = self._operator.pod_watch
         if source is None:
