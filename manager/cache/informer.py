@@ -55,7 +55,7 @@ class ObjectFilter(Protocol):
         """Return whether all objects that the filter accepts have been listed."""
 
     def holds_children_of(self, uid: str) -> bool:
-        """Return whether the filter is `of_children`, and accepts the children of the owner with that UID."""
+        """Return whether the filter, with `of_children`, accepts the children of the owner with that UID."""
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """Also keep children of objects of the kind `owner`."""

@@ -314,7 +314,7 @@ class WorkQueue(Generic[K]):
         self._paused_keys.add(key)
 
     def resume(self, key: K) -> None:
-        """Return `key` from `get` again."""
+        """End the pause of `key`, so that `get` may return the key again."""
         if key not in self._paused_keys:
             return
         self._paused_keys.remove(key)

@@ -152,8 +152,8 @@ class OwnedObjects(Protocol):
     def work_on(self, key: ObjectKey, /, *, at_once: bool = False) -> AbstractAsyncContextManager[bool]:
         """Return a context manager for the work on an object; it yields False for another replica's object.
 
-        The block is cancelled when this replica gives up the object's shard: after a grace period, or
-        `at_once`.
+        The block is cancelled when this replica gives up the object's shard: after a grace period, or with
+        `at_once` immediately.
         """
 
     def covers(self, uid: str) -> bool:

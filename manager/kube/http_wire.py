@@ -83,7 +83,7 @@ class HttpWire(Wire):
         return self._host
 
     async def fetch(self, request: WireRequest, longest: int) -> Fetched:
-        """See `Wire.fetch`. Unlike `exchange`, it needs no context manager, which would cost more time."""
+        """Send a request and read its answer, without a context manager, which would cost more time."""
         begun = self._aborts
         await self._turns.acquire()
         try:
@@ -97,7 +97,7 @@ class HttpWire(Wire):
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
-        """See `Wire.exchange`. Streams use it; they do not count as one of the `connections`."""
+        """See `Wire.exchange`; used for streams, which do not count as one of the `connections`."""
         connection, answer = await self._ask(request, self._aborts)
         try:
             yield answer
@@ -149,7 +149,7 @@ class HttpWire(Wire):
             yield socket
 
     def abort(self) -> None:
-        """See `Wire.abort`. Buffers are discarded, even for a connection that is being closed."""
+        """Drop all connections with their buffers, even connections that are being closed."""
         self._aborts += 1
         self._idle.clear()
         for each in list(self._sockets):

@@ -55,7 +55,7 @@ class CertificateFiles:
         return f"{self._certificate} and {self._key}"
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`. Files that are replaced one after another may not match for a moment."""
+        """Read both files; they may not match for a moment while another program replaces them."""
         del now
         return KeyPair(_content(self._certificate, self._flag), _content(self._key, self._flag))
 
@@ -92,7 +92,7 @@ class SelfSigned:
         return "self-signed"
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`."""
+        """Return the certificate; create one at the first call, and a new one when it is due."""
         from manager.tls.certificate import self_signed  # noqa: PLC0415 - cryptography: 31 ms, 8 MB
 
         if self._made is None or now >= self._made[0] + _RENEWED_AFTER:
