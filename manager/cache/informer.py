@@ -211,8 +211,8 @@ class Informer:
         self._failures[part]()
         repeats = self._failures_told.setdefault((part, type(error).__name__), Repeats())
         if (times := repeats.count()) is not None:
-            text = f"an {'' if part is Part.INDEX else 'event '}{part.value} failed"
-            self._log.error(text, object=str(key), times=times, exc_info=error, **fields)
+            name = f"an {'' if part is Part.INDEX else 'event '}{part.value}"
+            self._log.error(f"{name} failed", object=str(key), times=times, exc_info=error, **fields)
 
     def left_out(self, record: Record, error: Exception) -> None:
         """Count and log that a list omits an object, once for each version of the object."""

@@ -521,7 +521,7 @@ class Reflector:
         self.problem = None
         self._attempt.fruitful = True
         self._told.clear()
-        self._log.info("synced" if first else "listed again", version=version)
+        self._log.info("synced" if first else "listed all objects again", version=version)
 
     def _fail(self, failure: KubeError) -> State:
         rule = rule_for(self.state, failure)

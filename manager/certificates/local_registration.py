@@ -65,8 +65,11 @@ async def remove_left_over(transport: Transport, targets: Iterable[Target]) -> N
                 here = is_loopback(urlsplit(base).hostname or "")
                 if here and target.is_marked(found) and not await _listens(base):
                     await target.restore(found)
-                    event = "removed the webhooks of a killed manager: nothing listens at their URL"
-                    _log.warning(event, object=target.name, url=base)
+                    _log.warning(
+                        "removed the webhooks of a killed manager: nothing listens at their URL",
+                        object=target.name,
+                        url=base,
+                    )
 
 
 def _log_stored_version(found: Mapping[str, Any]) -> None:

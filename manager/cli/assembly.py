@@ -165,7 +165,7 @@ async def _warn_if_missing(transport: Transport, namespace: str) -> None:
         await transport.request("GET", f"/api/v1/namespaces/{namespace}", deadline=_LOOK_TIMEOUT)
     except NotFound:
         _log.warning(
-            f"--namespaces: the namespace {namespace} does not exist; the manager goes on and watches it as "
+            f"--namespaces: the namespace {namespace} does not exist; the manager starts, and watches it as "
             "soon as it exists",
             namespace=namespace,
         )

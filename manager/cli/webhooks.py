@@ -95,7 +95,7 @@ async def add_webhooks(
     address, url = settings.webhook_bind_address, settings.webhook_url
     way, off = certificate_way(settings, config), None
     if not settings.enable_webhooks or address is None:
-        _log.info("webhooks are off, as the settings say")
+        _log.info("webhooks are off: the settings disable them")
         way = None
     elif way is None:
         try:

@@ -310,7 +310,7 @@ class LeaseLock:
             await self._view.read(self._leases, timeout=self._timing.attempt_timeout)
         except KubeError as error:
             self._error.report(f"cannot read lease {self._leases}", error)
-        # If there is none either, the next claim waits for the watcher, so there is no loop without delay.
+        # If the Lease does not exist, the next claim waits for the watcher: no loop runs without delay.
         self._view.doubtful = self._view.doubtful or self._view.lease is None
 
     async def _begin_when_agreed(self) -> None:

@@ -119,12 +119,12 @@ class Daemons(Source):
             await asyncio.sleep(backoff.next())
 
 
-def log_failure(said: str, error: BaseException, repeats: Repeats, **about: str) -> None:
+def log_failure(message: str, error: BaseException, repeats: Repeats, **about: str) -> None:
     """Log an exception of a timer or daemon; repetitions are logged less and less often."""
     if (times := repeats.count()) is not None:
         traceback = error if Failure.of(error).has_traceback else None
         log = get_logger("controller")
-        log.error(said, **about, error=explain(error), times=times, exc_info=traceback)
+        log.error(message, **about, error=explain(error), times=times, exc_info=traceback)
 
 
 async def _end(*tasks: asyncio.Task[None] | None) -> None:

@@ -209,8 +209,11 @@ class Definitions:
             except (Forbidden, NotFound) as error:
                 if is_readable:
                     is_readable = False
-                    told = "may not read a definition: cannot compare it with the program"
-                    _log.info(told, definition=followed.name, error=str(error))
+                    _log.info(
+                        "may not read a definition: cannot compare it with the program",
+                        definition=followed.name,
+                        error=str(error),
+                    )
                 self._note(followed, [])
                 await asyncio.sleep(_FORBIDDEN_PAUSE)
             except Gone:

@@ -88,7 +88,7 @@ class ClientConnection(web.RequestHandler):
         self._since = self._loop.time()  # when the last answer began or ended
         self._stalled_since: float | None = None  # since when the client does not read its answer
         self._received = bytearray()  # bytes that are not passed on yet
-        self._is_held = False  # whether reading is paused until they are
+        self._is_held = False  # whether reading is paused until these bytes are passed on
         self._discards = False  # whether all further data are dropped, because the answer is the last
         self._has_ended = False  # whether the client sends no more
         self._body = 0  # remaining bytes of a body

@@ -307,8 +307,7 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
         except ReviewFailed as error:
             if not is_outage_logged:
                 is_outage_logged = True
-                event = "the API server cannot review the access to this page"
-                _access_log.warning(event, path=request.path, error=str(error))
+                _access_log.warning("access reviews for this page fail", path=request.path, error=str(error))
             what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{what} failed")
         except TooManyQuestions as error:

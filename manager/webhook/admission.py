@@ -79,7 +79,7 @@ class AdmissionEndpoint(Endpoint[_Question]):
             response |= {"allowed": False, "status": status}
             self._log_line("refused", question, level="info", reason=status["message"])
         else:
-            _log.debug("accepted", changes=len(patch), warnings=len(warnings), **self._fields(question))
+            _log.debug("allowed", changes=len(patch), warnings=len(warnings), **self._fields(question))
         if patch:
             response |= {"patchType": "JSONPatch", "patch": b64encode(encoded(patch)).decode()}
         if warnings:

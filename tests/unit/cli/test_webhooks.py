@@ -61,8 +61,8 @@ async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple
     ("flags", "known", "outcome"),
     [
         ({}, With, (True, [])),
-        ({"enable_webhooks": "false"}, With, (False, ["webhooks are off, as the settings say"])),
-        ({"webhook_bind_address": "0"}, With, (False, ["webhooks are off, as the settings say"])),
+        ({"enable_webhooks": "false"}, With, (False, ["webhooks are off: the settings disable them"])),
+        ({"webhook_bind_address": "0"}, With, (False, ["webhooks are off: the settings disable them"])),
         ({}, OPERATORS[0], (False, [])),
     ],
     ids=["a disabled operator", "off", "no address", "no webhook"],
