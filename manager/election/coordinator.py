@@ -203,7 +203,7 @@ class Coordinator:
         return None
 
     async def run(self) -> None:
-        """Take part until `release` is called; a cancellation leaves the Leases to expire.
+        """Take part in the election until `release`; a cancellation leaves the Leases to expire.
 
         Raises LeadershipLost if a Lease of this replica was not renewed in time, or has another holder. The
         transport is fenced then: it sends no more writes, and drops those in flight.
