@@ -292,7 +292,7 @@ async def test_credential_program_leaves_no_open_files_when_a_child_keeps_its_ou
     os.mkfifo(plugin.folder / "other")
 
     async def tried() -> int:
-        with pytest.raises(ConfigError, match="still not done"):
+        with pytest.raises(ConfigError, match="not finished"):
             await plugin.run('cat "$(dirname "$0")/other" & echo')
         await asyncio.sleep(0)
         return open_files()
