@@ -104,7 +104,7 @@ class Series:
         name: the name of the Event object.
         stored: whether the server has the Event object, as far as we know.
         waiting: whether it waits to be sent; repetitions until then are sent with it.
-        failures: the number of consecutive errors of the server for it.
+        failures: the number of consecutive server errors for this series.
     """
 
     reference: ObjectReference
@@ -149,7 +149,7 @@ class _Similar:
 
 
 class Correlator:
-    """A finder of the series for an event.
+    """A finder of the series that an event belongs to.
 
     A repeated event increases the count of its series. If an object has ten different messages for one reason
     within ten minutes, the tenth and later ones are combined into one series. After 25 events, an object may
@@ -272,9 +272,9 @@ class EventRecorder:
 
     It counts repetitions in one Event object, combines similar events, and limits the events of each object
     (`Correlator`). `run` sends them one at a time, at a limited rate and after all other writes. When too
-    many wait, it drops the oldest. An Event on which the server fails waits separately, and is dropped first
-    when there are too many: other clients can fill Events until these cannot change any more. A new Event
-    then replaces the full one. `operator_manager_events_total` counts the outcomes.
+    many wait, it drops the oldest. An Event that causes a server error waits separately, and is dropped first
+    when too many wait. Other clients may have filled the Event until it cannot change any more; a new Event
+    then replaces it. `operator_manager_events_total` counts the outcomes.
     """
 
     def __init__(
@@ -298,11 +298,12 @@ class EventRecorder:
         self._correlator = Correlator(rng)
         self._budget = TokenBucket(rate=SENT_RATE, burst=SENT_BURST)
         self._backlog: OrderedDict[str, deque[Series]] = OrderedDict()
-        """Each once, by namespaces, which take turns: a large Event, or a flood of them, delays its own."""
+        """The waiting series by namespace. Namespaces take turns, so a flood of Events delays only its
+        own."""
         self._waiting = 0
-        """How many are in it."""
+        """The number of series in the backlog."""
         self._aside: dict[Series, asyncio.TimerHandle] = {}
-        """Those on which the server has failed, until they are put back."""
+        """The series that have caused a server error, until they are put back."""
         self._delay = ExponentialDelay(base=1.0, cap=10.0, jitter=0.5, rng=rng)
         self._delay_aside = ExponentialDelay(base=1.0, cap=100.0, jitter=0.5, rng=rng)
         self._filled = asyncio.Event()
@@ -353,9 +354,9 @@ class EventRecorder:
                 timer.cancel()
 
     async def flush(self, timeout: float) -> bool:
-        """Send the waiting Events at once, while `run` runs; return whether that took at most `timeout` s.
+        """Make `run` send the waiting Events at once; return whether it did so within `timeout` seconds.
 
-        Events that the server has failed on get one more attempt.
+        Events that have caused a server error get one more attempt.
         """
         self._hurried = True
         for series in tuple(self._aside):
@@ -382,7 +383,7 @@ class EventRecorder:
         self._filled.set()
 
     def _put_aside(self, series: Series) -> None:
-        """Retry a series after a delay, behind other series; drop it after too many failures."""
+        """Retry a series after a delay, with a lower priority than others; drop it after many failures."""
         if series.waiting:
             return  # the event has occurred again meanwhile
         series.failures += 1
@@ -441,7 +442,7 @@ class EventRecorder:
             self._count(outcome)
 
     async def _attempt(self, series: Series) -> Outcome | None:
-        """Send an Event; return `failed` if no server has answered, and None if it waits for a retry."""
+        """Send an Event; return its outcome: None if it waits for a retry, `failed` without an answer."""
         try:
             created = await self._write(series)
         except KubeError as error:
@@ -481,7 +482,7 @@ class EventRecorder:
             self._filled.clear()
 
     async def _write(self, series: Series) -> bool:
-        """Store the current series; return True if that created the Event."""
+        """Write the series to the server; return whether that created the Event."""
         if series.stored:
             try:
                 await self._patch(series)

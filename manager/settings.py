@@ -32,12 +32,12 @@ class SettingsError(Exception):
 def parse_text(text: str) -> str:
     """Return the text. Raises `ValueError` for "", most likely a variable that was not set."""
     if not text:
-        raise ValueError("some text is expected")
+        raise ValueError("a text that is not empty is expected")
     return text
 
 
 def parse_bool(text: str) -> bool:
-    """Parse YAML's true or false; such a setting's flag needs no value. Raises `ValueError`."""
+    """Parse YAML's `true` or `false`; a flag with this parser needs no value. Raises `ValueError`."""
     if text.lower() not in _TRUTHS:
         raise ValueError("true or false is expected")
     return _TRUTHS[text.lower()]
@@ -67,7 +67,7 @@ class _About(TypedDict, total=False):
 
 
 class Setting(Generic[T]):
-    """A key, with all properties of one setting; T is the type of its value.
+    """A setting: its key, with all its properties; T is the type of its value.
 
     The attribute of a class, such as an operator, is the key itself; the attribute of an instance is the
     value. Keys are compared by identity, and type checkers derive the type of `manager.settings[KEY]`.
@@ -163,7 +163,7 @@ class Setting(Generic[T]):
         return ((program.variables if self.own else "") + self.variable, *self._also)
 
     def default_value(self) -> T:
-        """Return the value that the setting has without any source."""
+        """Return the value that the setting has if no source sets it."""
         text = self.in_pod if self.in_pod is not None and in_pod(os.environ) else self.default
         # Without a default, the overloads have added None to T.
         return cast("T", None) if text is None else self.parse(text)
@@ -185,7 +185,7 @@ class Setting(Generic[T]):
         return value
 
     def _value_for(self, instance: Any) -> T:
-        """Return the value of the attribute; a subclass may make it of the setting's value."""
+        """Return the value of the instance's attribute; a subclass may derive it from the setting's value."""
         return cast("T", instance.settings[self])
 
     def __repr__(self) -> str:
@@ -226,7 +226,7 @@ class Sources:
     """The flags, the environment, and the file named by one of these, in order of precedence."""
 
     def __init__(self, flags: Mapping[str, str], program: Program, *, file: Setting[str | None]) -> None:
-        """Find the settings file by the setting `file`; `flags` are texts by setting name."""
+        """Create the sources; the setting `file` names the settings file, `flags` maps names to texts."""
         self._flags = flags
         self._program = program
         self._file = file
@@ -234,7 +234,7 @@ class Sources:
         self._path: str = named.value if named else ""
 
     def find(self, setting: Setting[Any]) -> RawValue | None:
-        """Return the first source of a setting, if any. Raises `SettingsError` for an unreadable file."""
+        """Return a setting's value from its first source, or None. Raises `SettingsError` for a bad file."""
         given = self._outside(setting)
         # A key without a value counts as not set.
         if given is None and (value := self._in_file.get(setting.name)) is not None:
@@ -293,7 +293,7 @@ class Sources:
 
 
 def _text(value: Any, *, many: bool) -> str | None:
-    """Return a YAML value in the form of a flag's text; None if there is none."""
+    """Return a YAML value in the form of a flag's text; None if the value has no such form."""
     if isinstance(value, str):
         return value
     if many:

@@ -114,7 +114,7 @@ class Tls:
                 return False
             self._use(content)
         except TlsUnusable as error:
-            _log.warning("cannot use the new certificates, going on with the earlier ones: %s", error)
+            _log.warning("cannot use the new certificates, continuing with the earlier ones: %s", error)
             return False
         return True
 

@@ -136,4 +136,4 @@ class Controllers:
 def _log_failure(task: asyncio.Task[None]) -> None:
     """Log the crash of a controller, because otherwise the cluster would just stop doing anything."""
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("no controller works any more, because of a fault in devcluster", exc_info=error)
+        log.error("all controllers have stopped because of a bug in devcluster", exc_info=error)

@@ -51,7 +51,7 @@ class Condition(ApiModel):
 
 
 def takes_conditions(fields: Iterable[str], required: Iterable[str]) -> bool:
-    """Return whether a condition fits an item with these JSON fields."""
+    """Return whether list items with the JSON `fields`, some of them `required`, can hold a `Condition`."""
     return {"type", "status"} <= set(fields) and set(required) <= _FIELDS
 
 
@@ -59,7 +59,7 @@ def find_condition(
     conditions: Iterable[Condition] | None,
     type: ConditionType,  # noqa: A002 - the field's name
 ) -> Condition | None:
-    """Return the condition of that type; None without one, or without a list."""
+    """Return the condition of this type; None if `conditions` lacks it or is None."""
     for condition in conditions or ():
         if condition.type == type:
             return condition
@@ -70,7 +70,7 @@ def is_true(
     conditions: Iterable[Condition] | None,
     type: ConditionType,  # noqa: A002 - the field's name
 ) -> bool:
-    """Return whether there is a condition of that type with status True."""
+    """Return whether the condition of this type exists and has the status True."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.status == "True"
 
@@ -126,9 +126,9 @@ class Status(ApiModel):
         class GreetingStatus(Status, conditions={READY: "its words are in the ConfigMap"}):
             """What was said."""
 
-    `conditions` explains the status True of each type, such as `READY` or `ConditionType("StoreReachable")`,
-    and `about` names their subject;
-    `kubectl explain` shows both. An operator sets these conditions when an object is blocked.
+    `conditions` says what the status True means for each type, such as `READY` or
+    `ConditionType("StoreReachable")`. `about` names the subject of the conditions. `kubectl explain` shows
+    both texts. An operator sets these conditions when an object is blocked.
     '''
 
     meanings: ClassVar[Mapping[ConditionType, str]] = {}
@@ -195,7 +195,7 @@ class StepsStatus(ApiModel):
 
     @property
     def changes(self) -> dict[str, tuple[Any, Any]]:
-        """Return the fields that differ from the last success: the earlier and the wanted value by path."""
+        """Return the fields that changed since the last success, by path: the earlier and the new value."""
         paths = dict.fromkeys((*self.achieved, *self.target))
         values = {path: (self.achieved.get(path), self.target.get(path)) for path in paths}
         return {path: (before, after) for path, (before, after) in values.items() if before != after}

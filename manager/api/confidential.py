@@ -22,10 +22,11 @@ _VALUES = ("data", "stringData")
 
 
 def masked(obj: Mapping[str, Any], other: Mapping[str, Any] | None = None, when: str = "") -> dict[str, Any]:
-    """Return a copy that masks each value that the kind's model hides from `repr`; keys stay visible.
+    """Return a copy of an object's JSON in which confidential values are masked; keys stay visible.
 
-    Masked are fields with `Field(repr=False)` or of pydantic's secret types, and the values of a Secret.
-    `other` is the same object at another time: `when` is appended to a mask if the two values differ.
+    The masked values are fields with `Field(repr=False)`, fields of pydantic's secret types, and the values
+    of a Secret. `other` is the same object at another time; `when` is appended to the masks of values that
+    differ.
     """
     group, _, _ = str(obj.get("apiVersion", "")).rpartition("/")
     shown, beside = dict(obj), dict(other or {})
@@ -41,7 +42,7 @@ def masked(obj: Mapping[str, Any], other: Mapping[str, Any] | None = None, when:
 
 
 def _models_of(group: str, kind: str) -> Iterator[type[Resource]]:
-    """Return all models of the kind in this process, whatever their version."""
+    """Return the models of all versions of the kind in this process."""
     known = [Resource]
     for model in known:
         known += model.__subclasses__()
@@ -51,7 +52,7 @@ def _models_of(group: str, kind: str) -> Iterator[type[Resource]]:
 
 
 def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
-    """Return the value of a field with this annotation, with its confidential parts masked."""
+    """Return the value of a field of the type `annotation`, with its confidential parts masked."""
     annotation = _bare(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
@@ -91,9 +92,10 @@ def _bare(annotation: Any) -> Any:
 
 
 def _members(annotation: Any) -> dict[str, tuple[Any, bool]]:
-    """Return the annotation and hiding of each field in a model, dataclass or typed dictionary, by name.
+    """Return, by field name, the type of each field, and whether `repr` hides the field.
 
-    A field is listed under each of its names. The result is empty for any other annotation.
+    `annotation` is a model, dataclass or typed dictionary; the result is empty for any other type. A field is
+    listed under each of its names.
     """
     if not isinstance(annotation, type):
         return {}

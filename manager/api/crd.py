@@ -31,7 +31,7 @@ class Column:
 
     @classmethod
     def reason_of(cls, condition: ConditionType) -> Self:
-        """Return a column for `-o wide` with the reason of the condition of that type."""
+        """Return a column with the reason of this condition; `kubectl get` shows it only with `-o wide`."""
         path = f".status.conditions[?(@.type=='{condition}')].reason"
         return cls("Reason", "string", path, f"Why {condition} is true or not, in a word", priority=1)
 
@@ -53,10 +53,9 @@ class CrdOptions:
     """The settings by which the server serves a kind.
 
     `status`: `.status` is written only through the status subresource (default: if the model has the field).
-    `served`: the version
-    answers requests (default: yes). `storage`: objects are stored in this version; exactly one version of a
-    kind has it (default: yes). `age`: the last column is the object's age (default: yes).
-    `selectable_fields`: up to eight paths (`.spec.colour`) that `kubectl get --field-selector` accepts.
+    `served`: the version answers requests (default: yes). `storage`: objects are stored in this version;
+    exactly one version of a kind sets it (default: yes). `age`: the last column is the object's age (default:
+    yes). `selectable_fields`: up to eight paths (`.spec.colour`) that `kubectl get --field-selector` accepts.
 
     Names, `annotations` and `labels` belong to the whole CustomResourceDefinition: set them in the version
     with `storage`; other versions have the same values or none. `singular` and `list_kind` default to names
@@ -103,14 +102,14 @@ def is_crd(kind: type[Resource]) -> bool:
 
 
 def conflict_of_kinds(kinds: Iterable[type[Resource]]) -> tuple[str, str] | None:
-    """Return kind and reason if two models define the same version, or two kinds have the same plural."""
+    """Return a kind and its conflict, a version or plural that is defined twice; None without a conflict."""
     plurals: dict[tuple[str, str], str] = {}
     models: dict[GroupVersionKind, type[Resource]] = {}
     for kind in kinds:
         gvk = kind.gvk
         if (model := models.setdefault(gvk, kind)) is not kind:
             both = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (model, kind))
-            return gvk.kind, f"a version is there twice: {gvk.version}, by {both}"
+            return gvk.kind, f"a version is defined twice: {gvk.version}, by {both}"
         other = plurals.setdefault((gvk.group, kind.plural), gvk.kind)
         if other != gvk.kind:
             return gvk.kind, f"{other} has the plural {kind.plural} already"

@@ -25,7 +25,7 @@ def is_checkable(pattern: str) -> bool:
 
 
 def _prepare(part: Any, model: type[BaseModel]) -> None:
-    """Stop validation of lists and maps at the first wrong item; set aside unsupported patterns."""
+    """Make lists and maps fail at the first wrong item, and move unsupported patterns into the metadata."""
     if isinstance(part, list | tuple):
         for each in part:
             _prepare(each, model)
@@ -113,10 +113,11 @@ _ABSENT = object()
 def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any:
     """Return `held` with the content of `fresh`; its models, lists and maps stay the same objects.
 
-    `before`, `ours` and `theirs` are the JSON of a common ancestor, of `held` and of `fresh`. Our changes
-    since the ancestor are kept. If both sides have changed a list, ours wins, but conditions are merged by
-    type. Parts with equal JSON stay the same objects, because the JSON lacks secrets and excluded fields. An
-    item of a list is reused if it equals a new item, or has the new item's type or name.
+    `ours` and `theirs` are the JSON of `held` and `fresh`, and `before` is the JSON of their common ancestor.
+    Changes from `before` to `ours` are kept. If both sides have changed a list, our list wins, but conditions
+    are merged by type. Parts with equal JSON stay the same objects, because the JSON lacks secrets and
+    excluded fields. A held item of a list is reused for an equal new item, or for one with the same type or
+    name.
     """
     if ours == theirs and repr(ours) == repr(theirs):  # Python considers True and 1 equal
         return held
@@ -163,9 +164,10 @@ def _list_taken_over(
 
 
 def _paired(held: list[tuple[Any, Any]], fresh: list[Any]) -> list[tuple[Any, Any]]:
-    """Return a held item with its JSON for each new item: an equal one, or else one with its type or name.
+    """Return, for each new item, a held item to reuse and that item's JSON, or else (None, None).
 
-    The cost is linear: other clients may have replaced a whole long list.
+    The held item is equal, or has the same type or name. The cost is linear: other clients may have replaced
+    a whole long list.
     """
     found = dict[int, tuple[Any, Any]]()
     for by in (repr, _item_key):
@@ -181,7 +183,6 @@ def _paired(held: list[tuple[Any, Any]], fresh: list[Any]) -> list[tuple[Any, An
 
 
 def _item_key(item: Any) -> str:
-    """Return the type or name that identifies an item of a list."""
     find = item.get if isinstance(item, dict) else partial(getattr, item)
     return repr(find("type", None) or find("name", None))
 
@@ -189,7 +190,7 @@ def _item_key(item: Any) -> str:
 def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:
     """Return the conditions in `theirs` with our changes, the differences between `before` and `ours`.
 
-    Returns None for any other list, whatever the field's name is.
+    Returns None if the lists are not lists of conditions, whatever the field's name is.
     """
     old, new, there = map(conditions_by_type, (before, ours, theirs))
     if old is None or new is None or there is None:

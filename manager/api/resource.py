@@ -22,8 +22,6 @@ _set = object.__setattr__
 
 
 class _Reference(Protocol):
-    """An object that names a kind, such as an owner reference."""
-
     @property
     def api_version(self) -> str: ...
 
@@ -40,7 +38,7 @@ class GroupVersionKind(NamedTuple):
 
     @classmethod
     def from_api_version(cls, api_version: str, kind: str) -> GroupVersionKind:
-        """Build one from an object's `apiVersion` (`v1`, `apps/v1`) and `kind`."""
+        """Build a `GroupVersionKind` from an object's `apiVersion` (`v1`, `apps/v1`) and `kind`."""
         group, _, version = api_version.rpartition("/")
         return cls(group, version, kind)
 
@@ -74,7 +72,7 @@ _new_key: Callable[[tuple[str, str]], ObjectKey] = partial(tuple.__new__, Object
 
 
 class OwnerReference(ApiModel):
-    """A reference to an owner, namespaced or cluster-scoped; an object is deleted with its last owner."""
+    """A reference to an owner; the garbage collector deletes an object that has lost its last owner."""
 
     api_version: str
     kind: str
@@ -194,9 +192,9 @@ class Resource(ApiModel):
     def take(self, stored: Resource, *, sent: Mapping[str, Any]) -> None:
         """Update the object in place from the answer to a write, and replace its `origin`.
 
-        Fields that this program has changed meanwhile keep their values, and count as changes of the new
-        origin. Nested models, lists and maps stay the same objects. `sent` has the JSON of the fields that
-        the write could change, at the time of the write, by JSON name.
+        Fields that this program has changed since it sent the write keep their values, and count as unsent
+        changes. Nested models, lists and maps stay the same objects. `sent` has the JSON of all fields that
+        the write could change, as it was at the time of sending.
         """
         if stored is self or stored.origin is None:
             return
@@ -250,7 +248,7 @@ class Unstructured(Resource):
 
     @staticmethod
     def of(api_version: str, kind: str, *, plural: str = "", namespaced: bool = True) -> type[Unstructured]:
-        """Return the kind with that name; every call returns the same class.
+        """Return the class of this kind; a repeated call returns the same class.
 
         Requests do not need `plural`, because discovery finds it. It names the kind in logs and metrics; by
         default it is derived from `kind`.
@@ -297,7 +295,6 @@ def _kind(gvk: GroupVersionKind, plural: str, namespaced: bool) -> type[Unstruct
 
 
 def _plural(kind: str) -> str:
-    """Return the usual plural of a kind in lower case."""
     name = kind.lower()
     if name.endswith(("s", "x", "ch", "sh")):
         return f"{name}es"
@@ -325,7 +322,7 @@ def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
 
 
 def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
-    """Return the same reference as `controller_reference`, as JSON fields."""
+    """Return the owner reference of `controller_reference` as JSON."""
     metadata = owner.metadata
     if not metadata.uid:
         raise ValueError(f"{owner.kind} {owner.key} has no UID yet, so it cannot own anything")
@@ -381,7 +378,7 @@ def fields(found: Any, *names: str) -> Mapping[str, Any]:
 
 
 def objects(found: Any) -> list[Mapping[str, Any]]:
-    """Return the JSON objects in a list, without other items."""
+    """Return the items of a list that are JSON objects; empty if `found` is no list."""
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 

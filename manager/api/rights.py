@@ -15,7 +15,7 @@ _DECLARATIONS = {"reads": ("list", "watch"), "owns": ("get", "create", "patch", 
 
 
 class Undeclared(TypeError):
-    """An operator's action that it has not declared; the message names the missing declaration."""
+    """The error for an undeclared action of an operator; the message names the missing declaration."""
 
 
 @dataclass(frozen=True, slots=True)

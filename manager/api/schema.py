@@ -24,7 +24,7 @@ SERVER_DEFAULT = "x-server-default"
 
 @dataclass(frozen=True, slots=True)
 class SchemaMark:
-    """A change of the annotated type's JSON schema, which costs nothing until a schema is generated."""
+    """A change of the JSON schema of an annotated type; it costs nothing until a schema is generated."""
 
     change: Callable[[JsonSchema], None]
 
@@ -35,7 +35,7 @@ class SchemaMark:
         return schema
 
     def __call__(self, schema: JsonSchema) -> None:
-        """Change the schema of a whole model."""
+        """Apply the change to the schema of a whole model."""
         self.change(schema)
 
 
@@ -45,7 +45,7 @@ def _with(**words: Any) -> SchemaMark:
 
 
 def list_map(*keys: str) -> SchemaMark:
-    """Declare a list whose items are identified by these fields (at least one), with their names in JSON."""
+    """Declare a list whose items are identified by the fields `keys`, one or more names in JSON."""
     if not keys:
         raise ValueError("a list-map needs at least one key")
     return _with(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=list(keys))
@@ -72,20 +72,20 @@ def granular_map() -> SchemaMark:
 
 
 def preserve_unknown() -> SchemaMark:
-    """Keep fields that the schema does not name, as in `dict[str, Any]`; otherwise the server drops them."""
+    """Make the server keep fields that the schema does not name, instead of dropping them."""
     return _with(x_kubernetes_preserve_unknown_fields=True)
 
 
 def required() -> SchemaMark:
-    """Require clients to send the field, although code may omit it because the runtime fills it in."""
+    """Require the field in the schema, although Python code may omit it because its model fills it in."""
     return SchemaMark(lambda schema: schema.update({REQUIRED: True}))
 
 
 def server_default(value: Any) -> SchemaMark:
     """Set a default that only the server fills in: code does not send the field unless it sets it.
 
-    Unlike `= value`, it does not make an apply own the field: `Annotated[str | None, server_default("TCP")] =
-    None`.
+    With `= value` instead, an apply would own the field. Example: `Annotated[str | None,
+    server_default("TCP")] = None`.
     """
     return SchemaMark(lambda schema: schema.update({SERVER_DEFAULT: value}))
 

@@ -22,9 +22,9 @@ from manager.telemetry.metrics import Metrics
 class Cache:
     """A pool of informers, one per kind, projection and selection, shared among all callers.
 
-    `field_manager` is the name, or the common prefix of the names, of our field managers on the server; the
-    cache keeps only their managedFields. `namespaces` are watched, with one watch for each kind and
-    namespace; none (the default), or "" among them, means all namespaces, with one watch for each kind.
+    `field_manager` is the name of our field manager, or the common prefix of several; the cache keeps only
+    their managedFields. `namespaces` are watched, with one watch for each kind and namespace; none (the
+    default), or "" among them, means all namespaces, with one watch for each kind.
 
     Attributes:
         managers: the field managers whose managedFields are kept.
@@ -63,15 +63,15 @@ class Cache:
         owned_by: type[Resource] | None = None,
         **selection: Unpack[SelectionOptions],
     ) -> Informer:
-        """Return the shared informer of a kind, created at the first call; return it with `release`.
+        """Return the shared informer of a kind, which the first call creates; call `release` after use.
 
         The informer starts when the cache runs. Each selection has an informer with its own watches and
         memory. With `filtered`, the informer has only objects that the cache's filter accepts.
 
-        With `owned_by`, the caller needs only children of objects of that kind. The informer then keeps only
-        metadata of other objects, or nothing with `filtered`, unless there is a selection or another caller
-        needs all objects. A caller that needs all objects after the start of the cache gets a separate
-        informer.
+        With `owned_by`, the caller needs only children of objects of that kind. Of other objects, the
+        informer then keeps only the metadata, or nothing with `filtered`. An exception is an informer with a
+        selection, or one whose other callers need all objects. A caller that needs all objects after the
+        start of the cache gets a separate informer.
 
         Raises ValueError for an invalid label selector or path, and RuntimeError if the informer already runs
         and keeps only children.
@@ -95,7 +95,9 @@ class Cache:
         informer = self._shared[name]
         if informer.holds_children and not filtered:
             if self._watches is not None:
-                raise RuntimeError(f"the cache has only children of {informer.spec.resource}")
+                raise RuntimeError(
+                    f"the informer of {informer.spec.resource} already runs, and has only children"
+                )
             informer.drop_filter()
         if owned_by is not None:
             informer.add_owner(owned_by.gvk)
@@ -103,7 +105,7 @@ class Cache:
         return informer
 
     def release(self, informer: Informer) -> None:
-        """Return an informer; the last caller's release ends its watches and frees its memory."""
+        """Give back an informer; the release by its last caller ends its watches and frees its memory."""
         informer.users -= 1
         if informer.users:
             return
@@ -133,9 +135,9 @@ class Cache:
         selection: Selection = WHOLE,
         ours: bool = False,
     ) -> Informer | None:
-        """Return the existing informer of a kind for reading, or None if no caller has requested one.
+        """Return the existing informer of a kind for reading; None if no caller has requested one.
 
-        Of two informers, it returns the one with all objects, or with `ours` the filtered one.
+        If there is one with a filter and one without, `ours` chooses the one with the filter.
         """
         asked = (kind.gvk, metadata_only, selection, ours)
         known = self._looked_up.get(asked)
@@ -151,7 +153,7 @@ class Cache:
         return None
 
     def held(self, kind: type[Resource], key: ObjectKey) -> Record | None:
-        """Return the complete record of an object from any informer that has it, whatever its selection.
+        """Return the record of a whole object from any informer that has it, with or without a selection.
 
         None does not mean that the server lacks the object.
         """
@@ -162,11 +164,11 @@ class Cache:
         return None
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
-        """Return whether an informer has an object or its metadata, so that its deletion causes an event."""
+        """Return whether an informer has the object or its metadata; if so, its deletion causes an event."""
         return any(each.get(key) is not None for each in self._informers(kind))
 
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:
-        """Return whether an informer has all objects of a kind in a namespace, or their metadata."""
+        """Return whether an informer has every object of a kind in a namespace, whole or as metadata."""
         return any(each.selects_all_of(namespace) for each in self._informers(kind))
 
     async def run(self) -> None:
@@ -181,7 +183,7 @@ class Cache:
             self._watches = None
 
     async def wait_synced(self) -> None:
-        """Return when every present informer has synced."""
+        """Wait until every existing informer has synced."""
         for informer in self.informers:
             await informer.wait_synced()
 

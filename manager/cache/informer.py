@@ -40,22 +40,22 @@ class ObjectFilter(Protocol):
     """A filter of the objects that an informer selects; it may change at any time.
 
     Attributes:
-        of_children: whether only children of some owners are kept, so that other objects may exist.
+        of_children: whether the filter accepts only children of certain owners.
     """
 
     of_children: bool
 
     def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
-        """Set the filtered store; `publish` gets an event for each object that the filter removes."""
+        """Set the store to filter; `publish` gets an event for each object that the filter removes."""
 
     def of_watch(self, sink: Sink, reflector: Reflector) -> WatchFilter:
-        """Return the filter of the watch of one namespace."""
+        """Return the filter for the watch of one namespace."""
 
     def is_complete(self) -> bool:
         """Return whether all objects that the filter accepts have been listed."""
 
     def holds_children_of(self, uid: str) -> bool:
-        """Return whether the informer keeps children, including those of the owner with that UID."""
+        """Return whether the filter, with `of_children`, accepts the children of the owner with that UID."""
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """Also keep children of objects of the kind `owner`."""
@@ -72,7 +72,8 @@ class Informer:
         list: returns the records that meet conditions; see `Store.select`.
         changed_at: the loop time of the last change, for the console.
         users, task: the number of callers that share the informer, and its task; the cache sets both.
-        prepare: await it before the first `list` by labels or an owner, which otherwise decodes all objects.
+        prepare: builds indexes; await it before the first `list` by labels or owner, which otherwise decodes
+            all objects at once.
     """
 
     def __init__(
@@ -122,11 +123,9 @@ class Informer:
                 name = f"watch {self.spec.resource} {sink.namespace}".rstrip()
                 watches.create_task((sink.filter or reflector).run(), name=name)
 
-    # Restrictions of the cached objects.
-
     @property
     def holds_children(self) -> bool:
-        """Return whether the informer keeps only children of some owners."""
+        """Return whether the informer keeps only children of certain owners."""
         return self.filter is not None and self.filter.of_children
 
     def drop_filter(self) -> None:
@@ -137,21 +136,21 @@ class Informer:
 
     @property
     def cuts_others(self) -> bool:
-        """Return whether the informer keeps only metadata of others' objects; see `RecordDecoder`."""
+        """Return whether the informer keeps only metadata of some objects (`RecordDecoder.owners`)."""
         return self._decoder.owners is not None
 
     def add_owner(self, owner: GroupVersionKind) -> None:
-        """Also keep whole children of objects of the kind `owner`."""
+        """Keep children of objects of the kind `owner` as whole objects, too."""
         if self.filter is not None:
             self.filter.add_owner(owner)
         if self._decoder.owners is not None:
             self._decoder.owners.add((owner.group, owner.kind))
 
     def keep_whole(self) -> None:
-        """Also keep others' objects whole; raises RuntimeError if some are already kept as metadata."""
+        """Keep every object whole; raise RuntimeError if some objects may already be cut to metadata."""
         if self.cuts_others and len(self):
             raise RuntimeError(
-                f"of others' {self.spec.plural} only metadata is cached: declare them in reads"
+                f"the cache has only metadata of {self.spec.plural} with other owners: declare reads"
             )
         self._decoder.owners = None
 
@@ -168,22 +167,20 @@ class Informer:
         selective = self.spec.label_selector or self.spec.field_selector or self.filter
         return self.covers(namespace) and not selective
 
-    # Methods for reading.
-
     @property
     def size(self) -> int:
-        """Return the bytes of JSON of the cached objects; each object needs some 500 bytes more."""
+        """Return the size of all cached JSON in bytes; each object needs about 500 bytes more."""
         return self._store.bytes
 
     @property
     def synced(self) -> bool:
-        """Return whether all objects have been listed once; with a filter, all that it now accepts."""
+        """Return whether the first list is complete; with a filter, whether all it accepts are listed."""
         if self.filter is not None:
             return self.filter.is_complete()
         return all(sink.synced.is_set() for sink in self._sinks)
 
     async def wait_synced(self) -> None:
-        """Wait for `synced`; with a filter, return at once, because it may not accept any object for long."""
+        """Wait for `synced`; with a filter, which may accept no object for a long time, return at once."""
         if self.filter is None:
             for sink in self._sinks:
                 await sink.synced.wait()
@@ -200,23 +197,22 @@ class Informer:
         return None if self.synced else f"{self.spec.resource}: waiting for the first list"
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Register an index for `list(index=(name, value))`; registering it again has no effect.
+        """Register an index for `list(index=(name, value))`; the same registration may be repeated.
 
         The function returns the values for a record and its metadata; it must not depend on anything else.
-        Raises ValueError for a second function with the same name, and RuntimeError as `keep_whole` does.
+        Raises ValueError for a second function with the same name, and RuntimeError if the informer has only
+        metadata of some objects.
         """
         self.keep_whole()
         self._store.indexes.add(name, function)
-
-    # Methods for subscribers.
 
     def failed(self, part: Part, key: ObjectKey, error: Exception, **fields: object) -> None:
         """Count a failure of an operator's code for an object; log the first failure and some later ones."""
         self._failures[part]()
         repeats = self._failures_told.setdefault((part, type(error).__name__), Repeats())
         if (times := repeats.count()) is not None:
-            text = f"an {'' if part is Part.INDEX else 'event '}{part.value} failed"
-            self._log.error(text, object=str(key), times=times, exc_info=error, **fields)
+            name = f"an {'' if part is Part.INDEX else 'event '}{part.value}"
+            self._log.error(f"{name} failed", object=str(key), times=times, exc_info=error, **fields)
 
     def left_out(self, record: Record, error: Exception) -> None:
         """Count and log that a list omits an object, once for each version of the object."""
@@ -262,15 +258,13 @@ class Informer:
                     # The error must not stop the watch, nor keep the event from other subscribers.
                     self.failed(Part.HANDLER, event.key, error, change=event.type.value)
 
-    # Methods for our own writes.
-
     def observe_write(self, raw: bytes, *, before: int | None = None) -> Record | None:
         """Update the cache with the server's answer to a write: the current object.
 
         `before` is the version that the write replaced, 0 for a create; None if it is not known for sure.
-        Returns the record of the answer, if the cache now has it as a whole.
+        Returns the record of the answer if the cache now has the whole object, else None.
 
-        Raises ProtocolError for an invalid object, and for a newer one of another kind.
+        Raises ProtocolError for an invalid object, and for a new version of an object of another kind.
         """
         arrival = self._decoder.look(raw)
         key, uid, version, meta = arrival.key, arrival.uid, arrival.version, arrival.meta
@@ -316,9 +310,10 @@ class Informer:
 
 
 def is_removed(raw: bytes, meta: Meta) -> bool:
-    """Return whether a write removed the last finalizer or the grace period of an object under deletion.
+    """Return whether a write let the server remove an object that was being deleted.
 
-    The server then removes the object in the same step.
+    Such a write removes the last finalizer or the grace period; the server removes the object in the same
+    step.
     """
     if meta.deletion_timestamp is None or meta.finalizers or meta.deletion_grace_period_seconds:
         return False
@@ -328,9 +323,9 @@ def is_removed(raw: bytes, meta: Meta) -> bool:
 
 
 def deleted_uid(raw: bytes) -> str | None:
-    """Return the UID in a Status, which means that the object is gone; "" if it has none.
+    """Return the UID in a Status, which means that the object is gone; "" if the Status has no UID.
 
-    Returns None if the answer is an object. Raises ProtocolError.
+    Returns None if the answer is the object. Raises ProtocolError for any other answer.
     """
     status = json_object(raw, "the answer to a delete")
     if status.get("kind") != "Status":

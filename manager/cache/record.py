@@ -133,7 +133,7 @@ class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
 
 
 class _Arriving(msgspec.Struct, gc=False):
-    """An object with only its metadata decoded. In a list, items have no kind."""
+    """An object with only its metadata decoded; items of a list have no kind."""
 
     metadata: _ArrivingMeta
     kind: str = ""
@@ -165,8 +165,8 @@ class RecordDecoder:
     of more than 4 KB. It keeps the first 1,000 labels, annotations, finalizers and owner references, and
     always the controller.
 
-    With `owners`, it reduces others' objects in the same way: objects without an owner of these kinds (group
-    and kind), which our field managers have not written.
+    With `owners` (groups and kinds), it also reduces objects without an owner of these kinds. An object that
+    our field managers have written stays whole.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class RecordDecoder:
         return self.take(self.look(raw))
 
     def look(self, raw: bytes | msgspec.Raw) -> Arrival:
-        """Decode only an object's identity and version; raises ProtocolError if they are missing."""
+        """Decode only an object's identity and version; raise ProtocolError if one of them is missing."""
         try:
             try:
                 arriving = _decode(raw)
@@ -210,7 +210,7 @@ class RecordDecoder:
             raise not_a(self._what, error, raw) from None
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
-        """Return the record and metadata of an `Arrival`; raises the same errors as a call."""
+        """Return the record and metadata of an `Arrival`; raises the same errors as `__call__`."""
         raw, kind, arriving = arrival.raw, arrival.kind, arrival.meta
         meta: Meta = arriving
         managed = bytes(arriving.managed_fields)
@@ -269,7 +269,7 @@ def _limited(meta: Meta) -> dict[str, Any]:
 
 
 def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
-    """Return an object's JSON with these metadata fields shortened; `cut` lists the shortened fields."""
+    """Shorten these metadata fields in an object's JSON; a further member names the shortened lists."""
     values = {_WIRE_NAMES[name]: msgspec.json.encode(value) if value else b"" for name, value in less.items()}
     lists = sorted(_WIRE_NAMES[name] for name, value in less.items() if isinstance(value, tuple))
     raw = _rebuild(raw, values)
@@ -277,9 +277,9 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
 
 
 class FieldManagers:
-    """The field managers whose entries in `managedFields` are kept.
+    """The field managers whose entries in `managedFields` the cache keeps.
 
-    These are all managers whose names begin with `own`, and each added name, alone or with a digest.
+    Their names begin with `own`, or are added names, with or without a digest after `+`.
     """
 
     def __init__(self, own: str) -> None:
@@ -288,7 +288,7 @@ class FieldManagers:
         self.add(())
 
     def add(self, names: Iterable[str]) -> None:
-        """Keep the entries of these managers, too, in all objects decoded later."""
+        """Keep the entries of these managers, too, in all objects that are decoded later."""
         self._names |= {_encoded(name) + end for name in names if name != self._own for end in (b'"', b"+")}
         self._beginnings = tuple(_MANAGER + each for each in self._names)
         # This text occurs only at the start of an entry, because quotes in strings are escaped.
@@ -312,7 +312,7 @@ def _encoded(name: str) -> bytes:
 
 
 def _without_managed_fields(raw: bytes, value: bytes) -> bytes:
-    """Return an object's JSON without its `metadata.managedFields`, which have this value, if any."""
+    """Remove `metadata.managedFields` from an object's JSON; `value` is their JSON, empty without any."""
     if not value:
         return raw
     start = raw.find(_MANAGED_FIELDS)
@@ -339,8 +339,6 @@ def _join(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
         b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items()
     )
 
-
-# Parts of objects.
 
 # A name, in which a backslash escapes a dot, and whether all items of a list are meant.
 _STEP = re.compile(r"(?P<name>(?:[^.\[\]\\]|\\.)+)(?P<each>\[\*\])?(?:\.(?=.)|$)")
@@ -399,11 +397,8 @@ def _prune(raw: bytes, tree: _Tree) -> bytes:
     return _join({n: _prune(bytes(members[n]), below) if below else members[n] for n, below in kept.items()})
 
 
-# Events for subscribers.
-
-
 class Change(NamedTuple):
-    """A step in the life of the object with that UID, between two versions; 0 if it did not exist."""
+    """A step of the object with that UID between two resourceVersions; 0 means that it did not exist."""
 
     uid: str
     before: int
@@ -465,7 +460,7 @@ class CacheEvent:
 
     @property
     def change(self) -> Change | None:
-        """Return this step in the object's life; None if the object is gone."""
+        """Return the change as UID and versions; None if the object is gone."""
         new, old = self.new, self.old
         return None if new is None else Change(new.uid, 0 if old is None else old.version, new.version)
 
@@ -501,9 +496,9 @@ _current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default
 def own_writes_from_here() -> set[Change]:
     """Return a set that collects the later writes of the calling task, and of tasks that it starts.
 
-    It contains only writes without a change by another client between `before` and `after`: creates, writes
-    that required a version, and applies that changed only wanted fields, and no list. Collecting ends when
-    the caller drops the set.
+    It contains only writes that surely include no change by another client: creates, writes that required a
+    version, and applies that changed only wanted fields outside of lists. Collecting ends when the caller
+    drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))

@@ -113,27 +113,27 @@ class Pause(enum.Enum):
 
 
 class WatchClosed(KubeError):
-    """A stream ended in good order before the requested time."""
+    """The server has closed a watch in good order before the requested time."""
 
 
 class WatchTimedOut(WatchClosed):
-    """A stream ended after the requested time."""
+    """The server has closed a watch after the requested time."""
 
 
 class NotStreaming(KubeError):
-    """A stream lacks the bookmark between the current content and the changes."""
+    """A streaming list has ended without the bookmark after its last object."""
 
 
 class HistoryRestored(KubeError):
-    """The server has an older version than before: its storage was restored, or it is another server."""
+    """The server's version is lower than before: its storage was restored, or it is another server."""
 
 
 class HistoryDoubted(KubeError):
-    """The server's objects do not match the watch; the reason may be harmless."""
+    """The server's objects differ from those that the watch has reported; the reason may be harmless."""
 
 
 class OlderList(KubeError):
-    """The list has an older version than one that was seen before."""
+    """A list has a lower version than the server has sent before."""
 
 
 EXPIRED = "expired"
@@ -141,7 +141,7 @@ NO_STREAMING = "no-streaming"
 
 
 class Rule(NamedTuple):
-    """A rule: after these failures in these states (None: all), continue in `next` (None: same state).
+    """A rule: after `failures` in `states` (None: any state), continue in `next` (None: the same state).
 
     `reason` is the failure's name in metrics and logs.
     """
@@ -227,7 +227,7 @@ def version_of(text: str, what: str) -> int:
 
 
 class Upstream(NamedTuple):
-    """The API server of a reflector, and the client objects for it."""
+    """The client objects through which reflectors reach the API server."""
 
     transport: Transport
     mapper: RestMapper
@@ -284,7 +284,7 @@ class Reflector:
 
     @property
     def follows(self) -> bool:
-        """Return whether the first list is complete, and a watch has to continue or to be reopened."""
+        """Return whether the first list is complete, so that the next step checks or watches."""
         return self.state in {State.WATCH, State.CHECK}
 
     def start_over(self) -> None:
@@ -292,9 +292,9 @@ class Reflector:
         self.state, self._delay = State.STREAM if self._path else State.RESOLVE, 0.0
 
     async def list_beside(self, query: Mapping[str, str], take: Callable[[msgspec.Raw], None]) -> int | None:
-        """List the objects that `query` selects, independently of `run`.
+        """List the objects that `query` selects, independently of `run`; call `take` for each.
 
-        Returns the version of the list; None if the list fails or takes too long.
+        Returns the version of the list; None if the list fails, takes too long, or is older than the cache.
         """
         seen = self._sink.seen
         selection = {**self._selection(query), "limit": str(PAGE)}
@@ -302,7 +302,7 @@ class Reflector:
             async with asyncio.timeout(LIST_MORE_WITHIN):
                 version = await self._pages(selection, take)
         except (KubeError, TimeoutError) as failure:
-            self._log.debug("cannot read the next page of the list", error=str(failure))
+            self._log.debug("cannot list the newly selected objects", error=str(failure))
             return None
         # An outdated server may show objects that another client has changed or deleted since.
         return None if version < seen else version
@@ -355,7 +355,7 @@ class Reflector:
     async def _pages(
         self, selection: dict[str, str], take: Callable[[msgspec.Raw], None], **first: str
     ) -> int:
-        """List the selected objects, in pages if there is a limit; return the version of the list."""
+        """List the selected objects in pages, call `take` for each, and return the version of the list."""
         listing = Listing(
             self._transport.request, self._path, accept=self._accept("List"), deadline=LIST_DEADLINE
         )
@@ -386,7 +386,7 @@ class Reflector:
         return WatchClosed("the server closed the watch")
 
     async def _check(self) -> State:
-        """Compare the server's version, the number of its objects and the newest objects with the store.
+        """Compare the server's version, its number of objects and its newest objects with the store.
 
         An equal version proves nothing: other clients may have written since a backup was restored. If the
         server has the newest object in the stored version, the store is right. If that object has changed
@@ -397,7 +397,7 @@ class Reflector:
         page = await self._peek(self._path)
         version = version_of(page.version, "a list")
         if version < reached:
-            raise HistoryRestored(f"the server went back from {reached} to {version}")
+            raise HistoryRestored(f"the server's version went back from {reached} to {version}")
         count = None if page.resume and page.remaining is None else len(page.items) + (page.remaining or 0)
         if count is not None and self._sink.count not in {None, count}:
             raise HistoryDoubted(f"the server has {count} objects, and the watch reported {self._sink.count}")
@@ -424,7 +424,7 @@ class Reflector:
         self._delay = 0.0
 
     async def _peek(self, path: str, field: str = "") -> Page:
-        """Get one object of a list from the server's storage, not from the server's cache."""
+        """Request a list of at most one object from the server's storage, not from the server's cache."""
         selection = self._selection()
         if field:
             selection["fieldSelector"] = ",".join(filter(None, (selection.get("fieldSelector"), field)))
@@ -436,7 +436,9 @@ class Reflector:
             if event.type == "BOOKMARK":
                 version, _ = decode_bookmark(event.object)
                 if not self._sink.bookmark(version):
-                    raise HistoryRestored(f"the server went back from {self._sink.version} to {version}")
+                    raise HistoryRestored(
+                        f"the server's version went back from {self._sink.version} to {version}"
+                    )
                 await self._ask_for_deleted()
             else:
                 self._sink.event(event.type, event.object)
@@ -445,9 +447,9 @@ class Reflector:
                 self._follows_again()
 
     async def _ask_for_deleted(self) -> None:
-        """Read the objects that this process deleted, and that the server still sends after two bookmarks.
+        """Read objects that this process has deleted, but that the server still sends after two bookmarks.
 
-        A delayed watch soon reports their deletion. After a restored backup, no watch reports it.
+        A watch that is merely late soon reports their deletion. After the restore of a backup, no watch does.
         """
         before, self._doubted = self._doubted, self._sink.store.doubted(self._sink.namespace)
         for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
@@ -457,7 +459,9 @@ class Reflector:
             except NotFound:
                 self._sink.settle(key, None)
             except KubeError as failure:
-                self._log.debug("cannot decode the object of a DELETED event", error=str(failure))
+                self._log.debug(
+                    "cannot read an object that was sent again after its deletion", error=str(failure)
+                )
                 return
             else:
                 self._sink.settle(key, raw)
@@ -466,8 +470,6 @@ class Reflector:
         if self._told:
             self._told.clear()
             self._log.info("watching again")
-
-    # Helpers of several states.
 
     @asynccontextmanager
     async def _events(self, query: dict[str, str]) -> AsyncIterator[AsyncIterator[WatchEvent]]:
@@ -486,7 +488,7 @@ class Reflector:
             yield events
 
     def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the parameters that select the objects, and those of `further` (default: the filter's)."""
+        """Return the selectors of the watch, combined with `further` (None: the selectors of the filter)."""
         selection = {"labelSelector": self._spec.label_selector, "fieldSelector": self._spec.field_selector}
         if further is None and self._sink.filter is not None:
             further = self._sink.filter.query()
@@ -499,13 +501,13 @@ class Reflector:
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
     def _not_older(self) -> dict[str, str]:
-        """Return a query for a list at least as new as the cache; empty if an older list is acceptable."""
+        """Return a query for a list as new as the cache, or newer; empty if an older list is acceptable."""
         if self._doubts_since is None or self._believes():
             return {}
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
 
     def _believes(self) -> bool:
-        """Return whether to accept an older list, because all answers have been that old for long enough."""
+        """Return whether to accept a list older than the cache: all answers were that old for long enough."""
         return self._doubts_since is not None and _now() - self._doubts_since >= RESTORED_AFTER
 
     def _finish_list(self, version: int) -> None:
@@ -519,9 +521,7 @@ class Reflector:
         self.problem = None
         self._attempt.fruitful = True
         self._told.clear()
-        self._log.info("synced" if first else "listed again", version=version)
-
-    # Handling of failures.
+        self._log.info("synced" if first else "listed all objects again", version=version)
 
     def _fail(self, failure: KubeError) -> State:
         rule = rule_for(self.state, failure)
@@ -553,7 +553,7 @@ class Reflector:
         return following
 
     def _seconds_until_next(self, rule: Rule, failure: KubeError) -> float:
-        """Return the seconds to wait; record the failure if it is a problem."""
+        """Return the seconds to wait after a failure; set `problem` if the failure has to be reported."""
         if rule.pause is Pause.NO:
             return 0.0
         # A server that sends invalid data after each list must not get list requests without a pause.
@@ -583,7 +583,7 @@ class Reflector:
 
 @dataclass(slots=True)
 class _Attempt:
-    """The course of one step; `seconds` is the requested length of its watch."""
+    """The course of one step; `seconds` is the requested duration of its watch."""
 
     started_at: float
     connected_at: float | None = None
@@ -591,7 +591,6 @@ class _Attempt:
     fruitful: bool = False
 
     def lasted(self, seconds: float) -> bool:
-        """Return whether the watch was open for so many seconds."""
         return self.connected_at is not None and _now() - self.connected_at >= seconds
 
 

@@ -19,7 +19,7 @@ class WatchFilter(Protocol):
 
     @property
     def seen(self) -> int:
-        """Return the highest known version, which may be higher than the watch's."""
+        """Return the highest known version, which may be above the version of the watch."""
 
     @property
     def is_empty(self) -> bool:
@@ -29,10 +29,10 @@ class WatchFilter(Protocol):
         """Return whether the filter accepts an object."""
 
     def knows(self, meta: Meta, version: int) -> bool:
-        """Return whether a list newer than the watch already contained the change."""
+        """Return whether a list that is newer than the watch already contained this version of the object."""
 
     def query(self) -> Mapping[str, str]:
-        """Return the parameters by which the server selects the objects; it may ignore them."""
+        """Return the query parameters that select the objects; a server may ignore them."""
 
     def listed(self) -> None:
         """Record that the requested list is complete."""
@@ -91,11 +91,11 @@ class Sink:
 
     @property
     def count(self) -> int | None:
-        """Return the number of objects that the server should have; None if only some are cached."""
+        """Return the number of objects that the server should have; None if the cache lacks some of them."""
         return self.store.count(self.namespace) if self.filter is None else None
 
     def begin_list(self) -> None:
-        """Start a list; an unfinished list is dropped."""
+        """Start a list; drop an unfinished one."""
         self._listed = {}
 
     def list_item(self, raw: msgspec.Raw) -> None:
@@ -115,7 +115,7 @@ class Sink:
             self._publish(self.store.put(record, meta, initial=True))
 
     def list_event(self, kind: str, raw: msgspec.Raw) -> None:
-        """Process one event of a list that is sent as a watch; raises ProtocolError as `event` does."""
+        """Process one event of a streaming list; raises ProtocolError as `event` does."""
         if kind == "DELETED":
             # The object was deleted while the server was still sending. The store keeps it until the list is
             # complete, even the first list: if it were removed now, a late answer to one of our own writes
@@ -127,7 +127,7 @@ class Sink:
             raise ProtocolError(f"a watch event of unknown type {kind!r}")
 
     def finish_list(self, version: int) -> None:
-        """End a list that is complete at a version: the store now has exactly its objects."""
+        """Complete a list at a version: afterwards, the store has exactly the listed objects."""
         listed, self._listed = self._listed, {}
         initial = not self.synced.is_set() if self.filter is None else self.filter.is_empty
         self.synced.set()
@@ -162,7 +162,8 @@ class Sink:
     def bookmark(self, version: int) -> bool:
         """Record that the watch has sent everything up to a version.
 
-        Returns False if it had reached a higher version: then only a list shows the current objects.
+        Returns False if the watch had already reached a higher version: then the objects must be listed
+        again.
         """
         if version < self.version:
             return False
@@ -172,15 +173,13 @@ class Sink:
         return True
 
     def settle(self, key: ObjectKey, raw: bytes | None) -> None:
-        """Store the server's answer for a doubtful object; None means that it does not exist."""
+        """Store the server's answer about an object of `Store.doubted`; None means that it does not exist."""
         record = None
         if raw is not None:
             arrival = self.decoder.look(raw)
             if self.filter is None or self.filter.takes(arrival.meta):
                 record = self.decoder.take(arrival)[0]
         self._publish(self.store.settle(key, record))
-
-    # Methods for a filter that changes.
 
     def drop_listed(self) -> None:
         """Remove objects that the filter no longer accepts from the unfinished list."""
@@ -190,9 +189,9 @@ class Sink:
         }
 
     def extend(self, listed: Mapping[ObjectKey, Record], version: int) -> None:
-        """Add a separate list at a version; no watch may run meanwhile.
+        """Add the objects of a separate list, which is complete at `version`; no watch may run meanwhile.
 
-        The watch then continues at the version at which both the watch and the list are complete.
+        The watch then continues at the lower one of its own version and `version`.
         """
         assert self.filter is not None
         self.store.advance(self.namespace, min(self.version, version))

@@ -13,9 +13,9 @@ from manager.cache.record import Parts
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition on one label: its value is one of `values`, or the label exists if they are None.
+    """A condition on one label: its value is in `values`, or, if `values` is None, the label exists.
 
-    `negated` inverts the condition: a missing label has none of any values.
+    `negated` inverts the condition. A missing label then meets it.
     """
 
     key: str
@@ -29,7 +29,7 @@ class Requirement:
 
     @property
     def equals(self) -> str | None:
-        """Return the single value that the label must have; None for another condition."""
+        """Return the only value that the label may have; None if the condition allows other values."""
         return next(iter(self.values)) if self.values and len(self.values) == 1 and not self.negated else None
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ _VALUE_ONLY = re.compile(_VALUE)
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Requirements that must all be met; without any, everything matches."""
+    """A label selector: an object must meet all requirements; without requirements, every object matches."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -161,7 +161,7 @@ class Selection(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """Return the selection as keyword arguments of the call that requests it."""
+        """Format the selection like the keyword arguments that request it."""
         named = zip(self._fields, self, strict=True)
         return ", ".join(f"{name}={value!r}" for name, value in named if value)
 
@@ -173,7 +173,7 @@ WHOLE = Selection()
 class WatchSpec:
     """The specification of a watch: the kind, the objects, and the part of each object to keep.
 
-    `namespaces` is only "" for all namespaces, else one watch runs for each.
+    `namespaces` is `("",)` for all namespaces at once; otherwise, there is one watch for each namespace.
     """
 
     gvk: GroupVersionKind
@@ -193,7 +193,7 @@ class WatchSpec:
         metadata_only: bool = False,
         selection: Selection = WHOLE,
     ) -> WatchSpec:
-        """Return the spec of a kind in `namespaces` (none or "" means all) or in those of the selection."""
+        """Return the spec of a kind in the selection's namespaces, else in `namespaces` (none or "": all)."""
         namespaces = selection.namespaces or namespaces
         if not kind.namespaced or not namespaces or "" in namespaces:
             namespaces = ("",)

@@ -90,7 +90,7 @@ def _text(value: str | int) -> str:
 
 
 class KeyGroups:
-    """Object keys by index value; a single key is stored without a set, which needs five times the memory."""
+    """Object keys by index value; a single key is stored alone, because a set needs five times the memory."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ObjectKey | set[ObjectKey]] = {}
@@ -133,7 +133,7 @@ class Index(KeyGroups):
         self._failed = failed
 
     def follow(self, event: CacheEvent) -> None:
-        """Replace an object's values."""
+        """Replace the index values of a changed object."""
         before = self._values(event.old, event.old_meta)
         after = self._values(event.new, event.meta)
         if before == after:
@@ -144,7 +144,7 @@ class Index(KeyGroups):
             self.add(value, event.key)
 
     def insert(self, record: Record) -> None:
-        """Add the values of a new object."""
+        """Add the index values of a new object."""
         for value in self._values(record, record.meta()):
             self.add(value, record.key)
 
@@ -190,7 +190,7 @@ class Indexes:
         owner_uid: str | None,
         index: tuple[str, str] | None,
     ) -> list[Collection[ObjectKey]]:
-        """Return the keys for each condition that an index covers; raises KeyError for an unknown index."""
+        """Return the keys for each condition that has an index; raise KeyError for an unknown index name."""
         found = []
         if index is not None:
             name, value = index
@@ -265,7 +265,7 @@ FLOORS = 10_000
 
 
 class _Floor(NamedTuple):
-    """The old states of a missing object that the store refuses: up to a version, and of a deleted UID."""
+    """The old states of a missing object to refuse: up to `version`, and all with the UID `deleted`."""
 
     version: int
     deleted: str = ""
@@ -348,10 +348,8 @@ class Store:
         # An index function that sometimes fails for an object may leave an outdated key behind.
         return [record for key in keys if (record := self.records.get(key)) is not None]
 
-    # Changes by watches and lists.
-
     def progress(self, namespace: str) -> int:
-        """Return the version up to which a namespace's watch ("" for all) has sent everything, or 0."""
+        """Return the version up to which a namespace's watch ("" for all) has sent every change, or 0."""
         return self._progress.get(namespace, 0)
 
     def advance(self, namespace: str, version: int) -> None:
@@ -375,7 +373,7 @@ class Store:
         return held is None or version > held.version
 
     def remove(self, record: Record) -> Sequence[CacheEvent]:
-        """Remove an object that was deleted, or left the selection, in this last state."""
+        """Remove an object that was deleted or has left the selection; `record` is its last state."""
         held = self.records.get(record.key)
         if held is None:
             floor = self._floors.get(record.key)
@@ -437,11 +435,11 @@ class Store:
         return events
 
     def doubted(self, namespace: str) -> set[tuple[ObjectKey, str]]:
-        """Return deleted objects of a namespace ("" for all), with UIDs, that the server has sent again."""
+        """Return the keys and UIDs of deleted objects that the server has sent again (namespace "": all)."""
         return {each for each in self._doubted.items() if not namespace or each[0].namespace == namespace}
 
     def settle(self, key: ObjectKey, record: Record | None) -> Sequence[CacheEvent]:
-        """Store the server's answer for a doubtful object; None means that it does not exist."""
+        """Store the server's answer about an object of `doubted`; None means that it does not exist."""
         uid = self._doubted.pop(key, "")
         if record is None:
             return ()
@@ -450,10 +448,8 @@ class Store:
         return self.put(record)
 
     def hand_over(self, gone: Iterable[Record]) -> Sequence[CacheEvent]:
-        """Remove objects that no longer pass a filter; they may return in any state."""
+        """Remove objects that no longer pass a filter; any version of them may be stored again later."""
         return [self._change(record, None, handed_over=True) for record in gone]
-
-    # Changes by our own writes.
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
         """Store the state after one of our writes."""

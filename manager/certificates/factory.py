@@ -23,7 +23,7 @@ _ROTATION = "manager.certificates.rotation"
 
 
 class Certificates(NamedTuple):
-    """The source of a certificate, with the runnables that provide it."""
+    """The source of a certificate, and the runnables that provide the certificate."""
 
     source: CertificateSource
     runnables: Sequence[Runnable] = ()
@@ -42,9 +42,10 @@ def secret_certificates(
 ) -> Certificates:
     """Return certificates in a Secret, which the leader creates and every replica serves.
 
-    With `url`, the prefix of each webhook's path, the manager writes the whole configurations and the
-    conversion of CustomResourceDefinitions. Without it, the installed configurations with a Service only get
-    the CA bundle. `read_every` is an option of the store, and `rotation` has options of `CertificateRotator`.
+    With `url`, to which each webhook's path is added, the manager writes the whole configurations and the
+    conversion of CustomResourceDefinitions. Without `url`, it adds only the CA bundle to the installed
+    configurations, which name a Service. `read_every` is an option of the store, and `rotation` has options
+    of `CertificateRotator`.
     """
     store = SecretStore(
         transport, program, namespace=namespace, name=f"{prefix}{SECRET}", read_every=read_every
@@ -84,7 +85,7 @@ def folder_certificates(
 async def _rotate(
     store: Store, targets: Sequence[Target], program: Program, at: ClientConfig, **options: Any
 ) -> None:
-    """Rotate the certificates as the leader. Other replicas do not import `cryptography` for that."""
+    """Rotate the certificates in the leader; other replicas need no import of `cryptography` for that."""
     if _ROTATION not in sys.modules:
         # Importing the module takes a tenth of a second, and some megabytes.
         await asyncio.to_thread(importlib.import_module, _ROTATION)

@@ -32,7 +32,7 @@ _log = get_logger("webhook.certificates")
 
 
 async def take_away(targets: Iterable[Target], url: str) -> None:
-    """Restore the earlier configuration of each target that still points to `url`. Raises nothing."""
+    """Restore the earlier configuration of each target that still points to `url`; log any failure."""
     for target in targets:
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -52,7 +52,7 @@ async def take_away(targets: Iterable[Target], url: str) -> None:
 
 
 async def remove_left_over(transport: Transport, targets: Iterable[Target]) -> None:
-    """Restore the configurations that a killed manager of this machine has replaced, if nothing listens.
+    """Restore configurations that a killed manager has replaced, if nothing listens at its URL.
 
     The API server has to run on this machine: another machine's loopback address is not ours.
     """
@@ -65,8 +65,11 @@ async def remove_left_over(transport: Transport, targets: Iterable[Target]) -> N
                 here = is_loopback(urlsplit(base).hostname or "")
                 if here and target.is_marked(found) and not await _listens(base):
                     await target.restore(found)
-                    event = "removed the webhooks of a killed manager: nothing listens at their URL"
-                    _log.warning(event, object=target.name, url=base)
+                    _log.warning(
+                        "removed the webhooks of a killed manager: nothing listens at their URL",
+                        object=target.name,
+                        url=base,
+                    )
 
 
 def _log_stored_version(found: Mapping[str, Any]) -> None:
@@ -79,7 +82,7 @@ def _log_stored_version(found: Mapping[str, Any]) -> None:
 
 
 async def may(transport: Transport, verb: str, path: str) -> bool:
-    """Return whether this client has the right to a cluster-scoped object or, without a name, to all."""
+    """Return whether this client may do `verb` on the cluster-scoped object or collection at `path`."""
     _, _, group, version, resource, name = path.split("/")
     asked = {"group": group, "version": version, "resource": resource, "name": name, "verb": verb}
     review = {

@@ -38,9 +38,9 @@ from manager.util import clock
 _RENEWED_AFTER = 2 / 3
 
 _MOST_FOREIGN = 64
-"""The number of authorities above which a bundle is not ours: somebody trusts the public ones, which are over
-a hundred. Our bundle has two during a renewal, and one more each time that somebody destroys the stored ones,
-until the old ones are removed."""
+"""The number of authorities above which a bundle is not ours, but contains the public ones, which are over a
+hundred. Our bundle has two during a renewal, and one more each time that the stored ones are destroyed, until
+the old ones are removed."""
 
 _UNDERWAY = 1.0
 _AFTER_FAILURE = 2.0
@@ -52,10 +52,10 @@ _log = get_logger("webhook.certificates")
 class Lifetimes:
     """The lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
-    So the renewal may be impossible (no leader, no API server, missing rights) for a third of the lifetime.
-    A serving certificate may live for at most a third of its authority's lifetime. `settle`, which is less
-    than `retire`, and `retire` together must be less than that third. Otherwise a certificate would end
-    before its replacement.
+    So the renewal may be impossible (no leader, no API server, missing rights) for a third of the lifetime. A
+    serving certificate may live for at most a third of its authority's lifetime. `settle` must be less than
+    `retire`, and both together must be less than that third. Otherwise a certificate would end before its
+    replacement.
     """
 
     authority: timedelta = timedelta(days=365)
@@ -78,7 +78,7 @@ class Lifetimes:
 
 @dataclass(slots=True)
 class _Watched:
-    """A target, and the observations of this process."""
+    """A target, with the observations that this process has made of it."""
 
     target: Target
     found: Found | None = None
@@ -110,13 +110,13 @@ class _Watched:
             self.complaint = ""
 
     def complain(self, text: str) -> None:
-        """Log why the target cannot get our bundle, once until the reason changes."""
+        """Log the reason why the target cannot get our bundle, unless it was the last logged reason."""
         if text != self.complaint:
             self.complaint = text
             _log.warning("cannot maintain a webhook's CA bundle", reason=text)
 
     async def inject(self, bundle: bytes) -> None:
-        """Write the bundle. Raises `Changed`, and the target's errors except for a refusal."""
+        """Write the bundle; raise `Changed` if the target has changed. A refusal is only logged."""
         target, found = self.target, self.found
         assert found is not None
         try:
@@ -140,12 +140,10 @@ class _Watched:
 
     @property
     def bundles(self) -> list[tuple[Certificate, ...]]:
-        """Return the certificates in the CA bundle of each of the target's webhooks."""
         return [] if self.found is None else [certificates_in(each) for each in self.found.bundles]
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
-        """Return the CAs that at least one of the target's webhooks trusts."""
         return tuple(dict.fromkeys(each for some in self.bundles for each in some if each.is_authority))
 
     def has_trusted(self, authority: Certificate, settle: timedelta) -> bool:
@@ -235,7 +233,7 @@ class Rotation:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether no renewal waits for its next step."""
+        """Return whether no renewal is in progress."""
         return self._signer == self.signers[0]
 
     def _begin(self) -> Save | None:
@@ -245,7 +243,7 @@ class Rotation:
         return self._authorize(self._known, "there is no authority that could sign")
 
     def _adopt(self) -> Save | None:
-        """Restore authorities that targets still use to the stored bundle."""
+        """Put authorities that targets still use back into the stored bundle."""
         known = self._known
         if known == self.authorities or self._is_all_in_use_stored():
             return None
@@ -279,7 +277,7 @@ class Rotation:
         return self._authorize(self.authorities, "two thirds of the authority's life are over")
 
     def _retire(self) -> Save | None:
-        """Remove all authorities but the newest from the bundle, after all replicas serve its certificate."""
+        """Remove old authorities from the bundle when all replicas serve a certificate of the newest one."""
         newest, serving = self.signers[0], self.serving
         if len(self.authorities) == 1 or not self.is_settled or serving is None:
             return None
@@ -310,7 +308,7 @@ class Rotation:
         return next((each for each in self.signers if self._may_sign(each)), None)
 
     def _is_all_in_use_stored(self) -> bool:
-        """Return whether authorities in the stored bundle signed every certificate that may be served."""
+        """Return whether the stored bundle has the authority of every certificate that replicas may serve."""
         serving = self.serving
         return (
             serving is not None
@@ -320,7 +318,7 @@ class Rotation:
         )
 
     def _may_sign(self, signer: Certificate) -> bool:
-        """Return whether all targets that trust the served certificate would trust one by `signer`."""
+        """Return whether all targets that trust the served certificate would trust one issued by `signer`."""
         serving = self.serving
         if serving is not None and serving.vouched_for_by(signer):
             return True
@@ -330,7 +328,7 @@ class Rotation:
         )
 
     def _has_something_to_lose(self, target: _Watched, signer: Certificate) -> bool:
-        """Return whether the target trusts the certificate that is served now."""
+        """Return whether the target trusts the certificate that replicas serve now."""
         serving = self.serving
         trusted = [each for each in target.authorities if each.valid_at(self.now)]
         if serving is not None:
@@ -365,8 +363,8 @@ def _issued(certificate: Certificate) -> datetime:
 class CertificateRotator:
     """The control loop that reads the store and all targets, and performs the next step.
 
-    After a crash at any point, another rotator continues. Two at once do no harm, because every write is
-    conditional.
+    After a crash at any point, another rotator continues. Two rotators at the same time do no harm, because
+    every write is conditional.
     """
 
     store: Store
@@ -391,7 +389,8 @@ class CertificateRotator:
         self._complaint = ""
         self._steps = 0  # the number of steps since no step was needed
         self._most_steps = 8 + 2 * len(self.targets)
-        """No renewal takes more: another program undoes what we do, and we do not race it."""
+        """A renewal needs fewer steps. After more, another program keeps reverting our writes, and we
+        pause."""
 
     async def run(self) -> None:
         """Perform steps until cancelled. A failure is logged once, and retried."""

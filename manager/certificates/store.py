@@ -79,7 +79,7 @@ class StoreUnusable(Exception):
 
 
 class Changed(Exception):
-    """A conflict: another process wrote meanwhile, so this write did not happen."""
+    """Another process has changed the object since it was read, so this write did not happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Snapshot:
 
 
 class Store(Protocol):
-    """The storage of one material."""
+    """A storage for one `Material`."""
 
     def __str__(self) -> str:
         """Return the name of the storage, for messages."""
@@ -101,13 +101,13 @@ class Store(Protocol):
     async def read(self) -> Snapshot:
         """Return the current content; an empty material if nothing is stored.
 
-        Raises `StoreUnusable` for a problem that needs a person, otherwise a `KubeError`.
+        Raises `StoreUnusable` for a problem that only a person can solve, otherwise a `KubeError`.
         """
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """Replace the content that was read; raises the errors of `read`, and `Changed` after a change since.
+        """Replace the content `instead_of`, which was read before; raises `Changed` if it has changed since.
 
-        After any other error, the write may have succeeded nevertheless.
+        Raises the errors of `read`, too; after those, the write may have succeeded nevertheless.
         """
 
 
@@ -184,7 +184,7 @@ class SecretStore:
             raise StoreUnusable(f"{self} cannot be written: {_without_values(error)}") from error
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`; returns at once the pair that `follow` has read last."""
+        """Return the pair that `follow` has read last; does not block."""
         del now
         if self._pair is None:
             raise CertificateUnusable(self._problem)
@@ -220,7 +220,7 @@ class FolderStore:
         return str(self._folder / _FILE)
 
     def look(self) -> Snapshot:
-        """Read like `read`, but blocking."""
+        """Return the current content, as `read` does; blocks."""
         try:
             self._check_folder()
             content = read_small_file(self._folder / _FILE)
@@ -282,7 +282,7 @@ def _not_made(store: Store) -> str:
 
 
 def _mapping(body: bytes) -> dict[str, Any] | None:
-    """Decode a JSON object; None for anything else. The decoder's error would quote the content."""
+    """Decode a JSON object; return None for anything else, without an error that quotes the content."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -291,7 +291,7 @@ def _mapping(body: bytes) -> dict[str, Any] | None:
 
 
 def _without_values(error: Forbidden | Invalid) -> str:
-    """Return the server's message; for an invalid Secret only the fields, as the message may quote values."""
+    """Return the error's message; for an invalid Secret only the wrong fields, because values are secret."""
     if isinstance(error, Forbidden):
         return str(error)
     causes = error.details.get("causes") or []

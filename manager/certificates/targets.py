@@ -141,7 +141,8 @@ class Target:
     async def inject(self, found: Found, bundle: bytes) -> None:
         """Write the bundle to all our webhooks in the object, if it is unchanged since `found`.
 
-        Raises `KubeError`; after a change meanwhile, `Invalid` or `Conflict`, and nothing is written.
+        Raises `KubeError`. If the object has changed, that is `Invalid` or `Conflict`, and nothing is
+        written.
         """
         text = base64.b64encode(bundle).decode()
         if self._whole:
@@ -160,9 +161,9 @@ class Target:
         await self._send("PATCH", self.path, operations)
 
     async def restore(self, body: Mapping[str, Any]) -> None:
-        """Restore the configuration in the annotation of `body`, if any, unless the object has changed.
+        """Restore the configuration in an annotation of `body`, unless the object has changed since.
 
-        A configuration that did not exist before is deleted. Raises `KubeError`.
+        An object that did not exist before is deleted. Raises `KubeError`.
         """
         annotations = annotations_of(body)
         if (noted := annotations.pop(self._before, None)) is None:
@@ -178,11 +179,11 @@ class Target:
         await self._replace(body, part, annotations, labels)
 
     def is_marked(self, body: Mapping[str, Any]) -> bool:
-        """Return whether a program has written `body` only until it stops."""
+        """Return whether a program has written `body` only for the time until it stops."""
         return self._before in annotations_of(body)
 
     async def _write(self, body: Mapping[str, Any], part: Any) -> None:
-        """Create the object with our part, or replace the part in the version that was read."""
+        """Create the object with our part, or replace that part in the version that was read."""
         is_definition = self._kind == DEFINITION
         written: JsonObject = {
             "apiVersion": _API_VERSIONS.get(self._kind, _ADMISSION),
@@ -227,7 +228,7 @@ class Target:
         await self._send("PATCH", self.path, operations)
 
     async def _send(self, method: str, path: str, body: object) -> None:
-        """Send a request. Raises `KubeError`; `Invalid` if a `test` of a JSON Patch fails."""
+        """Send a request; raises `KubeError`, which is `Invalid` if a `test` of a JSON Patch fails."""
         await self._transport.request(
             method,
             path,
@@ -247,10 +248,10 @@ class Target:
 def targets_of(
     transport: Transport, webhooks: Webhooks, program: Program, at: ClientConfig, prefix: str, **how: bool
 ) -> list[Target]:
-    """Return both webhook configurations of a program, and its CRDs with conversion.
+    """Return a program's two webhook configurations, and its CustomResourceDefinitions with conversion.
 
-    `at` is the place of the webhooks. The names of the configurations begin with `prefix`; `how` has options
-    of `Target`.
+    `at` tells the API server where the webhooks are. The names of the configurations begin with `prefix`;
+    `how` has options of `Target`.
     """
     made = webhook_configurations(webhooks, at, program, prefix=prefix)
     wanted = {each["kind"]: each["webhooks"] for each in made}
@@ -280,7 +281,7 @@ def annotations_of(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def webhooks_in(part: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the webhooks in `webhooks` or `spec.conversion`, by their JSON pointers inside."""
+    """Return the webhooks in `webhooks` or `spec.conversion`, by JSON pointers relative to that part."""
     if isinstance(part, list):
         return {f"/{index}": each for index, each in enumerate(part)}
     webhook = (part or {}).get("webhook")
@@ -338,7 +339,7 @@ def _with_bundle(part: Any, text: str) -> Any:
 
 
 def _is_intact(found: Any, wanted: Any) -> bool:
-    """Return whether our part of an object is as wanted, without comparing the CA bundles."""
+    """Return whether our part of an object has the wanted content, ignoring the CA bundles."""
     # The API server does not store a clientConfig with both a Service and a URL.
     return _contains(found, wanted) and (
         not isinstance(wanted, list)

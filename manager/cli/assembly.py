@@ -63,7 +63,7 @@ async def assembled(
     known: Sequence[AnyOperator] = (),
     watchdog: Watchdog | None = None,
 ) -> AsyncIterator[Manager]:
-    """Connect the manager of `program` with the controllers of `operators`, and close it at the end.
+    """Create a connected manager of `program` with the controllers of `operators`; close it at the end.
 
     `declared` has the values of their settings. The manager serves the webhooks of all operators in `known`.
 
@@ -165,7 +165,7 @@ async def _warn_if_missing(transport: Transport, namespace: str) -> None:
         await transport.request("GET", f"/api/v1/namespaces/{namespace}", deadline=_LOOK_TIMEOUT)
     except NotFound:
         _log.warning(
-            f"--namespaces: the namespace {namespace} does not exist; the manager goes on and watches it as "
+            f"--namespaces: the namespace {namespace} does not exist; the manager starts, and watches it as "
             "soon as it exists",
             namespace=namespace,
         )
@@ -204,7 +204,7 @@ async def _serve_metrics_and_health(
 
 
 def _has_own_certificate(settings: Settings) -> bool:
-    """Return whether the console has its own certificate, or serves only this machine."""
+    """Return whether the console has a certificate of its own, or is reachable only on this machine."""
     return settings.metrics_cert_path is not None or _is_local(settings)
 
 
@@ -224,7 +224,7 @@ async def _keep_console(
         return
     console_routes = await asyncio.to_thread(_installed_console)
     if console_routes is None:
-        _log.warning("the console is not served: no installed package has one")
+        _log.warning("the console is not served: no installed package provides it")
         return
     from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
 
@@ -276,7 +276,7 @@ def _served(
     certificate: ServedCertificate | None = None,
     access: Access | None = None,
 ) -> AbstractAsyncContextManager[Server | None]:
-    """Serve routes at the address in the setting `where`, unless it is off."""
+    """Serve routes at the address in the setting `where`, unless that setting turns the server off."""
     from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
 
     address = where.__get__(settings, Settings)

@@ -34,7 +34,7 @@ class Invocation:
     def __init__(
         self, program: Program, operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]] = ()
     ) -> None:
-        """Store the program; `operators` are its own, or a function that imports them."""
+        """Store the program; `operators` are the program's own, or a function that imports them."""
         self.program = program
         self._own = operators
         self._all: tuple[AnyOperator, ...] | None = None
@@ -44,7 +44,7 @@ class Invocation:
         return self._import(installed=False)
 
     def operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators and the installed ones, once. Raises as `own_operators` does."""
+        """Import the program's own operators and the installed ones; raises as `own_operators` does."""
         if self._all is None:
             self._all = self._import(installed=True)
         return self._all
@@ -62,7 +62,7 @@ class LazyCommand(click.Command):
     """A command whose module is imported when the command is called."""
 
     def __init__(self, name: str, summary: str, target: str) -> None:
-        """Declare a command with its line in the list of commands, and the `module:attribute` to import."""
+        """Declare a command: `summary` is its line in the list of commands; `target` is `module:name`."""
         super().__init__(name, short_help=summary)
         self._target = target
 
@@ -124,7 +124,7 @@ def _complete(commands: Commands, invocation: Invocation, instruction: str) -> i
 def installed_commands() -> Iterator[LazyCommand]:
     """Yield the commands of installed packages, in the order of their entry points' names.
 
-    Raises `ClickException` for an entry point that cannot be loaded, or that names other objects.
+    Raises `ClickException` for an entry point that cannot be loaded, or is no sequence of `LazyCommand`.
     """
     for what, _, found in loaded_entries(GROUP, "the commands"):
         if not isinstance(found, Sequence) or not all(isinstance(each, LazyCommand) for each in found):
@@ -233,7 +233,6 @@ def _run(argv: Sequence[str], invocation: Invocation) -> int:
 
 
 def _complain(name: str, error: click.ClickException, context: click.Context | None) -> None:
-    """Print an error as one line that begins with the program and the command."""
     from manager.telemetry.logs import on_one_line  # noqa: PLC0415 - 45 ms, 10 MB
 
     command = context.invoked_subcommand if context else None
@@ -246,7 +245,7 @@ def _complain(name: str, error: click.ClickException, context: click.Context | N
 def _open_standard_files() -> None:
     """Open /dev/null for a missing stdin, stdout or stderr.
 
-    Otherwise the first opened file or connection gets the missing number, and all printed text.
+    Otherwise the first file or connection that is opened gets the missing number, and all printed text.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
@@ -260,10 +259,10 @@ def _open_standard_files() -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the process without a traceback, until a command handles both.
+    """Let Ctrl-C and SIGTERM end the process without a traceback, until a command handles the signals.
 
-    asyncio then does not change the handling of SIGINT, either. In a container the process has number 1, and
-    the kernel drops signals that this process does not handle.
+    asyncio then does not change the handling of SIGINT, either. In a container, the process has number 1, for
+    which the kernel drops unhandled signals.
     """
     first = os.getpid() == 1
     handlers = {}

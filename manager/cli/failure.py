@@ -39,7 +39,7 @@ _log = get_logger("start")
 
 
 class ServerUnusable(Exception):
-    """The API server does not answer, refuses our credentials, or is no API server; one line names it."""
+    """The API server does not answer, refuses our credentials, or is no API server; `str()` names it."""
 
 
 class ServerUnavailable(ServerUnusable):
@@ -79,7 +79,7 @@ class ServerWait:
         self._config = config
         self._backoff = Backoff(base=0.5, cap=_LONGEST_PAUSE, jitter=0.5, rng=rng)
         self.problem: str | None = "the manager is starting"
-        """Why the manager is not ready. The caller sets None once the controllers are there."""
+        """The reason why the manager is not ready. The caller sets None once the controllers exist."""
 
     async def version(self) -> str:
         """Wait for the server, however long it takes, and return its version.
@@ -93,7 +93,7 @@ class ServerWait:
             except ServerUnavailable as error:
                 self.problem = in_one_line(error)
                 if not self._backoff.failures or clock.monotonic() >= remind_at:
-                    _log.warning(f"{self.problem}; the manager waits for it")
+                    _log.warning(f"{self.problem}; waiting for the API server")
                     remind_at = clock.monotonic() + _REMIND_EVERY
                 await asyncio.sleep(self._backoff.next())
             else:

@@ -28,7 +28,7 @@ _LIBRARIES = {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 def all_operators(
     own: Sequence[AnyOperator], program: Program, *, installed: bool
 ) -> tuple[AnyOperator, ...]:
-    """Return the program's `own` operators, and the other operators that are `installed` for it.
+    """Return the program's `own` operators, and with `installed` those that other packages add.
 
     Raises `ClickException` for an operator that cannot run, alone or together with the others.
     """
@@ -105,10 +105,10 @@ def installed_operators(operators: Sequence[AnyOperator], program: Program) -> d
 def enabled_operators(
     operators: Sequence[AnyOperator], entries: Sequence[str], *, where: str
 ) -> tuple[AnyOperator, ...]:
-    """Return the operators that `entries` select, in their own order; errors name the source `where`.
+    """Return the operators that `entries` enable, in the order of `operators`.
 
-    `foo` enables foo, `-foo` disables it, and `*` enables all operators without an entry. Raises
-    `SettingsError` for an unknown name, and if no operator is left.
+    Errors name the source `where`. `foo` enables foo, `-foo` disables it, and `*` enables all operators
+    without an entry. Raises `SettingsError` for an unknown name, and if no operator is left.
     """
     check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
     first = {entry.removeprefix("-"): entry for entry in reversed(entries)}
@@ -121,7 +121,7 @@ def enabled_operators(
 
 
 def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where: str) -> None:
-    """Raise `SettingsError` for the first of `names` that no operator has; it names the source `where`."""
+    """Raise `SettingsError`, which names the source `where`, for the first name that no operator has."""
     known = [operator.name for operator in operators]
     for name in names:
         if name not in known:
@@ -133,9 +133,10 @@ def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where
 
 
 def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tuple[Setting[Any], ...]:
-    """Return the settings that `operators` declare, in their order, a shared one once.
+    """Return the settings that `operators` declare, in their order; a shared setting occurs once.
 
-    Raises `SettingsError` for two settings with the same name, and for a name of the manager's own.
+    Raises `SettingsError` for two settings with the same name, and for a name that belongs to the manager or
+    to Kubernetes.
     """
     owners = {"--help": _MANAGER}
     for setting in OWN:
@@ -156,7 +157,7 @@ def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tup
             if SERVICE_LINK.search(setting.variable):
                 raise SettingsError(
                     f"{owner} declares {setting.flag}, but Kubernetes sets {setting.variable} for a Service "
-                    "of that name: give the flag another end"
+                    "of that name: give the flag another name"
                 )
             if setting.variable.startswith(program.variables):
                 raise SettingsError(

@@ -71,7 +71,6 @@ class _SettingFlag(click.Option):
         self.heading = heading
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return files, names of controllers, or the possible values of the setting."""
         if self.setting.placeholder in _PATHS:
             return [CompletionItem(incomplete, type=_PATHS[self.setting.placeholder])]
         if self.setting is Settings.controllers:
@@ -147,8 +146,8 @@ def _setting_flags(invocation: Invocation) -> Iterator[_SettingFlag]:
 def run(invocation: Invocation, flags: Mapping[str, str]) -> int:
     """Run the controllers until interrupted.
 
-    Every flag can also be given as an environment variable or as a key of the file that --config names;
-    a flag goes before the environment, and that before the file.
+    Every flag can also be given as an environment variable or as a key of the file that --config names; flags
+    override the environment, which overrides the file.
     """
     program, operators = invocation.program, invocation.operators()
     context = copy_context()
@@ -164,7 +163,7 @@ def settings_of(
 ) -> tuple[Settings, Sequence[AnyOperator], SettingValues]:
     """Return the manager's settings, the operators to run, and the values of these operators' settings.
 
-    `given` has flags by the names of the settings. Raises `SettingsError`.
+    `given` has the texts of flags, by the names of the settings. Raises `SettingsError`.
     """
     declared = declared_settings(operators, program)
     sources = Sources(dict(given), program, file=Settings.config)

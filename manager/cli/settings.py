@@ -98,7 +98,7 @@ class OneOf:
 
 
 def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
-    """Return a parser of a whole number within these limits for each controller."""
+    """Return a parser of `NAME=N` entries, where N is a number from `lowest` to `most` for a controller."""
 
     def parse(text: str) -> dict[str, int]:
         limits: dict[str, int] = {}
@@ -122,66 +122,65 @@ Cluster
   namespaces NAME,...: namespaces to watch
 Controllers
   controllers LIST: controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo ('*,-foo'); the
-      first entry that names a controller decides
-  concurrency NAME=N,...: how many objects a controller reconciles at once; may be repeated
-  max-concurrent-rollouts NAME=N,...: how many objects of a controller replace their pods at once because
-      of another version or other settings; 0 is no limit; may be repeated
-  resync-period: how often every object is reconciled although nothing has changed; 0 is never
-  graceful-shutdown-timeout: how long running reconciles may take to finish when the manager stops; a
-      pod's terminationGracePeriodSeconds has to be longer
-  shutdown-delay: how long a stopping manager still answers webhooks, while it is no longer ready, until
-      API servers stop using it; runs in parallel with the timeout above
+      first entry that matches a controller decides
+  concurrency NAME=N,...: maximum number of objects that a controller reconciles at once; may be repeated
+  max-concurrent-rollouts NAME=N,...: maximum number of a controller's objects that replace their pods at once
+      because of another version or other settings; 0 is no limit; may be repeated
+  resync-period: interval at which every object is reconciled, even if nothing has changed; 0 is never
+  graceful-shutdown-timeout: time that running reconciles get to finish when the manager stops; must be
+      shorter than the pod's terminationGracePeriodSeconds
+  shutdown-delay: time for which a stopping manager still answers webhooks, although it is no longer ready,
+      until API servers use other replicas; runs in parallel with the timeout above
 Leader election
-  leader-elect: reconcile only while holding the lease, so that several replicas can run; without it,
-      never run more than one
-  leader-election-id NAME: name of the lease; replicas of one manager share it, different managers must
-      not
+  leader-elect: reconcile only while holding the lease, so that several replicas can run; without it, run only
+      one replica
+  leader-election-id NAME: name of the lease; the same for all replicas of a manager, different for each
+      manager
   leader-election-namespace NAME: namespace of the lease
-  leader-elect-lease-duration: how long others wait after the last renewal before they take over
-  leader-elect-renew-deadline: how long the leader tries to renew before it gives up and exits; the
-      difference to the lease duration keeps two leaders apart
-  leader-elect-retry-period: pause between attempts to take or to renew the lease
-  shards N: share the objects among all replicas, in so many parts, each with a lease of its own: a power
-      of two, 16 is good for up to five replicas; 0 is off: with --leader-elect, one replica works
+  leader-elect-lease-duration: time after the last renewal of the lease before other replicas take over
+  leader-elect-renew-deadline: time that the leader has to renew the lease before it exits; must be shorter
+      than the lease duration, so that there are never two leaders
+  leader-elect-retry-period: pause between attempts to take or renew the lease
+  shards N: divide the objects among all replicas, into N shards with a lease each: N is a power of two, such
+      as 16 for up to five replicas; 0 disables shards: with --leader-elect, one replica works
 Endpoints
-  metrics-bind-address: where /metrics is served; 0 is off; in a pod the default is :8080, every interface
-  metrics-secure: serve /metrics over HTTPS, and only to clients that the API server allows to 'get' it;
-      the address is usually :8443 then
-  metrics-cert-path DIR: folder with the certificate for --metrics-secure, reloaded when it changes;
-      without it a self-signed one is made in memory
-  metrics-cert-name FILE: the certificate's file in --metrics-cert-path
-  metrics-cert-key FILE: the key's file in --metrics-cert-path
-  health-probe-bind-address: where /healthz and /readyz are served; 0 is off; in a pod the default is
-      :8081
-  console-bind-address: where the console is, which `explain` asks too; 0 is off, the default in a pod. On
-      the loopback of a machine it is plain HTTP for all its users; elsewhere, and in a pod, HTTPS with
-      the certificate of --metrics-cert-path or of webhooks, for clients that the API server allows to
-      'get' the object, to 'update' it for actions, and to 'get' /console for the overview
-  debug-pages: serve /debug/tasks and /debug/profile where the console is, for those who may 'get' these
+  metrics-bind-address: address of /metrics; 0 disables it; in a pod, the default is :8080 (all interfaces)
+  metrics-secure: serve /metrics over HTTPS, only to clients that the API server allows to 'get' it; its
+      address is then usually :8443
+  metrics-cert-path DIR: folder with the certificate for --metrics-secure, reloaded when it changes; without
+      it, the manager creates a self-signed certificate in memory
+  metrics-cert-name FILE: name of the certificate's file in --metrics-cert-path
+  metrics-cert-key FILE: name of the key's file in --metrics-cert-path
+  health-probe-bind-address: address of /healthz and /readyz; 0 disables them; in a pod, the default is :8081
+  console-bind-address: address of the console, which `explain` also uses; 0, the default in a pod, disables
+      it. At a loopback address outside of pods, it uses plain HTTP and serves all users of the machine.
+      Elsewhere, it uses HTTPS with the certificate of --metrics-cert-path or of the webhooks. Clients then
+      need the API server's permission to 'get' the object, to 'update' it for actions, and to 'get' /console
+      for the overview
+  debug-pages: serve /debug/tasks and /debug/profile at the console's address, to clients that may 'get' these
       paths
 Webhooks
   enable-webhooks: serve the admission and conversion webhooks of all operators; if false, no webhook
-      configuration may name this manager
-  webhook-bind-address: where webhooks are served, over HTTPS; 0 is off; in a pod the default is :9443,
-      which an API server in a container on this machine needs too
-  webhook-certificates WAY: where their certificate comes from: files (in --webhook-cert-path), secret
-      (made by the leader and kept in a Secret), local (made in --webhook-local-path), or auto: files with
-      --webhook-cert-path, secret in a pod, else local with --webhook-url, or if the API server is found
-      to reach 127.0.0.1
+      configuration may refer to this manager
+  webhook-bind-address: HTTPS address of the webhooks; 0 disables them; in a pod, the default is :9443, which
+      is also needed for an API server in a container on this machine
+  webhook-certificates WAY: source of the webhooks' certificate: files (in --webhook-cert-path), secret (the
+      leader creates it in a Secret), local (created in --webhook-local-path), or auto: files with
+      --webhook-cert-path, secret in a pod, else local with --webhook-url, or if a test shows that the API
+      server reaches 127.0.0.1
   webhook-cert-path DIR: folder with the certificate for webhooks, reloaded when it changes
-  webhook-cert-name FILE: the certificate's file in --webhook-cert-path
-  webhook-cert-key FILE: the key's file in --webhook-cert-path
-  webhook-client-ca-file FILE: CAs in PEM, reloaded when the file changes: clients of webhooks need a
-      client certificate of one of them, except for conversion, for which API servers send none; without
-      it, any client that reaches the port may call
-  webhook-url URL: https://HOST:PORT at which the API server reaches this process, if not by a Service;
-      the manager then writes the webhook configurations, and the CRDs' conversion, itself
+  webhook-cert-name FILE: name of the certificate's file in --webhook-cert-path
+  webhook-cert-key FILE: name of the key's file in --webhook-cert-path
+  webhook-client-ca-file FILE: CAs in PEM, reloaded when the file changes: a client of webhooks must present a
+      certificate of one of them, except for conversion, because API servers present none for it; without this
+      file, every client may call
+  webhook-url URL: https://HOST:PORT at which the API server reaches this process without a Service; the
+      manager itself then writes the webhook configurations and the conversion of CRDs
   webhook-local-path DIR: folder in which --webhook-certificates=local keeps its CA and its certificate
-  webhook-name-prefix TEXT: prefix of the names of the webhook configurations and of the certificate's
-      Secret
+  webhook-name-prefix TEXT: prefix of the names of the webhook configurations and of the certificate's Secret
 Logs
-  log-level LEVEL: lowest level to write: debug, info, warn or error
-  log-format FORMAT: json, console, or auto: console on a terminal, json elsewhere
+  log-level LEVEL: lowest level of written lines: debug, info, warn or error
+  log-format FORMAT: json, console, or auto: console on a terminal, json otherwise
 """
 """The settings under their headings: the name, the placeholder of the value, and the description."""
 
@@ -274,12 +273,12 @@ class Settings:
             raise SettingsError(str(error)) from None
 
     def is_given(self, setting: Setting[Any]) -> bool:
-        """Return whether a flag, a variable or the file sets it, even to the default value."""
+        """Return whether a flag, a variable or the file sets the setting, even to its default value."""
         return self._sources.find(setting) is not None
 
     @property
     def lease_timing(self) -> LeaseTiming:
-        """Return the three durations of an election. Raises ValueError if they do not fit together."""
+        """Return the three durations of an election. Raises ValueError for an invalid combination."""
         return LeaseTiming(
             lease_duration=self.leader_elect_lease_duration,
             renew_deadline=self.leader_elect_renew_deadline,
@@ -326,9 +325,9 @@ OWN = tuple(_described())
 
 
 def unknown_variables(program: Program, declared: Iterable[Setting[Any]] = ()) -> dict[str, str | None]:
-    """Return variables that look like settings of `program` but are not, each with a suggestion.
+    """Return environment variables with the program's prefix that are no settings, with suggestions.
 
-    `declared` are the operators' settings, whose variables have no such prefix.
+    `declared` are the operators' settings, whose variables lack the prefix, but may be suggestions.
     """
     known = {
         name.removeprefix(program.variables): name

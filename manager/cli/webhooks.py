@@ -68,7 +68,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """Return the value of `--webhook-certificates`, with `auto` resolved; None if a test is needed."""
+    """Return the value of `--webhook-certificates`; `auto` gives None if only a test can resolve it."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:
@@ -95,7 +95,7 @@ async def add_webhooks(
     address, url = settings.webhook_bind_address, settings.webhook_url
     way, off = certificate_way(settings, config), None
     if not settings.enable_webhooks or address is None:
-        _log.info("webhooks are off, as the settings say")
+        _log.info("webhooks are off: the settings disable them")
         way = None
     elif way is None:
         try:
@@ -121,7 +121,7 @@ async def add_webhooks(
 
 @dataclass(eq=False)
 class _Serving:
-    """The webhook server and its certificate, from the start or after a call by the API server."""
+    """The webhook server and its certificate, which start at once or after a call by the API server."""
 
     manager: Manager
     settings: Settings
@@ -148,7 +148,7 @@ class _Serving:
     def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
         """Create the server and its certificate, and return the tasks to run for them.
 
-        The arguments are values of settings, or the result of resolving `auto`.
+        The arguments are values of settings, or the results of a test if they are `auto`.
         """
         from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415 - 8 ms, 0.9 MB
         from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
@@ -189,7 +189,7 @@ class _Serving:
         await remove_left_over(self.transport, targets_of(*self._shared, by_url(""), self._prefix))
 
     async def run_once_called(self) -> None:
-        """Repeat the test of an API server that was too slow at the start until it answers, then serve."""
+        """Repeat the test until the API server calls this process, then serve; return if it never will."""
         while True:
             await asyncio.sleep(AGAIN_EVERY)
             try:
@@ -218,7 +218,7 @@ class _Serving:
 
 
 def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | None) -> None:
-    """Log a warning if the API server is elsewhere and the webhooks' default address is local."""
+    """Log a warning if the API server is elsewhere, but the webhooks listen only at a local address."""
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
     if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return
@@ -230,7 +230,7 @@ def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | No
 
 
 class NotCalled(Exception):
-    """The reason why the API server does not reach us. `passing` says that a later test may succeed."""
+    """The reason why the API server does not reach us; with `passing`, a later test may succeed."""
 
     def __init__(self, why: str, *, passing: bool = False) -> None:
         super().__init__(why)
@@ -242,15 +242,15 @@ async def reached_address(
 ) -> tuple[BindAddress, str]:
     """Return an address to listen on, and its URL for the API server: from the settings, or a free port.
 
-    A server with a loopback address may still be in a container with its own loopback, so a test follows.
-    Raises `NotCalled` with the reason if the server cannot call.
+    An API server with a loopback address may run in a container with a loopback of its own, so a test call
+    decides. Raises `NotCalled` with the reason if the API server cannot call.
     """
     if not is_loopback(config.server.host or ""):
         raise NotCalled(f"the API server {config.server} is not on this machine")
     async with _listener() as (port, called):
         try:
             if not await may(transport, "create", f"{_CONFIGURATIONS}/"):
-                raise NotCalled("these credentials may not register any")
+                raise NotCalled("these credentials may not register webhooks")
             refused = await _call(transport, f"{program.prefix}reach", port, called)
         except KubeError as error:
             passing = isinstance(error, TransportError | ServerError | TooManyRequests)
@@ -275,7 +275,7 @@ async def reached_address(
 async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
     """Listen; yield the port, and an event that is set when a client begins a TLS connection.
 
-    It avoids the usual port, which an API server may still call because of an earlier manager.
+    The port is not the usual one, which an API server may still call because of an earlier manager.
     """
     called = asyncio.Event()
 

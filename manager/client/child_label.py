@@ -1,4 +1,4 @@
-"""The label of children with the slice of hashes that contains their owner's UID."""
+"""The label of children that names the slice of the hash range with their owner's UID."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABEL_BITS = LABEL_SLICES.bit_length() - 1
 
 
 def hash_of(uid: str) -> int:
-    """Return the 64-bit FNV-1a hash by which the API server's `shardSelector` divides objects."""
+    """Return a UID's 64-bit FNV-1a hash, by which the API server's `shardSelector` divides objects."""
     value = _OFFSET
     for byte in uid.encode():
         value = (value ^ byte) * _PRIME & _MASK
@@ -24,7 +24,7 @@ def hash_of(uid: str) -> int:
 
 
 def slice_of_uid(uid: str) -> int:
-    """Return the slice of the hashes that contains the UID, one of `LABEL_SLICES`."""
+    """Return the number of the slice with the UID's hash; there are `LABEL_SLICES` slices."""
     return hash_of(uid) >> (HASH_BITS - _LABEL_BITS)
 
 

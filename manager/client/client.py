@@ -163,8 +163,6 @@ class ApplyOptions(TypedDict, total=False):
 
 @dataclass(slots=True)
 class _Change:
-    """The change of an existing object by an apply."""
-
     kind: type[Resource]
     key: ObjectKey
     live: Ownership
@@ -177,7 +175,7 @@ class _Change:
     dry_run: bool
 
     def repair(self, there: Ownership, *lists: Any) -> Repair:
-        """Return a patch that changes `there`, the stored object, as the apply would."""
+        """Return a patch that changes the stored object `there` in the same way as the apply."""
         shares = there.shares(self.given_up, self.kind.gvk.api_version)
         return Repair(there.live, self.body, *shares, *lists)
 
@@ -187,7 +185,8 @@ class Client(CachedReader):
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
     and so on. A reconciler does not catch them; the controller retries. Reads raise NotCached if no
-    controller has declared the kind, or only with a selector (see `selecting`).
+    controller has declared the kind, or if controllers have declared it only with a selector (see
+    `selecting`).
 
     `create`, `update`, `apply` and `delete` also accept models of kubernetes-asyncio, such as `V1Deployment`,
     and return objects of `manager.api`.
@@ -258,8 +257,8 @@ class Client(CachedReader):
     def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> Client:
         """Return a client with its own field manager, so that controllers do not share fields by accident.
 
-        Its applies take over fields of these former managers, and of the field managers that the controller
-        used under former names of the program.
+        Its applies take over fields of `former_managers`, and of the field managers that the controller used
+        under former names of the program.
         """
         return Client(
             self._transport,
@@ -389,12 +388,12 @@ class Client(CachedReader):
         propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
-        """Delete exactly this object (by UID); raises NotFound, or Conflict if another one has replaced it.
+        """Delete exactly this object (by UID); raises NotFound, or Conflict if another object replaced it.
 
-        `propagation` decides about the objects that it owns. `Background`: the garbage collector deletes them
-        afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they stay, without
-        their owner reference. It replaces the propagation of an earlier delete if the object still waits for
-        finalizers. `kind` is required for an object that was read as metadata only.
+        `propagation` decides about the objects that the object owns. `Background`: the garbage collector
+        deletes them afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they
+        stay, without their owner reference. It also replaces the propagation of an earlier delete if the
+        object still waits for finalizers. `kind` is required for an object that was read as metadata only.
         """
         obj = resource_of(obj)
         kind, key, uid = kind or type(obj), obj.key, obj.metadata.uid
@@ -507,8 +506,8 @@ class Client(CachedReader):
         Raises ValueError for an owner in another namespace, or for a namespaced owner of a cluster-scoped
         object.
 
-        A refused apply changes nothing. If the server refuses an apply only because others have added items
-        to our lists, one patch sets the same fields and removes these items, provided that its dry run
+        A refused apply changes nothing. The server may refuse an apply only because others have added items
+        to our lists. Then one patch sets the same fields and removes these items, provided that its dry run
         succeeds.
 
         A dry run cannot show conflicts if this client has created the object and not changed it since.
@@ -573,14 +572,13 @@ class Client(CachedReader):
         if found is not None:
             _refuse_foreign(kind, key, await self._owned(kind, found), owner, adopt=False)
 
-    # Methods before a write.
-
     async def _find_known(
         self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
     ) -> Record | None:
-        """Return the object's known state, maybe only the metadata if another owner controls it for sure.
+        """Return the object's state from the cache or the server; None if the object does not exist.
 
-        With `adopt`, read from the server.
+        The state may be only the metadata if another owner controls the object. `adopt` forces a read from
+        the server.
         """
         informer = None if adopt else self._cache.lookup(kind)
         if informer is not None and informer.covers(key.namespace):
@@ -601,14 +599,13 @@ class Client(CachedReader):
         return None
 
     def _record(self, kind: type[Resource], raw: bytes) -> Record:
-        """Return the record that a cache would have of an object."""
         try:
             return RecordDecoder(kind.gvk, field_manager=self._cache.managers)(raw)[0]
         except ProtocolError:  # a dry run of a create returns no resourceVersion
             return Record(ObjectKey("", ""), raw, decoded(kind, raw)["metadata"]["uid"], 0)
 
     async def _owned(self, kind: type[Resource], record: Record) -> Ownership:
-        """Decode a record; a large one waits for its turn."""
+        """Return the ownership in a record; a large record waits for its turn of the event loop."""
         await own_turn(len(record.raw))
         live = json_object(record.raw, f"a {kind.gvk.kind} object")
         return self._ownership(live, managed=record.managed)
@@ -633,7 +630,7 @@ class Client(CachedReader):
                     )
 
     def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: Ownership) -> None:
-        """Add the owner's label to `wanted` if the child has it, even if it is not set any more."""
+        """Add the owner's label to `wanted` if the child has it, although this client no longer sets it."""
         label = self.child_label
         if label is not None and not label.is_set:
             value = (live.metadata.get("labels") or {}).get(label.key)
@@ -655,7 +652,7 @@ class Client(CachedReader):
     def _wants_the_same(self, encoded: bytes, live: Ownership, conflicts: Sequence[FieldConflict]) -> bool:
         """Return whether our last apply had the same content, so that another client has changed the object.
 
-        If another process of ours has sent the last apply, the conflicts decide.
+        If this process does not know the last apply, the result is whether there are conflicts.
         """
         known = self._settled.get(live.uid)
         if known is not None:
@@ -668,8 +665,6 @@ class Client(CachedReader):
         """Remember that an object has the wanted fields, and (with `after`) the state after our write."""
         state = _UNKNOWN if after is None else after.state()
         remember(self._settled, uid, (hash(encoded), state), SETTLED_OBJECTS)
-
-    # Methods for writing.
 
     async def _create(
         self, obj: R, key: ObjectKey, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
@@ -717,7 +712,7 @@ class Client(CachedReader):
         return (await self._update(change, taken_over=True))[0], repaired[1]
 
     async def _update(self, change: _Change, *, taken_over: bool) -> Written:
-        """Send an apply for an existing object; `taken_over` first merges entries of managedFields into ours.
+        """Send an apply for an existing object; with `taken_over`, first merge all our entries into one.
 
         If other managers have set the fields, a second request uses `force`: only a refusal names the
         managers.
@@ -737,15 +732,15 @@ class Client(CachedReader):
             return await self._send_apply(*sent, dry_run=dry_run), conflict.conflicts
 
     async def _reread(self, change: _Change) -> Ownership:
-        """Read the object from the server: the cache lacks other managers' entries and the places of ours."""
+        """Read the object from the server, because a cached object lacks most of its managedFields."""
         return self._ownership(decoded(change.kind, await self._read(change.kind, change.key)))
 
     async def _try(self, change: _Change, there: Ownership) -> Record:
         """Send an apply as a dry run before the take-over, so that a refusal changes nothing.
 
-        A dry run of the apply itself keeps the fields of the other entries, which may cause a refusal, such
-        as for two ports with one name. So a patch that removes these fields is tried. Returns the object that
-        the server would store.
+        An apply keeps the fields that only our other entries own, which may cause a refusal, such as for two
+        ports with one name. If there are such fields, a patch that removes them is tried. Returns the object
+        that the server would store.
         """
         repair = change.repair(there)
         try:
@@ -782,7 +777,7 @@ class Client(CachedReader):
         raise Conflict(409, "Conflict", f"{change.kind.gvk.kind} {change.key} keeps being changed by others")
 
     async def _repair(self, change: _Change, refusal: Invalid) -> Written:
-        """Send a refused apply as a patch that also removes conflicting items of others.
+        """Send a refused apply as a patch that also removes conflicting items of other managers.
 
         Raises the refusal if it has another cause (see `Repair`). If the server refuses a dry run of the
         patch, that error is raised, and remembered for a while. In both cases the object is unchanged.
@@ -826,8 +821,6 @@ class Client(CachedReader):
             except Conflict as error:
                 conflict = error  # the object, or only its status, has changed since
         raise conflict or refusal
-
-    # Methods for requests.
 
     async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> Record:
         raw, cached = await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)
@@ -954,7 +947,7 @@ def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any
 
 
 def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that a patch of the object may change, which excludes the status."""
+    """Return the fields that a patch of the object may change; the status is not among them."""
     fields = {name: value for name, value in wire.items() if name not in ("apiVersion", "kind", "status")}
     metadata = wire.get("metadata", {})
     # The server does not distinguish missing and empty fields.
@@ -965,7 +958,7 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
 def _refuse_foreign(
     kind: type[Resource], key: ObjectKey, live: Ownership, owner: Resource, *, adopt: bool
 ) -> bool:
-    """Raise OwnedByOther unless `owner` is the controller. Return True for no controller with `adopt`."""
+    """Return True if `owner` may adopt the object, False if it is the controller; else raise OwnedByOther."""
     references = live.metadata.get("ownerReferences", ())
     controller = next((each for each in references if each.get("controller")), None)
     if controller is None:

@@ -140,7 +140,7 @@ def nearest_name(model: type[ApiModel], name: str) -> str | None:
 
 
 def _nearest(kind: type[Resource], path: str) -> str | None:
-    """Return the path with the most similar last name that the model has at that place, or None."""
+    """Return `path` with the model's most similar field as its last name; None if no field is similar."""
     *outer, last = _ITEM.sub("", path).split(".")
     model: type[ApiModel] | None = kind
     for step in outer:
@@ -150,7 +150,6 @@ def _nearest(kind: type[Resource], path: str) -> str | None:
 
 
 def _model_in(model: type[ApiModel], step: str) -> type[ApiModel] | None:
-    """Return the model of a field, or of its items."""
     annotation = next(
         (each.annotation for name, each in model.model_fields.items() if (each.alias or name) == step), None
     )

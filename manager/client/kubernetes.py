@@ -54,7 +54,7 @@ def api_client_on(transport: Transport, cache: Cache, *, field_manager: str) -> 
 
 
 def object_of_model(model: Any, kinds: Iterable[type[Resource]]) -> Resource:
-    """Convert a model of kubernetes-asyncio to the object of one of `kinds` that it represents."""
+    """Convert a kubernetes-asyncio model to an object of the matching kind among `kinds`."""
     from manager_kubernetes.models import to_resource  # noqa: PLC0415 - 220 ms, 42 MB
 
     return to_resource(model, kinds)

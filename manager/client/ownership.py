@@ -56,7 +56,7 @@ class Ownership:
 
     Attributes:
         live, metadata, uid, version: the object's JSON, and parts of it. A cached object lacks managedFields.
-        created_by: the manager name of the create.
+        created_by: the manager name of our create, "" without one.
         former: whether a former field manager has an entry to take over.
     """
 
@@ -104,12 +104,12 @@ class Ownership:
 
     @cached_property
     def applied(self) -> Fields | None:
-        """Return the record of our apply; None without one."""
+        """Return the fields in the managedFields entry of our apply; None without such an entry."""
         return None if self._applied is None else _fields(self._applied)
 
     @cached_property
     def created(self) -> Fields | None:
-        """Return the record of our create; None without one."""
+        """Return the fields in the managedFields entry of our create; None without such an entry."""
         return None if self._created is None else _fields(self._created)
 
     def note_change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> None:
@@ -152,12 +152,12 @@ class Ownership:
         return None if any(name.partition("+")[0] in ours for name in found) else found
 
     def translation(self, released: Sequence[Path], version: str) -> tuple[str, list[dict[str, Any]]] | None:
-        """Prepare the merge of our entries in one other version of the kind.
+        """Prepare the merge of our entries in another version of the kind.
 
-        Only the server can translate fields between versions. So an apply of the wanted object, under the
-        returned manager name, removes the other fields of that version, and records the rest in `version`;
-        then the entry can be merged into ours. Returns the name and the JSON patch before that apply; None if
-        all entries have the same version.
+        Only the server can translate fields between versions. So the returned JSON patch merges these entries
+        into one with the returned manager name. An apply of the wanted object under that name then removes
+        other fields from the entry, and records the rest in `version`. Afterwards, the entry can be merged
+        into ours. Returns None if all entries have the same version.
         """
         versions = {place: str(self._entries[place].get("apiVersion")) for place in self._ours}
         others = {*versions.values()} - {version}
@@ -192,7 +192,7 @@ class Ownership:
         return _joined([self._entries[place] for place in ours], released), others
 
     def _join(self, places: Sequence[int], name: str, released: Sequence[Path]) -> list[dict[str, Any]]:
-        """Return the JSON patch that merges these entries into the first one; empty if none is needed."""
+        """Return the JSON patch that merges these entries into the first one; empty without a change."""
         entries = [self._entries[place] for place in places]
         fields = _joined(entries, released)
         joined = {**entries[0], "manager": name, "operation": "Apply", "fieldsV1": fields}
@@ -278,7 +278,7 @@ def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
 
 
 def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
-    """Return whether every difference between two JSON values is a wanted value, and in no list."""
+    """Return whether all differences between two JSON values are wanted values outside of lists."""
     if before == after and orjson.dumps(before) == orjson.dumps(after):  # in Python, 1 equals True
         return True
     if isinstance(before, dict) and isinstance(after, dict):
@@ -302,8 +302,6 @@ def owned_fields(wanted: dict[str, Any]) -> dict[str, Any]:
     return fields | {"metadata": metadata} if metadata else fields
 
 
-# Paths in the notation of the server and of people.
-
 _step = re.compile(r"""\.?([^.\[\]]+) | \[([^\]]*)\]""", re.VERBOSE)
 _keys = re.compile(r"\.?metadata\.(labels|annotations)\.(.*)", re.DOTALL).fullmatch
 
@@ -326,7 +324,7 @@ def field_path(text: str) -> Path:
 
 
 def _keyed(text: str) -> str:
-    """Return the step to a list's item; "" if the text between brackets does not identify one."""
+    """Return the FieldsV1 step for the text between brackets; "" if the text identifies no list item."""
     parts = [part.partition("=") for part in text.split(",")]
     try:
         key = {name.strip(): orjson.loads(value) for name, _, value in parts}
@@ -368,11 +366,8 @@ def _step_name(step: str) -> str:
     return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in parts)}]"
 
 
-# Changes of JSON by ownership records and paths.
-
-
 def release(there: Any, owned: Fields, kept: Sequence[Fields]) -> None:
-    """Remove from a map or list the fields that `owned` names, except those in `kept`."""
+    """Remove the fields in `owned` from a map or list, unless a record in `kept` also has them."""
     for path, below in owned.items():
         step: Any = place_in(there, path) if isinstance(there, list) else None
         if isinstance(there, dict) and path.startswith("f:") and path[2:] in there:
@@ -407,8 +402,6 @@ def _without_field(there: Any, path: Path) -> Any:
     return {other: value for other, value in there.items() if other != name}
 
 
-# Comparison of a wanted object with the live object.
-
 KEYS = frozenset(
     (
         *("containerPort", "devicePath", "driver", "ip", "mountPath", "name"),
@@ -427,8 +420,8 @@ _longer_lists = re.compile(rb'\[(?=(%b(?:,%b)++\])|%b,|[^][{}"]*,)' % (_TEXT, _T
 def may_repeat_keys(encoded: bytes) -> bool:
     """Return whether a list in an object's compact JSON may contain the same key or value twice.
 
-    Only the schema could decide for sure: the result is True also for two mounts of one volume, but never
-    False if an apply would fail with `duplicate entries for key`.
+    Only the schema could decide for sure. The result is True whenever an apply would fail with `duplicate
+    entries for key`, but also for two mounts of one volume.
     """
     # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
     # inside a string costs at most a needless check.
@@ -495,7 +488,7 @@ def _matches(wanted: Any, live: Any, owned: Any, *, exact: bool) -> bool:
 
 
 def _list_matches(wanted: Sequence[Any], live: Sequence[Any], owned: Fields, *, exact: bool) -> bool:
-    """Compare a list that is merged by keys or as a set.
+    """Return whether two lists match that are merged by keys or as sets.
 
     The server keeps the applied items in their order. Items of others may stand anywhere between them, and
     stay there. So an apply changes nothing if `live` has the wanted items in the wanted order.
@@ -577,7 +570,7 @@ _index = re.compile(r"\[[^\]]*\]")
 
 
 def refused_lists(details: Mapping[str, Any]) -> list[set[Names]]:
-    """Return the lists whose items a refusal concerns, and a second set with all their parent lists, too.
+    """Return two sets: the lists whose items a refusal concerns, and these with all their parent lists.
 
     Returns no sets if the refusal concerns anything else as well.
     """
@@ -636,7 +629,7 @@ class Repair:
         )
 
     def _after(self, there: Any, wanted: Any, ours: Fields, others: Sequence[Fields], path: Path) -> Any:
-        """Return the value at a path after an apply of `wanted`; `ours` and `others` are its records."""
+        """Return the value at a path after an apply of `wanted`; `ours`, `others`: its ownership records."""
         if path and not _steps(ours, others):
             return wanted  # owned as a whole
         if isinstance(there, Mapping) and isinstance(wanted, Mapping):
@@ -682,7 +675,7 @@ class Repair:
         return self._after(there, wanted, mine, _below(others, step), (*path, step))
 
     def _released(self, there: Any, step: str, ours: Fields, others: Sequence[Fields]) -> Any:
-        """Return a map or list with one entry, without the parts that only we own."""
+        """Return a map or list without those parts of its member `step` that only we own."""
         if step not in ours:
             return there
         left = copy.deepcopy(there)

@@ -53,14 +53,14 @@ class LiveOptions(TypedDict, total=False):
 
 
 class _Reader:
-    """A reader that finds the informer for a read."""
+    """The base of all readers, which finds the informer for a read."""
 
     _metadata_only = False
 
     def __init__(
         self, cache: Cache, *, live: LiveReader, selection: Selection = WHOLE, ours: bool = False
     ) -> None:
-        """Create a reader; with `ours`, of this replica's objects only, if replicas share the objects.
+        """Create a reader; with `ours`, it reads only objects that this replica owns.
 
         If the cache has only children of a kind, `live` reads the other objects.
         """
@@ -135,7 +135,7 @@ class _Reader:
     async def _read_cut(
         self, kind: type[Resource], keys: set[ObjectKey], namespace: str | None, labels: Labels
     ) -> Store:
-        """Read these objects from the API server, without those that are gone."""
+        """Read the objects with these keys from the API server; the result lacks objects that are gone."""
         decoder, found, portions = RecordDecoder(kind.gvk, field_manager=""), Store(), Portions()
         async for page in self._live.raw_pages(kind, namespace=namespace or "", labels=labels):
             for raw in page:
@@ -147,7 +147,7 @@ class _Reader:
 
 
 async def _matching(records: list[Record], deleting: bool | None, labels: Selector) -> list[Record]:
-    """Yield the records that meet the conditions for which there is no index."""
+    """Return the records that meet the conditions for which there is no index."""
     if deleting is not None:
         records = [record for record in records if record.deleting is deleting]
     if not labels.requirements:
@@ -194,14 +194,14 @@ async def decode_object(
 ) -> R:
     """Decode a new copy (see `Resource.decode`); raises Undecodable if it does not fit the kind.
 
-    Raises ProtocolError for invalid JSON. Decoding of a large object waits for its turn.
+    Raises ProtocolError for invalid JSON. Decoding of a large object waits for its turn of the event loop.
     """
     await own_turn(len(raw))
     return decode_at_once(raw, kind, key, parsed=parsed)
 
 
 def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None) -> R:
-    """Decode an object like `decode_object`, for a caller that has already waited for its turn."""
+    """Decode an object like `decode_object`, for a caller that has already awaited `own_turn`."""
     try:
         return kind.decode(raw, parsed=parsed)
     except ValidationError as error:
@@ -239,14 +239,14 @@ class CachedReader(_Reader):
         return self.within(Selection.of(**selection))
 
     def within(self, selection: Selection, *, ours: bool = False) -> CachedReader:
-        """Return a reader for a valid selection; with `ours`, of this replica's objects."""
+        """Return a reader for a checked selection; with `ours`, of objects that this replica owns."""
         return CachedReader(self._cache, live=self._live, selection=selection, ours=ours)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None if the cache lacks it; raises Undecodable.
 
-        If operators only own the kind, objects of others are read from the API server: the cache has their
-        metadata, or nothing with `--shards`.
+        If operators only own the kind, objects with other owners are read from the API server: the cache has
+        only their metadata, or nothing with `--shards`.
         """
         raw = await self._get(kind, key)
         return None if raw is None else await decode_object(raw, kind, key)
@@ -264,8 +264,8 @@ class CachedReader(_Reader):
         A list by an index costs time for the results only, not for the whole cache. An object that does not
         fit the model is omitted, counted and logged (see `ObjectList`).
 
-        If operators only own the kind, objects of others are listed from the API server. An operator that
-        lists them should declare `reads`.
+        If operators only own the kind, objects with other owners are listed from the API server. An operator
+        that lists them should declare `reads`.
         """
         return await decode_records(*await self._select(kind, options), kind)
 
@@ -393,7 +393,7 @@ class LiveReader:
             resume = page.resume
 
     async def probe(self, kind: type[Resource], **options: Unpack[LiveOptions]) -> None:
-        """Request a list of one object, to check whether lists are possible; raises the error if not."""
+        """Request a list of one object to check whether a list is possible; raise the error if it is not."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(options.get("namespace", ""))
         await self._transport.request("GET", path, query=_query(1, options))

@@ -40,7 +40,7 @@ def remember(table: OrderedDict[K, V], key: K, value: V, most: int) -> None:
 
 
 def record_spared(verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
-    """Record in the reconcile's record that a write without effect was not sent."""
+    """Add to the reconcile record that a write was not sent, because it would have had no effect."""
     if (run := current_record()) is not None:
         run.add_spared(verb, kind, key, subresource)
 
@@ -89,7 +89,7 @@ def fold_string_data(wire: dict[str, Any]) -> dict[str, Any]:
     """Move a Secret's `stringData` into its `data`, as the server would; change nothing else.
 
     The server does not remember the `stringData` of an apply, so it would not remove keys that a later apply
-    lacks. Values other than strings stay, and the server reports them.
+    lacks. If a value is no string, nothing is moved, and the server reports the error.
     """
     texts = wire.get("stringData")
     if isinstance(texts, dict) and all(isinstance(each, str) for each in texts.values()):
@@ -111,7 +111,7 @@ def whole_object(obj: Resource) -> dict[str, Any]:
 
 
 def applied_fields(obj: Resource, owner: Resource | None, child_label: ChildLabel | None) -> dict[str, Any]:
-    """Return the fields to apply; `encode_applied` serialises the fields that are already plain JSON."""
+    """Return the fields to apply; fields of plain JSON are serialised later, by `encode_applied`."""
     meta = obj.metadata
     if meta.model_extra:
         _refuse_unknown(obj)
@@ -162,7 +162,7 @@ _MORE_METADATA = {"deletionGracePeriodSeconds", "managedFields", "selfLink"}
 
 
 def encode_applied(wanted: dict[str, Any], obj: Resource) -> bytes:
-    """Encode `wanted` as JSON, and first convert models and other Python values in it."""
+    """Convert models and other Python values in `wanted` to JSON values, and encode everything as JSON."""
     try:
         return orjson.dumps(wanted, option=_BY_MODEL)
     except TypeError:
@@ -202,7 +202,7 @@ class KubernetesModel(Protocol):
 
 
 def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
-    """Convert a model to the object of one of `kinds` that it represents; return an object unchanged.
+    """Convert a kubernetes-asyncio model to the matching one of `kinds`; return a `Resource` unchanged.
 
     Raises TypeError for anything else; see `manager_kubernetes.models.to_resource`.
     """
@@ -218,7 +218,8 @@ def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]]
 class SubresourceClient:
     """A client of a subresource such as `scale` or `eviction`, with plain JSON values.
 
-    The answer to a write is another object (such as a Scale), so the caches see its effect by watch.
+    The answer to a write is another object (such as a Scale), so the caches see the effect only when the
+    watch reports it.
     """
 
     def __init__(self, transport: Transport, mapper: RestMapper, name: str) -> None:
@@ -283,7 +284,8 @@ class StatusClient:
         """Create a writer. `send` is the client's method, which caches each answer."""
         self._send = send
         self._in_doubt = OrderedDict[tuple[str, ObjectKey], set[Part]]()
-        """What of which object was written, or was not; the cache may show what was before it."""
+        """The parts of each object's status whose last write may have failed; the cache may have older
+        values."""
 
     async def patch(self, obj: R, *, dry_run: bool = False) -> R:
         """Write the status changes since the read; return the object as stored.
@@ -298,14 +300,14 @@ class StatusClient:
         return obj if raw is None else await decode_object(raw, type(obj), obj.key)
 
     async def report(self, obj: Resource, *, cached: Callable[[], bytes | None]) -> bool:
-        """Write the status at the end of a reconcile, as `patch` does; only the cache gets the answer.
+        """Write the status at the end of a reconcile like `patch`; the answer updates the cache, not `obj`.
 
-        `cached` returns the object in the cache at that time, or None if it equals the one that was read. It
-        returns None also if the cache refuses the answers of a server whose storage was restored.
+        `cached` is called after the write. It returns the JSON of the cached object. None means that the
+        cache still has the version that was read, as after a restore of the server's storage.
 
-        Returns whether the cached object has another status than the one that was read, even in fields that
-        were not written. An earlier process may have written that status, and only another reconcile can
-        correct it.
+        Returns whether the cached status differs from the status that was read, even in fields that this
+        reconcile has not changed. An earlier process may have written them, and only another reconcile can
+        correct them.
         """
         after = _status_of(obj)
         await self._write(obj, after)
@@ -334,7 +336,7 @@ class StatusClient:
         return await decode_object(raw, type(obj), obj.key)
 
     async def _write(self, obj: Resource, after: Json, *, dry_run: bool = False) -> bytes | None:
-        """Send the differences in `after`; return the object as stored, None if no request was sent."""
+        """Write the changes that lead to `after`; return the stored object, or None if nothing was sent."""
         raw, key = obj.origin, obj.key
         if raw is None:
             whole = [{"op": "add", "path": "/status", "value": after}]
@@ -379,7 +381,7 @@ class StatusClient:
         return (await self._send("PATCH", type(obj), key, patch, **booked))[0]
 
     async def _look(self, obj: Resource, key: ObjectKey, dry_run: bool) -> tuple[Json | None, bytes]:
-        """Return the current status, and its object.
+        """Return the current status, and the JSON of its object.
 
         It sends a patch without changes, because a client that may write a status may lack the right to get.
         Raises Conflict if another object with the same name has replaced the object.
@@ -406,10 +408,7 @@ def _status_of(obj: Resource) -> Json:
 
 
 def _status_in(raw: bytes, obj: Resource) -> Any:
-    """Decode only the status in an object's JSON; None if there is none.
-
-    Raises ProtocolError.
-    """
+    """Decode only the status in an object's JSON, None if there is none; raises ProtocolError."""
     try:
         part = _decode_part(raw).status
         return orjson.loads(memoryview(part)) if part else None
@@ -418,7 +417,7 @@ def _status_in(raw: bytes, obj: Resource) -> Any:
 
 
 def _changes(before: Json | None, after: Json, live: Json | None, raw: bytes) -> list[Json]:
-    """Return the JSON patch that repeats the changes from `before` to `after` in `live`.
+    """Return the JSON patch that applies the changes from `before` to `after` to the status `live`.
 
     `raw` is the object with the status `live`.
     """
@@ -460,7 +459,7 @@ def _changes(before: Json | None, after: Json, live: Json | None, raw: bytes) ->
 
 
 def _parts(status: Json) -> dict[Part, Any]:
-    """Return the fields of a status; conditions are separate if their types are unique."""
+    """Return the fields of a status; each condition is a separate part if the types are unique."""
     found: dict[Part, Any] = {(name, None): value for name, value in status.items()}
     if conditions := conditions_by_type(status.get(CONDITIONS)):
         del found[CONDITIONS, None]
@@ -474,7 +473,7 @@ def _differing(before: Json, after: Json) -> set[Part]:
 
 
 def _in_place(before: Json, live: Json, doubted: set[Part]) -> Json:
-    """Return `before` with the uncertain parts as `live` has them."""
+    """Return `before`, but with the parts in `doubted` as they are in `live`."""
     there = _parts(live)
     known = {part: value for part, value in _parts(before).items() if part not in doubted or part in there}
     known |= {part: there[part] for part in doubted if part in there}
@@ -487,7 +486,7 @@ def _in_place(before: Json, live: Json, doubted: set[Part]) -> Json:
 def _with_defaults(before: Json | None, live: Json | None, obj: Resource) -> Json | None:
     """Return `before` with the model's default for a field that another client has set since.
 
-    So a default that the object has from its model alone is not written over it.
+    Without it, a default that the object has only from its model would overwrite the other client's value.
     """
     known = before or {}
     since = [name for name in live or {} if name not in known]

@@ -125,12 +125,12 @@ class Controller:
     |------------------------------|---------------------|-----------|--------------------------|
     | None, or an empty result     | success             | forgotten | when something changes   |
     | requeue_after                | requeue_after       | forgotten | after these seconds      |
-    | requeue, or a moment passed  | requeue             | grows     | after the back-off       |
+    | requeue, or requeue_after<=0 | requeue             | grows     | after the back-off       |
     | TerminalError                | error, and terminal | stays     | when something changes   |
-    | its own object is Undecodable | error, and terminal | stays    | when something changes   |
+    | Undecodable (the object)     | error, and terminal | stays     | when something changes   |
     | any other exception          | error               | grows     | after the back-off       |
-    | an exception of a faulty program | error, and panic | grows    | after the back-off       |
-    | too slow                     | error, and timeout  | grows     | after the back-off       |
+    | an exception due to a bug    | error, and panic    | grows     | after the back-off       |
+    | a time-out                   | error, and timeout  | grows     | after the back-off       |
 
     A change always triggers a reconcile at once. If an object waits for a dependency to answer, its reconcile
     may be repeated before the end of its back-off (see `FailingObjects`).
@@ -230,7 +230,7 @@ class Controller:
         return 0 if self.queue is None else len(self._failing)
 
     def next_timer(self) -> float | None:
-        """Return the loop time of the next timer that requests each object; None without timers."""
+        """Return the loop time at which the next timer requests every object; None without timers."""
         timers = (each for each in self._sources if isinstance(each, TickerSource) and each.why == "timer")
         return min((each.next_at for each in timers if each.next_at is not None), default=None)
 
@@ -239,7 +239,7 @@ class Controller:
         return None if self.queue is None else self.queue.waiting(key)
 
     def ask(self, key: Request, by: str) -> None:
-        """Request a reconcile of an object now, for a user."""
+        """Request a reconcile of an object now, for the user `by`."""
         trigger = Trigger("person", asyncio.get_running_loop().time(), name=by)
         if self.queue is not None:
             self.queue.add(key, priority=Priority.HIGH, trigger=trigger)
@@ -349,7 +349,7 @@ class Controller:
             await asyncio.sleep(0)
 
     async def _reconcile_when_due(self, item: QueueItem[Request]) -> None:
-        """Reconcile an object if this replica owns it, when the rate limit allows it."""
+        """Reconcile an object when the rate limit allows it, if this replica owns the object."""
         owned = self._owned_objects
         async with nullcontext(True) if owned is None else owned.work_on(item.key) as ours:
             if not ours:
@@ -405,7 +405,7 @@ class Controller:
             reset_reconcile_log(token)
 
     def _ended(self, run: ReconcileRecord, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
-        """Report a finished reconcile to metrics, trace, log and history, which need all its results."""
+        """Report a finished reconcile to metrics, trace, log and history."""
         self._series.count(run, None if trace is None else trace.exemplar)
         if trace is not None:
             trace.ended()
@@ -429,7 +429,7 @@ class Controller:
         own_writes: AbstractSet[Hashable] | None,
         log: FilteringBoundLogger,
     ) -> str:
-        """Call the reconciler once; return its result as a word for the metrics."""
+        """Call the reconciler once; return the outcome for the metrics, such as `success`."""
         limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
         try:
             try:
@@ -458,7 +458,7 @@ class Controller:
         raise TimeoutError(f"it took longer than {self._timeout:g} s") from cause
 
     async def _report(self, key: Request, error: BaseException, log: FilteringBoundLogger) -> None:
-        """Call the reconciler's `failed` for the object, while no other worker has the object."""
+        """Call the reconciler's `failed` for the object, before another worker may get the object."""
         if (report := getattr(self.reconciler, "failed", None)) is None:
             return
         try:

@@ -94,7 +94,7 @@ _particulars = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\W0-9]|[.-])*[0-9][\w.-]
 
 
 class Failure(IntEnum):
-    """Kinds of failed reconciles, in rising severity; an exception group has its most severe kind."""
+    """Classes of failed reconciles in rising severity; a group of exceptions has its highest class."""
 
     TERMINAL = 0
     """No retry helps: the reconciler says so, or the reconciled object does not fit its model."""
@@ -178,7 +178,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tuple[str, str]:
-    """Return reason and message of an error for the object's readers; `reasons` are the author's.
+    """Return the reason and message to show for an error; `reasons` are the author's, by type.
 
     The text of an unexpected exception may quote a secret, so the message has only its type.
     """
@@ -195,7 +195,6 @@ def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tu
 
 
 def _camel_case(error: BaseException) -> str:
-    """Return the name of the error's type in the form of a reason for conditions and Events."""
     if isinstance(error, TimeoutError):
         return "Timeout"
     return re.sub(r"[^A-Za-z0-9]|^[0-9_]+", "", type(error).__name__)[:128] or "Failed"
@@ -243,7 +242,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _note_lines(error: BaseException, around: str = "") -> None:
-    """Add the author's line that caused a request which another task has sent."""
+    """Set the author's line in a Forbidden error whose request another task has sent."""
     if isinstance(error, BaseExceptionGroup):
         found = line_in(error.__traceback__) or around
         for each in error.exceptions:
@@ -265,7 +264,7 @@ _RELEASED, _SPREAD = 2, 0.2
 
 @dataclass(slots=True, eq=False)
 class FailureGroup:
-    """A cause, and the objects whose last reconcile failed for it."""
+    """A cause, and the objects whose last reconcile failed because of it."""
 
     cause: Cause
     since: float
@@ -289,9 +288,9 @@ class _Awaited:
 class FailingObjects:
     """The failing objects of a controller, by the cause of their failure.
 
-    If objects wait for a dependency to answer again (`Cause.awaited`), their back-off cannot predict when. So
-    one waiting object tries every few seconds. When it gets an answer, two others may try, then two more for
-    each of these, and so on. While attempts get answers, all objects retry soon; otherwise no others do.
+    The back-off of objects that wait for a dependency (`Cause.awaited`) cannot predict when it answers again.
+    So one of these objects is tried every few seconds. When it gets an answer, two more objects are tried,
+    then two more for each answer to these, and so on. Without an answer, no further object is tried.
 
     Memory is at most one entry for each failing object.
     """
@@ -302,14 +301,14 @@ class FailingObjects:
         self._of: dict[Request, FailureGroup] = {}
         self._groups: dict[Cause, FailureGroup] = {}
         self._awaited: dict[tuple[str, str], _Awaited] = {}
-        """By what is waited for, and where."""
+        """The waiting objects, by dependency and place."""
         self._new = TokenBucket(rate=1 / _MORE, burst=_MOST)
 
     def __len__(self) -> int:
         return len(self._of)
 
     def failed(self, key: Request, cause: Cause) -> tuple[FailureGroup, bool]:
-        """Record that the reconcile of `key` failed for `cause`; the queue already has its next attempt.
+        """Record that the reconcile of `key` failed for `cause`; the queue has already planned a retry.
 
         Returns the group, and whether the object has just joined it.
         """
@@ -369,7 +368,7 @@ class FailingObjects:
         self._queue.add(key, priority=Priority.LOW, after=after, trigger=trigger)
 
     def _leave(self, key: Request, group: FailureGroup, then: str | None) -> None:
-        """End the wait of `key` for one dependency, before it waits for `then` (if any)."""
+        """End the wait of `key` for a dependency; it then waits for `then`, or for none if that is None."""
         name = group.cause.awaited
         if name is None:
             return

@@ -77,7 +77,7 @@ class QueueItem(Generic[K]):
     """All causes of the requests if each had one, and a worker had the key meanwhile; else None."""
 
     def asked_again(self, trigger: Trigger | None, cause: Hashable | None) -> None:
-        """Count another request for the key."""
+        """Add another request for the key, with its trigger and cause."""
         self.triggered += 1
         if trigger is not None and len(self.triggers) < MOST_TRIGGERS:
             self.triggers += (trigger,)
@@ -101,9 +101,9 @@ class ReadyItems(Generic[K]):
 
     When the first item of a lower priority has waited for `ageing` seconds, at least one in `AGED_TURN` turns
     goes to such an item, the oldest first. So an item with n items of its own or lower priorities before it
-    waits for its ageing and then for at most `AGED_TURN * (n + 1)` turns, however many items of higher
-    priorities arrive. A new item of a higher priority waits for one aged item per `AGED_TURN - 1` items of
-    its own priority, not for the whole backlog.
+    waits for its ageing, and then for at most `AGED_TURN * (n + 1)` turns. Any number of items of higher
+    priorities may arrive meanwhile. A new item of a higher priority waits for one aged item per `AGED_TURN -
+    1` items of its own priority, not for the whole backlog.
     """
 
     def __init__(self, *, ageing: float) -> None:
@@ -258,9 +258,9 @@ class WorkQueue(Generic[K]):
         return delay
 
     def discard_if_only(self, key: K, causes: AbstractSet[Hashable]) -> bool:
-        """Drop the next request for `key`, which a worker has, if only `causes` have requested it since.
+        """Drop the repeated request for a key that a worker has, if only `causes` have requested it.
 
-        Returns whether only they did. Delayed requests stay.
+        Returns whether the request was dropped. A delayed request stays.
         """
         item = self._items.get(key)
         if item is None or item.due is not None or item.causes is None or not item.causes <= causes:
@@ -314,7 +314,7 @@ class WorkQueue(Generic[K]):
         self._paused_keys.add(key)
 
     def resume(self, key: K) -> None:
-        """Return `key` from `get` again."""
+        """End the pause of `key`, so that `get` may return the key again."""
         if key not in self._paused_keys:
             return
         self._paused_keys.remove(key)
@@ -414,7 +414,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def _takeable(self, key: K) -> QueueItem[K] | None:
-        """Return the ready item of a key, unless the key is paused or a worker has it."""
+        """Return the ready item of a key; None if the key is paused or a worker has it."""
         item = self._items.get(key)
         kept = item is None or item.due is not None or key in self._in_progress or key in self._paused_keys
         return None if kept else item

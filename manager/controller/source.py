@@ -85,8 +85,8 @@ def desired_state_changed(event: CacheEvent) -> bool:
 def status_changed(event: CacheEvent) -> bool:
     """Return whether the status has changed.
 
-    For an operator's own kind, changes do not pass while the operator reconciles the object: they may be its
-    own. The end of that reconcile compares the status.
+    For an operator's own kind, changes do not pass while the operator reconciles the object, because that
+    reconcile may have made them. At its end, the reconcile compares the status itself.
     """
     old, new = event.old, event.new
     if event.reconciling:
@@ -236,7 +236,7 @@ class KindSource(Source):
         predicates: Sequence[Predicate] = (),
         relation: str = "",
     ) -> None:
-        """Create the source. An event must pass all `predicates`. `relation` is a `Trigger.source`.
+        """Create the source. An event must pass all `predicates`. `relation` becomes `Trigger.source`.
 
         Without a handler, there are no requests; the controller only waits until the kind is in sync, because
         its reconciler reads the kind.
@@ -249,7 +249,7 @@ class KindSource(Source):
         self._queue: WorkQueue[Request]
         self._undelivered: dict[ObjectKey, tuple[CacheEvent, asyncio.TimerHandle]] = {}
         self.reconciling: Callable[[ObjectKey], bool] | None = None
-        """Says of the kind that the controller is for whether an object is being reconciled."""
+        """Returns whether an object of the controller's own kind is being reconciled."""
 
     @property
     def problem(self) -> str | None:  # type: ignore[override] # only read
@@ -324,7 +324,7 @@ class KindSource(Source):
 
 
 def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger:
-    """Return a trigger for the reconcile record that describes an event of a `kind` object."""
+    """Return a trigger that describes an event of a `kind` object in the reconcile record."""
     old, new, key = event.old, event.new, event.key
     return Trigger(
         why,
@@ -404,7 +404,7 @@ class TickerSource(Source):
     ) -> None:
         """Call `requests()` every `interval` seconds, plus or minus the fraction `jitter`.
 
-        The requests are spread over a tenth of the interval. `why` is a `Trigger.why`.
+        The requests are spread over a tenth of the interval. `why` becomes `Trigger.why`.
         """
         self._interval = interval
         self._requests = requests
@@ -412,7 +412,7 @@ class TickerSource(Source):
         self._rng = rng
         self.why = why
         self.next_at: float | None = None
-        """When it asks next, on the loop's clock; None while it does not run."""
+        """The loop time of the next tick; None while the source does not run."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Tick until cancelled, first after one interval."""

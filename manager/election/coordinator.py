@@ -1,4 +1,4 @@
-"""The coordinator of a manager: it decides about its replica's work, and permits effects meanwhile."""
+"""The coordinator of a manager, which decides on its replica's work and permits effects."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class Leadership:
     def deadline(self) -> float:
         """Return the loop time until which this process surely leads, without a further renewal.
 
-        It is infinity without an election, and minus infinity if this process does not lead.
+        The time is infinity without an election, and minus infinity if this process does not lead.
         """
         return self._deadline
 
     def permit(self, *, seconds: float = 0.0) -> None:
         """Raise `Fenced`, as writes do, unless this process leads now and for the next `seconds`.
 
-        Any thread may call it. By default, a leader that renews in time has 6 to 10 seconds left. Higher
-        values always fail.
+        Any thread may call it. With the default durations, a leader that renews in time has 6 to 10 seconds
+        left; a higher value of `seconds` always fails.
         """
         if self._ended is not None:
             raise Fenced(self._ended)
@@ -132,9 +132,9 @@ class ControllerObjects:
     """The objects of one controller.
 
     `objects` is the informer of its own kind, `others` are the informers of all other kinds that it reads. If
-    `whole`, all objects belong to the first shard. `enqueue` is called with each object that this replica
-    newly owns, if `counts` returns True for its record. `handed_over` is called with each object that another
-    replica now owns.
+    `whole`, all objects belong to the first shard. `enqueue` is called with the key of each object that this
+    replica newly owns, if `counts` returns True for its record. `handed_over` is called with the key of each
+    object that another replica now owns.
     """
 
     name: str
@@ -152,7 +152,8 @@ class OwnedObjects(Protocol):
     def work_on(self, key: ObjectKey, /, *, at_once: bool = False) -> AbstractAsyncContextManager[bool]:
         """Return a context manager for the work on an object; it yields False for another replica's object.
 
-        The block is cancelled when the shard is given up: after a grace period, or `at_once`.
+        The block is cancelled when this replica gives up the object's shard: after a grace period, or with
+        `at_once` immediately.
         """
 
     def covers(self, uid: str) -> bool:
@@ -175,12 +176,12 @@ class Coordinator:
 
     @property
     def leadership(self) -> Leadership:
-        """Return the right to effects outside of the cluster, in the context of the caller."""
+        """Return the permission for effects outside of the cluster that applies to the caller's context."""
         return self._leadership
 
     @property
     def leader(self) -> str | None:
-        """Return the identity of the leader, as far as this replica knows; None if none or several lead."""
+        """Return the identity of the leader, as far as known; None if no replica or several replicas lead."""
         return None
 
     @property
@@ -202,7 +203,7 @@ class Coordinator:
         return None
 
     async def run(self) -> None:
-        """Take part until `release` is called; a cancellation leaves the Leases to expire.
+        """Take part in the election until `release`; a cancellation leaves the Leases to expire.
 
         Raises LeadershipLost if a Lease of this replica was not renewed in time, or has another holder. The
         transport is fenced then: it sends no more writes, and drops those in flight.
@@ -224,10 +225,10 @@ class Coordinator:
             self._over.set()
 
     def leave(self) -> None:
-        """Offer all work to other replicas, because the stop has begun. Standbys already know all objects."""
+        """Begin to give up shards, because the manager stops; a replica without shards does nothing."""
 
     async def handed_over(self) -> None:
-        """Return when other replicas know all objects of this replica."""
+        """Wait until this replica has given up its shards; return at once without shards."""
 
     async def release(self) -> None:
         """End `run`, and let other replicas take over at once; all work must have ended."""
@@ -240,7 +241,7 @@ class Coordinator:
         await self._stop.wait()
 
     def _end(self) -> None:
-        """Permit nothing more, however `run` ends."""
+        """Permit no more effects; called at the end of `run`, however it ends."""
 
     def _start_work(self) -> None:
         if self._work is not None:

@@ -31,7 +31,7 @@ _log = get_logger("leader")
 
 
 class ProcessGuard:
-    """The right of this process to write to the API server, and to live, until a lease is lost."""
+    """The right of this process to write to the API server, and to continue, until a lease is lost."""
 
     def __init__(self, config: ElectionConfig) -> None:
         self._transport = config.transport
@@ -70,9 +70,9 @@ class ShardCountAgreement:
     """A guard that keeps replicas with different numbers of shards from working at the same time.
 
     The first shard's Lease has the number in an annotation. A replica that takes the Lease and finds another
-    number first writes that the number changes, then waits until all other shards are free, and only then
-    works. A replica that takes another shard reads the first Lease afterwards. So each has written its own
-    Lease before it reads the other's, and one of them sees the other.
+    number first writes that the number changes. Then it waits until all other shards are free, before it
+    works. A replica that takes another shard reads the first Lease afterwards. So each replica has written
+    its own Lease before it reads the other's, and at least one sees the other.
     """
 
     def __init__(self, config: ElectionConfig, *, count: int) -> None:
@@ -88,11 +88,11 @@ class ShardCountAgreement:
 
     @property
     def problem(self) -> str | None:
-        """Return why this replica cannot read the Leases of the others; None if it can."""
+        """Return why this replica cannot read the Leases of other replicas; None if it can."""
         return self._error.problem or self._others.problem
 
     def claimed(self, lease: Lease) -> Lease:
-        """Return the Lease of any shard with our labels and annotations for a claim."""
+        """Return a Lease for a claim, with our label; the first shard's Lease gets the number of shards."""
         lease = lease.labelled({self.group.label: SHARD})
         if lease.name != self._first.name or self.is_settled(lease):
             return lease
@@ -102,11 +102,11 @@ class ShardCountAgreement:
         return lease.annotated({self._annotation: f"to {self._count}"})
 
     def settled(self, lease: Lease) -> Lease:
-        """Return the first shard's Lease with our number."""
+        """Return the first shard's Lease with our number of shards as the agreed one."""
         return lease.annotated({self._annotation: self._count})
 
     def is_settled(self, lease: Lease | None) -> bool:
-        """Return whether the first shard's Lease has our number."""
+        """Return whether the first shard's Lease has our number of shards as the agreed one."""
         return lease is not None and lease.annotations.get(self._annotation) == self._count
 
     async def wait_until_free(self) -> None:
@@ -127,9 +127,10 @@ class ShardCountAgreement:
         )
 
     async def is_first_settled(self, view: LeaseObservation) -> bool:
-        """Return whether the first Lease, which `view` observes, has our number; wait until it is readable.
+        """Return whether the first Lease, observed by `view`, has our number of shards; retry failed reads.
 
-        Giving a shard back before, only to take it again, would be a loop without any delay.
+        A caller that gave its shard back after a failed read would take it again, in a loop without any
+        delay.
         """
         while True:
             try:
@@ -186,9 +187,9 @@ class LeaseLock:
         self._error = LastError()
         self._sent = -math.inf
         self._may_hold = False
-        """Whether the server may have our name in it, by a claim that did not count."""
+        """Whether the stored Lease may name us as its holder, although our claim did not count."""
         self._silent_since: float | None = None
-        """The local time of the last sign of the holder before us; None if there was none."""
+        """The local time of the last sign of the previous holder; None if there was none."""
         self._was_held = False
         self._giving_back = False
         self._may_state = False
@@ -214,7 +215,7 @@ class LeaseLock:
         return self._sent + self._timing.renew_deadline
 
     def give_up(self) -> None:
-        """Give the Lease back, or do not take it. Its work must have ended."""
+        """Give the Lease back, or stop trying to take it; the work under the Lease must have ended."""
         self.wanted.clear()
         self._giving_back = True
         self._wake.set()
@@ -222,7 +223,7 @@ class LeaseLock:
     async def acquire(self) -> bool:
         """Wait until the Lease is free, or its holder has been silent for too long, and claim it.
 
-        Returns False if it was given up before.
+        Returns False if `give_up` was called before.
         """
         while self.wanted.is_set():
             self._wake.clear()
@@ -268,7 +269,7 @@ class LeaseLock:
         await self._release()
 
     def ended(self, reason: str) -> None:
-        """Permit nothing more, whatever the Lease contains."""
+        """Permit no more effects from now on; `reason` is the message of their error."""
         self._status.set(0)
         self.held.clear()
         self.leadership.ended(reason)
@@ -304,16 +305,16 @@ class LeaseLock:
         return True
 
     async def _look(self) -> None:
-        """Read a Lease that the watcher may miss, because its creator did not know our label."""
+        """Read a Lease that the watcher may miss, because its creator has not set our label."""
         try:
             await self._view.read(self._leases, timeout=self._timing.attempt_timeout)
         except KubeError as error:
             self._error.report(f"cannot read lease {self._leases}", error)
-        # If there is none either, the next claim waits for the watcher, so there is no loop without delay.
+        # If the Lease does not exist, the next claim waits for the watcher: no loop runs without delay.
         self._view.doubtful = self._view.doubtful or self._view.lease is None
 
     async def _begin_when_agreed(self) -> None:
-        """Begin the work when no other replica can use another number of shards."""
+        """Begin the work as soon as no other replica can use another number of shards."""
         if self._leases.name != self._config.name:
             if not await self._agreement.is_first_settled(self._first):
                 self.give_up()
@@ -392,7 +393,7 @@ class LeaseLock:
         return min(left, self._timing.attempt_timeout)
 
     async def _release(self) -> None:
-        """Release the Lease if we hold it; if that fails, the others wait until it expires."""
+        """Release the Lease if we hold it; if that fails, other replicas wait until it expires."""
         view = self._view
         # Half of the time, so that after a lost answer the other half is left for reading the lease.
         timeout = self.release_within / 2
@@ -417,9 +418,10 @@ class LeaseLock:
 class LeaderElector(Coordinator):
     """The election of one leader among the replicas that use the same Lease. It can be used once.
 
-    Two replicas never write as leaders at the same time, if their clocks' rates differ by less than
-    `lease_duration / renew_deadline`, no other program edits the Lease, and no write waits inside the API
-    server for longer than the difference between the two durations. docs/limits.md lists the exceptions.
+    Two replicas never write as leaders at the same time, under three conditions. Their clocks' rates differ
+    by less than `lease_duration / renew_deadline`. No other program edits the Lease. No write waits inside
+    the API server for longer than the difference between the two durations. docs/limits.md lists the
+    exceptions.
     """
 
     def __init__(self, config: ElectionConfig) -> None:

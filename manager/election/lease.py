@@ -70,9 +70,9 @@ class LeaseTiming:
     """The three durations of an election in seconds; a ValueError names the flag if they do not fit together.
 
     A leader that has not renewed for `renew_deadline` stops; the others take over `lease_duration` after the
-    last change. The difference is the margin for clocks with different rates, and for the old leader's last
-    writes. `retry_period` is the pause between renewals, and between a standby's checks. `clock` names the
-    monotonic clock of this process (`host_clock`), if other processes can read it.
+    last change. The difference between the two is the margin for clocks with different rates, and for the old
+    leader's last writes. `retry_period` is the pause between renewals, and between a standby's checks.
+    `clock` names the monotonic clock of this process (`host_clock`), if other processes can read it.
     """
 
     lease_duration: float = 15.0
@@ -106,16 +106,16 @@ class LeaseTiming:
 
     @property
     def attempt_timeout(self) -> float:
-        """Return the seconds for one request: the deadline leaves time for a second one."""
+        """Return the time limit of a request in seconds, which leaves time for a second request."""
         return max(self.retry_period, self.renew_deadline / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionConfig:
-    """The Lease of an election, and the replica that takes part in it.
+    """The Lease of an election, and the replica that takes part in the election.
 
-    Names of other Leases begin with `name`, the leader's Lease. `transport` is fenced when a Lease is lost.
-    `watchdog` ends the process if it still runs shortly before another one may take over.
+    `name` is the leader's Lease; the names of other Leases begin with it. `transport` is fenced when a Lease
+    is lost. `watchdog` ends the process if it still runs shortly before another process may take over.
     """
 
     transport: Transport
@@ -194,7 +194,7 @@ class Lease:
         return "" if holder is None else str(holder)
 
     def sent_at(self, clock: str) -> float | None:
-        """Return when the holder sent its last renewal; None if another clock measured that."""
+        """Return when the holder sent its last renewal; None if it was not measured by `clock`."""
         text, prefix = str(self.annotations.get(self._sent_key, "")), f"{self.holder} {clock} "
         if not clock or not text.startswith(prefix):
             return None
@@ -231,12 +231,12 @@ class Lease:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Return the fields that the holder's renewals change, each cut as in the outline."""
+        """Return the fields that the holder's renewals change; long texts are cut as in `outline`."""
         spec = _only(self.spec, "holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
         return {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
 
     def renews(self, other: Lease) -> bool:
-        """Return whether the two differ only in the time of renewal and the resourceVersion."""
+        """Return whether this Lease differs from `other` only in renewal time and resourceVersion."""
         key = self._sent_key
         mine, others = (
             (each.uid, each.labels, {**each.annotations, key: ""}, {**each.spec, _RENEW_TIME: ""})
@@ -273,9 +273,9 @@ class Lease:
         return Lease(self.metadata, {**self.spec, **holding})
 
     def sent(self, clock: str, at: float) -> Lease:
-        """Return this lease with the time `at`, by the clock named `clock`, at which its holder sends it.
+        """Return this lease with the time of its sending, `at`, by the clock named `clock`.
 
-        Without a clock name, it stays unchanged.
+        Without a clock name, the lease stays unchanged.
         """
         return self.annotated({self._sent_key: f"{self.holder} {clock} {at:.6f}"}) if clock else self
 
@@ -294,7 +294,7 @@ class Lease:
     def outline(self, prefix: str) -> Lease:
         """Return a small copy of this large lease: only known fields, with cut labels and annotations.
 
-        Known labels and annotations are recognised by the prefix of their keys.
+        Only labels and annotations whose keys begin with `prefix` are known.
         """
         metadata = _only(self.metadata, "name", "namespace", "uid", "resourceVersion")
         for key, own in (("labels", self.labels), ("annotations", self.annotations)):
@@ -309,7 +309,7 @@ class Lease:
 
     @classmethod
     def new(cls, *, namespace: str, name: str) -> Self:
-        """Return a lease without a holder that the server does not know yet."""
+        """Return a new lease without a holder, which the server does not have yet."""
         return cls({"namespace": namespace, "name": name}, {"leaseTransitions": 0})
 
 
@@ -320,7 +320,7 @@ def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 class Leases:
     """A client of one Lease, or of all Leases in a namespace with a label. Every method raises KubeError.
 
-    A write whose error does not exclude an effect may still happen: its resourceVersion makes that harmless.
+    A write may take effect although it raised an error; its resourceVersion makes that harmless.
     """
 
     def __init__(self, transport: Transport, *, namespace: str, name: str = "", label: str = "") -> None:
@@ -335,7 +335,7 @@ class Leases:
         return f"{self.namespace}/{self.name}" if self.name else f"{self.namespace}, label {self.label}"
 
     def one(self, name: str) -> Leases:
-        """Return the client of one of the Leases with the label, which need not exist."""
+        """Return a client of the Lease `name`, which need not exist yet."""
         return Leases(self._transport, namespace=self.namespace, name=name)
 
     async def read_all(self, *, timeout: float) -> list[Lease]:
@@ -386,7 +386,7 @@ class Leases:
         )
 
     async def delete(self, *, only: Lease | None = None, timeout: float) -> None:
-        """Delete the lease, or only the version in `only`: raises Conflict or NotFound if there is none."""
+        """Delete the lease; with `only`, raise Conflict or NotFound unless the server has that version."""
         body = None
         if only is not None:
             demanded = _only(only.metadata, "uid", "resourceVersion")

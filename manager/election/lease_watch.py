@@ -129,7 +129,7 @@ class LeaseObservation:
         self._changed()
 
     async def base(self, leases: Leases, *, timeout: float) -> Lease:
-        """Return the state on which a write is based; read it first unless it is surely known and complete.
+        """Return the state of the lease to change; first read the lease if the state is doubtful or cut.
 
         For a deleted lease, it is the last state, without a version.
         """
@@ -158,14 +158,14 @@ class LeaseObservation:
         self.saw(lease, now=clock.monotonic())
 
     async def claim(self, leases: Leases, lease: Lease, *, timeout: float) -> float:
-        """Write that state of the lease with this replica as holder; return the time of sending."""
+        """Write the lease with this replica as holder; return the loop time of sending the request."""
         timing, sent = self._timing, clock.monotonic()
         wanted = lease.claimed(identity=self._identity, seconds=timing.lease_seconds, now=clock.now())
         await self.write(leases, wanted.sent(timing.clock, sent), timeout=timeout)
         return sent
 
     async def write(self, leases: Leases, lease: Lease, *, timeout: float) -> None:
-        """Write that state of the lease; without an answer, the observation is doubtful."""
+        """Write the lease; if the write fails, its effect is unknown and the observation is `doubtful`."""
         sent = clock.monotonic()
         try:
             stored = await leases.write(lease, timeout=timeout)
@@ -200,7 +200,8 @@ class LeaseWatcher:
     """An observer of several Leases, while it runs.
 
     One task watches them. Another task reads them, at most once each retry period, when the watch has been
-    silent for longer than renewals allow. So neither a dead watch nor a request that hangs delays the other.
+    silent for longer than renewals allow. So a dead watch delays no read, and a read that hangs does not
+    delay the watch.
     """
 
     def __init__(self, config: ElectionConfig, leases: Leases) -> None:

@@ -266,7 +266,7 @@ class _Entry(Generic[T]):
             raise ConfigError(f"{label}: not base64: {error}") from error
 
     def file(self, key: str, name: str | None) -> Path | None:
-        """Return the path that the text at a key names; None if there is none."""
+        """Return the path `name`, relative to the kubeconfig's folder; `key` is for errors. None if empty."""
         if not name:
             return None
         if not _is_line(name):
@@ -327,8 +327,6 @@ def _load(path: Path) -> _Kubeconfig:
     except (msgspec.ValidationError, orjson.JSONEncodeError) as error:
         raise ConfigError(f"{path}: not a kubeconfig: {error}") from None
 
-
-# The chosen cluster.
 
 _OF_TLS = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
 """Keys of a cluster that have no meaning for plain HTTP."""
@@ -393,8 +391,6 @@ def _proxy(server: URL, environ: Mapping[str, str], cluster: _Entry[_Cluster] | 
     except NotAProxy as error:
         raise ConfigError(str(error)) from None
 
-
-# The chosen user.
 
 _NAME_OF_HEADER = "!#$&'*+^`|"
 """Special characters that a header's name may contain unescaped; the server decodes all others."""

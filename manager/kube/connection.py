@@ -50,7 +50,6 @@ class Headers(Mapping[str, str]):
         self._found: CIMultiDict[str] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a header, or the default."""
         there = self._head.lower().find(name.lower().encode()) >= 0  # `in` is slow for bytes in bytes
         return self._parsed().get(name, default) if there else default
 
@@ -104,7 +103,6 @@ class Answer:
     """The future of a caller that waits for more."""
 
     def wake(self) -> None:
-        """Wake the waiting caller."""
         waiter, self.waiter = self.waiter, None
         if waiter is not None and not waiter.done():  # the future of a cancelled caller is done
             waiter.set_result(None)
@@ -179,8 +177,9 @@ class Connection(asyncio.Protocol):
         Args:
             head: request line and headers, including the empty line.
             body: the bytes of the request's body.
-            permit: `WireRequest.permit`, called before each piece. If it refuses the first piece, nothing was
-                sent and the connection is unchanged; if a later one, the request stays incomplete for ever.
+            permit: `WireRequest.permit`, called before each piece. If it refuses the first piece, nothing is
+                sent and the connection is unchanged. If it refuses a later piece, the request stays
+                incomplete.
 
         Raises:
             ConnectionLost: the connection broke; if it was broken before, nothing was sent.
@@ -210,7 +209,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def hand_over(self) -> asyncio.Transport:
-        """Return the transport for another protocol; nothing was sent over it yet."""
+        """Return the transport for another protocol; allowed only before the first request."""
         transport, self._transport = self._transport, None
         if transport is None or transport.is_closing():
             raise ConnectionLost("the connection broke before anything was sent")
@@ -224,7 +223,7 @@ class Connection(asyncio.Protocol):
     async def _send_rest(
         self, transport: asyncio.Transport, answer: Answer, body: bytes, permit: Callable[[], None] | None
     ) -> bool:
-        """Send the rest after the first piece; return False if the answer or the end comes first."""
+        """Send the rest of a request; return False if the answer, or the connection's end, comes first."""
         for start in range(PIECE, len(body), PIECE):
             await asyncio.sleep(0)  # let other tasks run
             if self._writable is not None:
@@ -236,8 +235,6 @@ class Connection(asyncio.Protocol):
             # No await may stand between: the permit is valid only now.
             transport.write(body[start : start + PIECE])
         return True
-
-    # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -281,11 +278,9 @@ class Connection(asyncio.Protocol):
         if writable is not None and not writable.done():
             writable.set_result(None)
 
-    # Callbacks of the parser
-
     def on_message_begin(self) -> None:
         if self._answer is None:
-            raise ValueError("more than was asked for")
+            raise ValueError("an answer without a request")
 
     def on_headers_complete(self) -> None:
         answer = self._answer

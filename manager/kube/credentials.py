@@ -116,7 +116,7 @@ class Credentials(ABC):
         except ConfigError as error:
             if self.latest is None:
                 raise
-            _log.warning("cannot renew the credentials; going on with the earlier ones", error=str(error))
+            _log.warning("cannot renew the credentials; continuing with the earlier ones", error=str(error))
             self.renew_at = now + RETRY_INTERVAL
             return self.latest
         self.latest = obtained
@@ -160,8 +160,6 @@ class TokenFile(Credentials):
             raise ConfigError(f"{self._label}: {self._path} is empty")
         return Obtained(one_line(f"Bearer {token}", f"{self._label}: {self._path}"), self.LIFETIME)
 
-
-# Credentials from an external program.
 
 TIMEOUT = 120.0
 """Seconds for the program, which may have to ask a person to log in."""
@@ -290,7 +288,7 @@ class ExecCredentials(Credentials):
             async with asyncio.timeout(TIMEOUT):
                 await output.complete.wait()
         except TimeoutError:
-            raise ConfigError(f"{self.label}: still not done after {TIMEOUT:g} s") from None
+            raise ConfigError(f"{self.label}: not finished after {TIMEOUT:g} s") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 transport.kill()

@@ -83,9 +83,9 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
 def not_a(
     what: str, error: Exception | None = None, raw: bytes | bytearray | msgspec.Raw = b""
 ) -> ProtocolError:
-    """Return the error for an answer `raw` of an unexpected form.
+    """Return the error for `raw`, which is not `what`; `error` is the decoder's exception.
 
-    Raise the error `from None`: a traceback also shows causes, and those quote the unreadable text.
+    Raise the result `from None`: a traceback also shows causes, which quote the unreadable text.
     """
     reason = ""
     if is_for_depth(error, raw):
@@ -120,16 +120,17 @@ _LARGEST = 4 * 1024 * 1024
 
 
 async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
-    """Return JSON with `null` below the level limit of objects inside `around` further levels.
+    """Return JSON in which values that are nested too deeply are replaced by `null`.
 
-    Any client that may write an object can nest its managedFields so deeply, which would make the list
-    unreadable. The work takes up to a second for the largest object, and runs in a thread.
+    `around` is the number of levels around each object. Any client that may write an object can nest its
+    managedFields too deeply, which would make a list unreadable. The work takes up to a second for the
+    largest object, and runs in a thread.
     """
     return await asyncio.to_thread(_shallow, raw, around)
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """Cut one object as `shallow` does, in the calling thread; larger texts are returned unchanged."""
+    """Cut one object as `shallow` does, in the calling thread; longer texts are returned unchanged."""
     return _shallow(raw) if len(raw) <= _LARGEST and is_too_deep(raw) else raw
 
 
@@ -253,8 +254,6 @@ async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEven
         yield event
 
 
-# Paged lists.
-
 _EMPTY_PAGES = 1_000
 """The number of consecutive pages of a list that may be empty."""
 
@@ -289,7 +288,7 @@ decode_list = Decoder(_List, "a list", around=2)
 
 
 class Listing:
-    """A list that is read by pages; a faulty server could send pages without end."""
+    """A list that is read in pages; it detects a faulty server that sends pages without end."""
 
     def __init__(
         self,
@@ -307,8 +306,8 @@ class Listing:
     async def page(self, query: Mapping[str, str], resume: str = "") -> Page:
         """Request the page at the continue token `resume`, "" for the first page.
 
-        Raises the errors of the request, and `ProtocolError` for an invalid page or for lack of progress. One
-        or more consecutive pages may be empty, if filters exclude all their objects.
+        Raises the errors of the request, and `ProtocolError` for an invalid page, or if the pages make no
+        progress. Some consecutive pages may be empty, if filters exclude all their objects.
         """
         raw = await self._request(query={**query, "continue": resume} if resume else query)
         await own_turn(len(raw))

@@ -232,7 +232,7 @@ _REFUSALS = (
 
 
 async def _ask_socks_proxy(connected: socket.socket, proxy: URL, server: URL) -> None:
-    """Ask the proxy at the other end of the socket to connect to a server; the proxy looks up its name.
+    """Ask the proxy at the socket's other end to connect to the server, whose name the proxy looks up.
 
     Raises Unreachable if the proxy refuses, and OSError if the connection breaks.
     """

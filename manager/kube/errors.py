@@ -122,12 +122,12 @@ class Forbidden(ApiError):
 
     @property
     def missing_right(self) -> RbacRule | None:
-        """Return the permission that no role grants; None if the authorizer did not cause the refusal."""
+        """Return the permission that no role grants; None if the refusal has another cause than RBAC."""
         found = _unauthorized(self.message)
         return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
 
     def name_right(self, verb: str, resource: str) -> None:
-        """Complete the message of a server that does not name the missing right in the core group."""
+        """Add the missing right to a message that lacks it, as servers send for the core group."""
         self.message += f'cannot {verb} resource "{resource}" in API group ""'
         self.args = (self.message,)
 
@@ -253,10 +253,7 @@ def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Return a Retry-After header in seconds; None without a valid one.
-
-    A date counts as invalid, as in client-go: API servers send a number.
-    """
+    """Return the seconds in a Retry-After header; None if it is missing, or a date, as in client-go."""
     text = (value or "").strip(" \t")
     return float(text) if _is_delay(text) else None
 

@@ -83,7 +83,7 @@ class HttpWire(Wire):
         return self._host
 
     async def fetch(self, request: WireRequest, longest: int) -> Fetched:
-        """See `Wire.fetch`. A context manager would cost more than the head of a request."""
+        """Send a request and read its answer, without a context manager, which would cost more time."""
         begun = self._aborts
         await self._turns.acquire()
         try:
@@ -97,7 +97,7 @@ class HttpWire(Wire):
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
-        """See `Wire.exchange`. Streams use it, without counting as one of the connections."""
+        """See `Wire.exchange`; used for streams, which do not count as one of the `connections`."""
         connection, answer = await self._ask(request, self._aborts)
         try:
             yield answer
@@ -105,7 +105,7 @@ class HttpWire(Wire):
             self._give_back(connection)
 
     async def _ask(self, request: WireRequest, begun: int) -> tuple[Connection, Answer]:
-        """Send a request, and once more with other credentials after the answer 401."""
+        """Send a request; after the answer 401, send it once more with renewed credentials."""
         config, credentials, tls = self._config, self._config.credentials, self._config.tls
         header = context = None
         if tls is not None:
@@ -149,7 +149,7 @@ class HttpWire(Wire):
             yield socket
 
     def abort(self) -> None:
-        """See `Wire.abort`. Buffers are discarded, even for a connection that is being closed."""
+        """Drop all connections with their buffers, even connections that are being closed."""
         self._aborts += 1
         self._idle.clear()
         for each in list(self._sockets):
@@ -186,7 +186,7 @@ class HttpWire(Wire):
         return b"%b%bContent-Length: %d\r\n\r\n" % (line, headers, len(request.body or b""))
 
     def _encoded(self, headers: Mapping[str, str], authorization: str | None) -> bytes:
-        """Return all headers except those about the body; a transport has few sets, which are cached."""
+        """Return all headers except those about the body; the result is cached for each set of headers."""
         host = self._config.server.host_port_subcomponent or self._host
         complete = {"Host": host, **headers, "Accept-Encoding": "identity"}
         if authorization is not None:
@@ -220,11 +220,11 @@ class HttpWire(Wire):
         return None
 
     async def connect(self, context: ssl.SSLContext | None, begun: int) -> Connection:
-        """Open a connection with this TLS context; `begun` is the request's number of earlier aborts.
+        """Open a connection with this TLS context; `begun` is the number of aborts before the request.
 
         Raises:
             Unreachable: no connection could be opened.
-            ConnectionLost: connections were reset since.
+            ConnectionLost: `abort` was called since.
         """
         try:
             connection = await self._dialer.connect(context, partial(self._open_socket, begun))

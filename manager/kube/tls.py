@@ -155,7 +155,7 @@ class Tls:
                 raise
             # Programs replace the certificate and the key one after the other.
             _log.warning(
-                "cannot renew the TLS configuration; going on with the earlier one", error=str(error)
+                "cannot renew the TLS configuration; continuing with the earlier one", error=str(error)
             )
             return self.latest
         self._contents = contents

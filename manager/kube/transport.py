@@ -73,7 +73,7 @@ _allowed_after_stop: ContextVar[bool] = ContextVar("allowed_after_stop", default
 def require_permit(permit: Callable[[], None]) -> Iterator[None]:
     """Call `permit` before every write in this context and its tasks; it raises to forbid the write.
 
-    It is called with the fence check: as the last step before a write's bytes are sent, for each attempt.
+    It is called together with the check of the fence, right before the bytes of each attempt are sent.
     """
     token = _needed.set(permit)
     try:
@@ -151,7 +151,7 @@ class Transport:
     async def is_back(self, *, within: float) -> bool:
         """Wait until an unreachable server answers any request; return False after `within` seconds.
 
-        If the server was reachable all the time, it waits for the whole time.
+        If the server is not unreachable at the beginning, it waits for the whole time and returns False.
         """
         if self._reached.is_set():
             await asyncio.sleep(within)
@@ -172,10 +172,10 @@ class Transport:
         self._fence.at = math.inf if when is None else when
 
     def fence(self, reason: str) -> None:
-        """Send no more writes, and drop those in flight; there is no way back.
+        """Send no more writes for good, and drop those in flight.
 
-        Every connection is reset, so that bytes in a buffer of this machine are not delivered.
-        All writes, including those in progress, raise `Fenced` with this reason; reads continue.
+        Every connection is reset, so that bytes in a buffer of this machine are not delivered. All writes,
+        including those in progress, raise `Fenced` with this reason; reads continue.
         """
         if self._fence.reason is None:
             self._fence.reason = reason
@@ -346,7 +346,7 @@ class Transport:
                 trace.ended(b"", failure)
 
     def _headers_for(self, accept: str, content_type: str | None) -> dict[str, str]:
-        """Return the headers of requests; a wire recognises them by their identity."""
+        """Return the headers of a request; the wire caches their encoding by the identity of the mapping."""
         headers = {"Accept": accept, "User-Agent": self._user_agent}
         return headers if content_type is None else {**headers, "Content-Type": content_type}
 
@@ -415,7 +415,7 @@ class Transport:
             sent.seconds += seconds
 
     def _failure(self, request: WireRequest, error: ProtocolError | TransportError) -> KubeError:
-        """Return the exception of a failed attempt: it names the request, and the fence's reason."""
+        """Return the error to raise for a failed attempt; it names the request, or the fence's reason."""
         if isinstance(error, ProtocolError):
             return ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}")
         if isinstance(error, Unreachable):
@@ -472,7 +472,7 @@ class _Fence:
 
 
 def _explained(error: BaseException, limit: Deadline, missed: str) -> BaseException:
-    """Return the final error of a request: `DeadlineExceeded`, or `error` with all known details."""
+    """Return the final error of a request: `DeadlineExceeded` for a missed deadline, else `error`."""
     if isinstance(error, Forbidden):
         error.asked_at = line_that_asks()
     if isinstance(error, asyncio.CancelledError) and limit.missed():
@@ -481,7 +481,7 @@ def _explained(error: BaseException, limit: Deadline, missed: str) -> BaseExcept
 
 
 def _meters(metrics: Metrics, host: str, method: str, code: int) -> tuple[Callable[[], None], Observe]:
-    """Return the counter and the histogram of requests to a host with that answer, or `NO_ANSWER`."""
+    """Return the counter and the histogram for requests to a host with that status or `NO_ANSWER`."""
     label = "<error>" if code == NO_ANSWER else str(code)
     counted = metrics.rest_requests.labels(code=label, method=method, host=host)
     return counting(counted), observing(metrics.rest_latency.labels(verb=method, host=host))

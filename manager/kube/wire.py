@@ -100,8 +100,8 @@ class Wire(Protocol):
     """A sender of requests to one API server; subclasses without a network support no WebSockets.
 
     A wire sends each request at most once, except that it may repeat a request after the answer 401 and a
-    renewal of the credentials. Its only deadline is that for opening a connection: a caller that has waited
-    long enough cancels.
+    renewal of the credentials. Only the opening of a connection has a deadline; otherwise, a caller that has
+    waited long enough cancels the request.
     """
 
     @property

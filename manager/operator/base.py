@@ -163,7 +163,7 @@ class OperatorBase:
 
     @classmethod
     def kinds(cls) -> tuple[type[Resource], ...]:
-        """Return all versions of the kind, the operator's own version last; empty without `@crd`."""
+        """Return all versions of the kind, the operator's version last; empty if the kind has no `@crd`."""
         return tuple(kind for kind in (*cls.versions, cls.kind) if is_crd(kind))
 
     def condition_of_failure(self) -> tuple[ConditionType, bool | Literal["Unknown"]]:
@@ -183,7 +183,7 @@ class OperatorBase:
 
     @classmethod
     def counts(cls, event: CacheEvent) -> bool:
-        """Return whether an event of the operator's kind asks for a reconcile."""
+        """Return whether an event of the operator's kind requires a reconcile."""
         old, new = event.old, event.new
         if cls.daemons and new is None:
             return True  # without a reconcile, its daemons would never end
@@ -193,14 +193,14 @@ class OperatorBase:
         return cls.on(event)
 
     def counts_now(self, record: Record, before: Record | None = None) -> bool:
-        """Return whether the object has to be reconciled for `record`, compared with `before`."""
+        """Return whether the state `record` of an object requires a reconcile, compared with `before`."""
         try:
             return self.counts(CacheEvent(before, record, initial=before is None))
         except Exception:  # noqa: BLE001 - the predicate may raise anything; event sources enqueue then, too
             return True
 
     def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
-        """Note that the object `key` waits until the child's name is free."""
+        """Note that the object `key` waits until the name of the child is free."""
         self.waiting_for_names[kind, name].add(key)
         self.awaited_names.setdefault(key, set()).add((kind, name))
 
@@ -214,7 +214,7 @@ class OperatorBase:
 
     @classmethod
     def hint_of_status(cls) -> str:
-        """Return advice to declare `extends_status`; empty if the operator defines the kind."""
+        """Return advice for an error text to declare `extends_status`; empty for the operator's own kind."""
         told = f"others define {cls.kind.__name__}, so {cls.__name__} writes its status only with"
         return "" if is_crd(cls.kind) else f": {told} `extends_status = True`"
 

@@ -46,8 +46,6 @@ Child = tuple[type[Resource], ObjectKey]
 
 @dataclass(slots=True)
 class _Writes:
-    """The latest writes of one child."""
-
     most: int
     times: deque[float]
     pauses: Backoff | None = None
@@ -58,13 +56,13 @@ class _Writes:
 
 
 class ChildWrites:
-    """Counters of the changes of each child; the runtime slows down changes of a child that never stop."""
+    """Counters of the changes of each child; the runtime slows down children that change all the time."""
 
     def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
-        """Create the counters. `gauge` returns the gauge of too frequently changed children for a reason."""
+        """Create the counters; `gauge(reason)` returns the gauge of children that change too often."""
         self._rng = rng
         self._of: OrderedDict[tuple[str, str], tuple[int, dict[Child, _Writes]]] = OrderedDict()
-        """By owner: the generation of its spec that they are counted for, and the writes of each child."""
+        """By owner: the generation of its spec, and the writes of each child since that generation."""
         for reason in REASONS.values():
             gauge(reason).set_function(partial(self._unstable, reason))
 
@@ -88,7 +86,7 @@ class ChildWrites:
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
-        """Return for how many seconds no child of the kind may be created, or the object not patched."""
+        """Return for how many seconds no child of the kind may be created (or the object not be patched)."""
         found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return 0.0
@@ -107,7 +105,7 @@ class ChildWrites:
         *,
         most: int = MOST_WRITES,
     ) -> tuple[str, str] | None:
-        """Record a change of a child; return reason and message (from `why`) if it changes too often."""
+        """Record a change of a child; return a reason and message if the child changes too often."""
         if outcome is not Outcome.RESTORED and run is not None:
             for each in run.triggers:
                 if _is_news(each, child):
@@ -171,7 +169,7 @@ class ChildWrites:
 
 
 def _is_news(trigger: Trigger, child: Child) -> bool:
-    """Return whether something besides the previous reconcile has caused this one."""
+    """Return whether the trigger has another cause than the previous reconcile of the object."""
     if trigger.source == "for":
         return trigger.change == "ADDED"
     kind, key = child
@@ -292,7 +290,7 @@ class Rollouts:
         return key in self._under_way
 
     def may_begin(self, key: ObjectKey) -> bool:
-        """Return whether the object may roll out now; otherwise, enqueue the object when it may."""
+        """Return whether the object may roll out now; if not, the object is enqueued when it may."""
         if key not in self._under_way and len(self._under_way) >= self._most:
             self._waiting[key] = None
             return False
@@ -326,10 +324,10 @@ class PodEvents:
     def __init__(self, reader: LiveReader) -> None:
         self._reader = reader
         self._known: OrderedDict[str, tuple[Problem | None, float]] = OrderedDict()
-        """By UID: the pod's problem, and until when that counts."""
+        """By UID: the pod's problem, and the end of its validity."""
 
     async def problem_of(self, pod: PodHealth) -> Problem | None:
-        """Return the pod's last warning; None if there is none, or the Events cannot be read."""
+        """Return the pod's last warning; None if there is none, or if the Events cannot be read."""
         problem, until = self._known.pop(pod.uid, (None, 0.0))
         if clock.monotonic() >= until:
             until = clock.monotonic() + ASK_AGAIN_AFTER

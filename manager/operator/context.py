@@ -142,7 +142,7 @@ class Blocked(Exception):
 
     @classmethod
     def by_earlier_child(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
-        """Return the error for a name that a child of an earlier owner with the same name still uses.
+        """Return the error for a name that a child of a deleted owner with the same name still uses.
 
         The child will be deleted: it waits for `finalizers`; None means that its deletion has not begun.
         """
@@ -162,7 +162,7 @@ def _awaited_end(finalizers: Sequence[str] | None) -> str:
 
 
 class Gone(Exception):
-    """The API server no longer has the object, or is deleting it; the cache does not know yet."""
+    """The API server no longer has the object, or is deleting it; the cache does not know that yet."""
 
 
 class Changed(Exception):
@@ -179,7 +179,7 @@ def is_of_failure(condition: Condition) -> bool:
 
 
 def is_missing(error: NotFound, kind: type[Resource], key: ObjectKey) -> bool:
-    """Return whether the object was not found. False if its kind was not, as while its CRD is replaced."""
+    """Return whether the object was not found; False if its kind was not found, as without its CRD."""
     return error.details.get("name") == key.name and error.details.get("kind") == kind.plural
 
 
@@ -391,11 +391,10 @@ class Context:
         Raises Blocked if another object, or a child of an earlier owner, uses the name; do not catch it.
         Raises Invalid or BadRequest if the server refuses the child, and ValueError for a wrong namespace.
 
-        If a child changes ten times in a minute, without a change of the object's spec or of a watched
-        object, the runtime slows down, to one change a minute. `ChildrenStable` and an Event report the
-        problem.
-        If 300 reconciles in a minute create children of one kind without such a cause, Blocked is raised, and
-        at most one child a minute is created.
+        A child changes too often if it changes ten times in a minute, without a change of the object's spec
+        or of a watched object. The runtime then slows down to one change a minute. `ChildrenStable` and an
+        Event report the problem. If 300 reconciles in a minute create children of one kind without such a
+        cause, Blocked is raised, and at most one child a minute is created.
         """
         operator = self._operator
         if not isinstance(child, Resource):
@@ -437,7 +436,7 @@ class Context:
         return applied.object
 
     async def _left_alone(self, kind: type[R], key: ObjectKey) -> R | None:
-        """Return a child that was changed too often and must not be written for a while."""
+        """Return the stored child if it must not be written now; raise Blocked after too many creates."""
         owner, writes = self.object, self._operator.child_writes
         if (pause := writes.pause(owner, (kind, key))) > 0:
             there = await self.client.find(kind, key)
@@ -469,8 +468,8 @@ class Context:
         """Raise Blocked, as `apply` would, if a child's name is taken; write nothing.
 
         Call it for children that are created later, so that users learn about the problem at once. The object
-        is reconciled again when an object of that name is created, changed or deleted. If no event reports
-        that (`--shards`), it is reconciled after 30 seconds.
+        is reconciled again when an object of that name is created, changed or deleted. With `--shards`, where
+        no event may report that, it is reconciled after 30 seconds.
         """
         key = ObjectKey(self.object.metadata.namespace, name)
         try:
@@ -525,9 +524,9 @@ class Context:
     async def pods(self, deployment: Deployment) -> Sequence[PodHealth]:
         """Return the health of a Deployment's pods; the cache selects them by the Deployment's selector.
 
-        The class has to declare `WatchPods`. If a pod has a node, but no sandbox or volumes for ten seconds,
-        the Events of one such pod are read from the API server, at most every 30 seconds. The object is
-        reconciled again when the health of a pod changes, even if only time has passed.
+        The class has to declare `WatchPods`. A pod may have a node, but no sandbox or volumes for ten
+        seconds. Then the Events of one such pod are read from the API server, at most every 30 seconds. The
+        object is reconciled again when the health of a pod changes, even if only time has passed.
         """
         source = self._operator.pod_watch
         if source is None:
@@ -728,7 +727,7 @@ class Context:
         self.written()
 
     async def write_conditions(self) -> None:
-        """Write conditions after a failure; `status.observedGeneration` keeps its last successful value."""
+        """Write conditions after a failure; `observedGeneration` keeps its value of the last success."""
         if self.has_set_conditions:
             await self.client.status.report(self.object, cached=lambda: None)
         self.written()
@@ -767,7 +766,7 @@ class Context:
             )
 
     def blocked(self, set_before: AbstractSet[str]) -> None:
-        """Remember the conditions set after `set_before` as those that report a blocked object."""
+        """Remember which conditions report the blocked object: all that are set, except `set_before`."""
         self._operator.obstacles[self.key] = {
             name: (each.reason, each.message)
             for name, each in self.conditions.items()
@@ -831,7 +830,7 @@ class Context:
         return record.raw
 
     def _counts_status(self) -> bool:
-        """Return whether a status that another client has just written requires a reconcile."""
+        """Return whether another client has since written a status that requires a reconcile."""
         record, origin = self._operator.informer.get(self.key), self.object.origin
         if record is None or origin is None:
             return True
@@ -865,7 +864,7 @@ class Context:
         return True
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
-        """Return the `Blocked` for a taken child name; the object is reconciled when the name is free."""
+        """Return the `Blocked` error for a taken child name; a free name later triggers a reconcile."""
         owner, controller = self.object, error.controller
         self._operator.waits_for(kind, error.key, owner.key)
         blocked = Blocked.name_taken(str(error))
@@ -920,7 +919,7 @@ class Context:
         self.log.info(message, reason=reason, **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
-        """Return whether a child's only change is the label of its owner's shard."""
+        """Return whether the label of the owner's shard has changed in a child, but no owner reference."""
         label = self.client.child_label
         return (
             label is not None

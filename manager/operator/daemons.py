@@ -24,8 +24,6 @@ _SLOW = 10.0
 
 @dataclass(slots=True)
 class _Started:
-    """The daemons of one object."""
-
     uid: str
     generation: int | None
     tasks: dict[str, asyncio.Task[None] | None] = field(default_factory=dict)
@@ -51,7 +49,7 @@ class Daemons(Source):
             await asyncio.Event().wait()
 
     async def ensure(self, obj: Resource) -> None:
-        """Start the object's missing daemons, and restart those that restart at a change of the spec."""
+        """Start the object's missing daemons; after a change of the spec, restart those that ask for it."""
         if self._group is None:
             return
         meta, started = obj.metadata, self._started.get(obj.key)
@@ -121,12 +119,12 @@ class Daemons(Source):
             await asyncio.sleep(backoff.next())
 
 
-def log_failure(said: str, error: BaseException, repeats: Repeats, **about: str) -> None:
-    """Log an exception of a timer or daemon, unless the same one repeats too often."""
+def log_failure(message: str, error: BaseException, repeats: Repeats, **about: str) -> None:
+    """Log an exception of a timer or daemon; repetitions are logged less and less often."""
     if (times := repeats.count()) is not None:
         traceback = error if Failure.of(error).has_traceback else None
         log = get_logger("controller")
-        log.error(said, **about, error=explain(error), times=times, exc_info=traceback)
+        log.error(message, **about, error=explain(error), times=times, exc_info=traceback)
 
 
 async def _end(*tasks: asyncio.Task[None] | None) -> None:

@@ -44,8 +44,6 @@ object.
 
 @dataclass(frozen=True, kw_only=True)
 class _Source:
-    """The common base of all sources."""
-
     kind: type[Resource] = field(kw_only=False)
 
     metadata_only: bool = False
@@ -68,8 +66,8 @@ class Owns(_Source):
     If a child could not be created because another object uses its name, the object is reconciled when the
     other object changes or is deleted.
 
-    Of an object without such a controller, the cache has only metadata, and reads ask the API server. The
-    cache has whole objects if `reads` or `watches` declare the kind, too, or with a selection or indexes.
+    Of objects without such a controller, the cache has only metadata, and reads ask the API server. The cache
+    has whole objects if `reads` or `watches` declare the kind, too, or with a selection or indexes.
     """
 
     on: Predicate | None = None
@@ -106,7 +104,7 @@ class Watch(_Source):
 
 
 def pod_health_changed(event: CacheEvent) -> bool:
-    """Return whether a pod's problem has changed, or whether it counts as a replica (see `PodHealth`)."""
+    """Return whether the pod is new or gone, or a part of its `PodHealth` has changed."""
     if event.old is None or event.new is None:
         return True
     return _reported(event.old) != _reported(event.new)
@@ -429,7 +427,7 @@ def check_kind(where: str, kind: object) -> None:
 
 
 def _takes(function: Any, count: int) -> bool:
-    """Return whether the function accepts so many positional arguments."""
+    """Return whether the function accepts `count` positional arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
@@ -456,7 +454,7 @@ def check_hooks(cls: Any, base: type, hooks: Mapping[str, Takes]) -> None:
 
 
 def check_call(cls: Any, name: str, takes: Takes) -> None:
-    """Raise TypeError for a method whose parameters the runtime does not pass."""
+    """Raise TypeError if the method needs other arguments than those that the runtime passes."""
     call = ", ".join(("self", *takes))
     given = positional(cls, name, len(takes))
     if given is None:

@@ -47,7 +47,7 @@ def definition_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
 
 
 def differences(definition: Mapping[str, Any] | None, kinds: Sequence[type[Resource]]) -> list[Difference]:
-    """Compare a CustomResourceDefinition with the versions of a kind. The operator uses the last version."""
+    """Compare a CRD (None: not installed) with the versions of a kind; the operator uses the last one."""
     if definition is None:
         return [Difference("is not installed", prevents_work=True)]
     spec = definition.get("spec") or {}
@@ -88,7 +88,7 @@ def _of_version(version: Mapping[str, Any], kind: type[Resource], *, is_own: boo
 
 
 def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Find the fields of a model that the server would drop."""
+    """Yield the paths of a model's fields that the schema lacks, so that the server drops them."""
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return
     model = bare(annotation)
@@ -112,7 +112,7 @@ def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[
 
 @cache
 def _metadata_of_templates() -> frozenset[str]:
-    """Return the fields of metadata inside an object that a CustomResourceDefinition declares."""
+    """Return the names of the metadata fields in the schema of a template."""
     return frozenset(ObjectMeta.model_json_schema()["properties"])
 
 
@@ -132,7 +132,7 @@ class Definition(Source):
         await self._open.wait()
 
     async def run(self, queue: WorkQueue[Any]) -> None:
-        """Pause the queue while the CustomResourceDefinition is missing or does not fit."""
+        """Pause the queue while the CustomResourceDefinition is missing or does not fit the program."""
         self._queues.append(queue)
         if self._pauses:
             queue.paused = True
@@ -148,7 +148,7 @@ class Definition(Source):
                     f"the installed definition {self.name} {each.text}", definition=self.name, effect=effect
                 )
         if before and not found:
-            _log.info(f"the installed definition {self.name} is as the program declares it")
+            _log.info(f"the installed definition {self.name} matches the program's declaration")
         fatal = [f"the definition {self.name} {each.text}" for each in found if each.prevents_work]
         self.problem = "; ".join(fatal) or None
         if not fatal:
@@ -209,8 +209,11 @@ class Definitions:
             except (Forbidden, NotFound) as error:
                 if is_readable:
                     is_readable = False
-                    told = "may not read a definition: cannot compare it with the program"
-                    _log.info(told, definition=followed.name, error=str(error))
+                    _log.info(
+                        "may not read a definition: cannot compare it with the program",
+                        definition=followed.name,
+                        error=str(error),
+                    )
                 self._note(followed, [])
                 await asyncio.sleep(_FORBIDDEN_PAUSE)
             except Gone:

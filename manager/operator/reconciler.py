@@ -60,7 +60,7 @@ _without_numbers = re.compile(r"[0-9]+").sub
 
 
 class _Created(NamedTuple):
-    """The children that were created for a state of an object, and the time until which they count."""
+    """The children that were created for one state of an object, with the end of their validity."""
 
     state: tuple[str, str]
     children: frozenset[Child]
@@ -184,7 +184,7 @@ def _source(
 
 
 def _of_ours(objects: Informer, handler: Handler) -> Handler:
-    """Return a handler without keys that the cache lacks: another replica's objects, or not cached yet."""
+    """Return a handler that omits keys whose objects the cache lacks, such as those of other replicas."""
     if objects.filter is None:
         return handler
     return lambda event: [key for key in handler(event) if objects.get(key) is not None]
@@ -334,10 +334,10 @@ class ObjectReconciler(Generic[T]):
         return found is not None and found.metadata.uid == obj.metadata.uid
 
     def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
-        """Return the seconds to wait before reconciling the same state of an object again.
+        """Return the seconds to wait before the next reconcile of an unchanged object.
 
-        If the object was deleted and the cache does not know yet, the garbage collector deletes its new
-        children at once, and each of these events would trigger the next reconcile.
+        If the object was deleted, and the cache does not know that yet, the garbage collector deletes its new
+        children at once. Each of these deletions would trigger the next reconcile.
         """
         created = self._created[key]
         left = created.until - clock.monotonic() if created.state == state else 0.0
@@ -437,7 +437,7 @@ def _within(result: Result | None, seconds: float) -> Result:
 
 
 def _renewed(failing: Failing, reason: str, message: str) -> Blocked:
-    """Return the report, or the earlier one if it is recent and only numbers differ."""
+    """Return a report with this reason and message, or a recent report that differs only in numbers."""
     now = clock.monotonic()
     if failing.reported is not None and now < failing.reported_at + _RENEW_AFTER:
         before, said = failing.reported
@@ -453,7 +453,7 @@ def _seconds(operator: Operator[Any], timer: Timer) -> float:
 
 
 def _add_timers(operator: Operator[Any], informers: Sequence[Informer]) -> None:
-    """Add the timers for all objects together to the manager; each timer waits for synced `informers`."""
+    """Add the timers that are called once for all objects; each waits until the `informers` have synced."""
 
     async def run(timer: Timer) -> None:
         for informer in informers:

@@ -25,7 +25,7 @@ _LAST_LOOK = 10.0
 
 
 class _TooLate(Exception):
-    """A step is not done in time; the message explains why."""
+    """A step was not done within its time limit; the message explains why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class _Step:
 
 
 def _title(name: str) -> str:
-    """Return the name in CamelCase, for reasons of conditions and Events."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 

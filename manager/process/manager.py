@@ -58,7 +58,7 @@ _log = get_logger("manager")
 
 
 class CannotStart(Exception):
-    """A context could not be entered; the one-line message names it and gives the reason."""
+    """A `Lifespan` could not be entered; the one-line message names it and gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Runnables:
         self._asked: set[asyncio.Task[None]] = set()
 
     def start(self, runnable: Runnable, context: Context | None = None) -> None:
-        """Run it in the background, under its name in task dumps, and in `context` if given."""
+        """Run the runnable in the background, under its name in task dumps, and in `context` if given."""
         task = asyncio.get_running_loop().create_task(runnable.run(), name=runnable.name, context=context)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
@@ -242,9 +242,9 @@ class Manager:
         self.history = History()
         self.identity = identity
         self.certificates: dict[str, ServedCertificate] = {}
-        """What it presents, by what it serves."""
+        """The presented certificates, by the name of the server."""
         self.routes: list[AbstractRouteDef] = []
-        """What operators add to the metrics server."""
+        """The routes that operators add to the metrics server."""
         self.controllers: list[Controller] = []
         self._watchdog = watchdog or Watchdog()
         self._threads = WorkThreads()
@@ -344,7 +344,7 @@ class Manager:
             raise failed
 
     async def _open(self, stack: AsyncExitStack, stop: asyncio.Event) -> bool:
-        """Enter all contexts, which `stack` will leave; return False if the stop comes before the end.
+        """Enter all contexts, which `stack` will leave; return False if `stop` is set meanwhile.
 
         All are entered in this task, because cancel scopes and task groups require it.
         """
@@ -395,7 +395,7 @@ class Manager:
     # The methods of `Work`, by which the coordinator starts and stops it.
 
     def start_controllers(self, *, leader_only: bool = True) -> None:
-        """Start the controllers that need an election, or else those that need none."""
+        """Start the controllers that need an election; with `leader_only` False, those that need none."""
         for controller in self.controllers:
             if controller.needs_leader_election is leader_only and not self._stopping:
                 runnable = Runnable(f"controller-{controller.name}", controller.run)
@@ -422,7 +422,7 @@ class Manager:
         await ended(self._threads.busy)
 
     def _work_context(self) -> Context:
-        """Return a context for the controllers' work, whose writes end before the lease is released."""
+        """Return a context for the controllers' work, which can write only before the lease is released."""
         context = self._threads.context()
         context.run(allow_after_stop, False)
         return context

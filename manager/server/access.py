@@ -82,13 +82,13 @@ class User:
 
     @property
     def sharer(self) -> str:
-        """Return the name to which limits apply: all service accounts of a namespace share their limits."""
+        """Return the name for limits per user; all service accounts of a namespace have the same name."""
         return self.name.rpartition(":")[0] if self.name.startswith(_ACCOUNT) else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An object of the cluster, or all of a resource: the subject of a right that is not about a path."""
+    """The target of a right: an object of the cluster, or all objects of a resource. A path is a `str`."""
 
     group: str
     resource: str
@@ -114,7 +114,7 @@ class ReviewFailed(Exception):
 
 
 class TooManyQuestions(Exception):
-    """Too many unknown tokens or rights: the API server is not asked about this one."""
+    """Too many reviews are waiting, so the API server is not asked about this token or right."""
 
 
 class _Head(msgspec.Struct):
@@ -204,10 +204,11 @@ class Access:
         self._token_turns, self._right_turns = _Turns(), _Turns()
 
     async def verdict(self, token: str, verb: str, what: str | Place, *, client: str = "") -> Verdict:
-        """Return whether the bearer of `token` may do `verb` on `what`; for a path, a lower-case method.
+        """Return whether the bearer of `token` may do `verb` (for a path, a lower-case method) on `what`.
 
-        Unknown tokens of one `client` wait for each other, but not for those of other clients. Raises
-        `ReviewFailed` if the API server does not answer in time, and `TooManyQuestions` if it is not asked.
+        Reviews of one `client`'s unknown tokens wait for each other, but not for other clients' reviews.
+        Raises `ReviewFailed` if the API server does not answer in time, and `TooManyQuestions` if too many
+        reviews wait already.
         """
         if claims_of(token).have_expired:
             return Verdict(None, allowed=False)
@@ -313,7 +314,8 @@ class Answers(Generic[K, V]):
             True: OrderedDict(),
             False: OrderedDict(),
         }
-        """By sort, and used last, the answered questions with the timers of their answers."""
+        """By result (true or other): the answered questions, last used last, with the timers of their
+        answers."""
         self._searches: dict[K, _Search[V]] = {}
 
     def __len__(self) -> int:
@@ -372,7 +374,7 @@ class _CountedLock(asyncio.Lock):
 
 
 class _Turns:
-    """The order of reviews: a thousand reviews of one client do not delay a single one of another client."""
+    """The order of reviews: many reviews of one client do not delay a review of another client."""
 
     def __init__(self) -> None:
         self._all_strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
@@ -381,7 +383,7 @@ class _Turns:
 
     @asynccontextmanager
     async def turn(self, name: str | None) -> AsyncIterator[None]:
-        """Wait for a turn; None is for a question whose result was true before. Raises `TooManyQuestions`."""
+        """Wait until client `name` may send a review (None: at once). Raises `TooManyQuestions`."""
         if name is None:
             yield
             return

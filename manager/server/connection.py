@@ -65,7 +65,7 @@ class ClientConnection(web.RequestHandler):
     def __init__(
         self, server: web.Server, on_idle: Callable[[], None], limits: Limits, *, client: str = ""
     ) -> None:
-        """Create a protocol. `on_idle` runs after each answer; one `client`'s connections share a quota."""
+        """Create a protocol. `on_idle` runs after each answer; connections of one `client` share a quota."""
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -88,7 +88,7 @@ class ClientConnection(web.RequestHandler):
         self._since = self._loop.time()  # when the last answer began or ended
         self._stalled_since: float | None = None  # since when the client does not read its answer
         self._received = bytearray()  # bytes that are not passed on yet
-        self._is_held = False  # whether reading is paused until they are
+        self._is_held = False  # whether reading is paused until these bytes are passed on
         self._discards = False  # whether all further data are dropped, because the answer is the last
         self._has_ended = False  # whether the client sends no more
         self._body = 0  # remaining bytes of a body
@@ -144,7 +144,7 @@ class ClientConnection(web.RequestHandler):
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Pass on the data that aiohttp may have now, and continue to read unless data wait."""
+        """Pass to aiohttp the data that it may have now; pause reading while other data wait."""
         received = self._received
         while self.transport is not None and not self.transport.is_closing() and (end := self._passable()):
             part = bytes(received[:end])
@@ -265,9 +265,9 @@ def last_response(status: int) -> web.Response:
 
 
 async def _readable(sock: socket.socket) -> None:
-    """Return when accepting would not block.
+    """Wait until a connection can be accepted without blocking.
 
-    The loop's own `sock_accept` loses a connection that arrives at the moment of a cancellation.
+    The loop's own `sock_accept` would lose a connection that arrives while the call is cancelled.
     """
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
@@ -286,10 +286,10 @@ async def _readable(sock: socket.socket) -> None:
 class Acceptor:
     """An acceptor of connections from a listening socket, which closes some when there are too many.
 
-    A new connection replaces another one of the client with the most connections: the one that has waited
-    longest for its client. If that client has no such connection, one of any client is closed that has made
-    the server wait for a moment. So a client that opens many connections excludes no other client. While the
-    server works for all of them, new connections wait. The same rule applies when file descriptors are
+    A new connection replaces a connection on which the server waits for its client: the longest wait of the
+    client with the most connections. If that client has no such connection, another client loses one on which
+    the server has waited for a moment. So a client that opens many connections excludes no other client.
+    While the server works for all connections, new ones wait. The same rule applies when file descriptors are
     scarce: then each server keeps its existing connections, or at least one, for which a descriptor is
     reserved.
     """
@@ -421,7 +421,7 @@ class Acceptor:
             await self._wait_for_change(self._limits.eviction)
 
     def _make_room(self, newcomer: str) -> None:
-        """Close a connection to make room for client `newcomer`, unless one is closing or none may be."""
+        """Close a connection to make room for a `newcomer`, if one may be closed and none is closing yet."""
         if any(each.over.is_set() for each in self._open):
             return
         having = Counter(each.client for each in self._open)

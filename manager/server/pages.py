@@ -70,7 +70,7 @@ class _One(Collector):
 
 
 async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
-    """Return all families and their content type for the Accept header: OpenMetrics, else plain text.
+    """Return all metric families as text, with the content type: OpenMetrics if accepted, else plain.
 
     Other tasks run between families: some thousand series take tens of milliseconds.
     """

@@ -81,10 +81,10 @@ async def serve(
     which is kept up to date, the server uses HTTPS, else plain HTTP. With `access`, clients need a token
     whose user has the right to the method on the path.
 
-    An answer is the last one of its connection while `leaving` returns True, so that clients connect
-    elsewhere before the end, and if a client's certificate would no longer be accepted. At the end, no
-    connection is accepted. Requests that have begun to arrive are answered within the time in `limits`. Then
-    all connections are closed, and running handlers are cancelled.
+    While `leaving` returns True, each answer ends its connection, so that clients connect elsewhere before
+    the end. An answer also ends the connection if the client's certificate is no longer accepted. At the end,
+    no new connection is accepted. Requests that have begun to arrive are answered within the time in
+    `limits`. Then all connections are closed, and running handlers are cancelled.
 
     Raises `CannotServe`, as when the port is in use, without a usable certificate, or when two routes are the
     same.
@@ -130,7 +130,7 @@ class Server:
         for route in wanted:
             if isinstance(route, web.RouteDef):
                 if (route.method, route.path) in taken:
-                    twice = f"{route.method} {route.path} is there twice"
+                    twice = f"{route.method} {route.path} is registered twice"
                     raise CannotServe(f"cannot serve {self.name}: {twice}")
                 taken.add((route.method, route.path))
             try:
@@ -190,7 +190,7 @@ class Server:
             connection.end_answer()
 
     async def _send(self, request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
-        """Send an answer, or the rest of it, before the connection counts as idle."""
+        """Send an answer, or the rest of a begun one; until then, the connection does not count as idle."""
         if not response.prepared:
             if request.writer.output_size:
                 raise ConnectionResetError("a part of another answer has been sent")
@@ -231,7 +231,7 @@ def _malformed(request: web.BaseRequest) -> web.Response | None:
 
 
 def _response_of(error: web.HTTPException) -> web.Response:
-    """Return an equal answer without the handler's data, which a traceback would keep."""
+    """Return a copy of the answer, and free the handler's data, which the error's traceback refers to."""
     error.__traceback__ = None
     response = web.Response(status=error.status, reason=error.reason, headers=error.headers, body=error.body)
     for cookie in error.cookies.values():
@@ -258,7 +258,7 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
         return create(("", address.port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE and any_port:
-            _log.warning(f"{address} is in use, so {name} is served on another port; {flag} sets one")
+            _log.warning(f"{address} is in use, so {name} is served on another port; {flag} sets the address")
             return await _listen(name, BindAddress(address.host, 0), flag, any_port=False)
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         named = f"{address} ({flag})" if flag else f"{address}"
@@ -271,7 +271,7 @@ def path_itself(request: web.Request) -> tuple[str, str]:
 
 
 def who_asks() -> User | None:
-    """Return the user whom a guarded handler answers; None if no handler is guarded."""
+    """Return the user whose request the current task answers; None in a handler that is not guarded."""
     return _asking.get()
 
 
@@ -293,20 +293,21 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
             verdict = await access.verdict(token, *asks(request), client=client_at(request.remote))
             if is_outage_logged:
                 is_outage_logged = False
-                _access_log.info("the API server reviews the access to this page again", path=request.path)
+                _access_log.info("access reviews for this page succeed again", path=request.path)
             if verdict.user is None:
                 _access_log.debug("refused a token that the API server does not accept", path=request.path)
                 return _refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
             if not verdict.allowed:
-                _access_log.debug("refused a user", path=request.path, user=verdict.user.name)
+                _access_log.debug(
+                    "refused a user without the right to this page", path=request.path, user=verdict.user.name
+                )
                 return _refusal(HTTPStatus.FORBIDDEN, f"Authorization denied for user {verdict.user.name}")
             _asking.set(verdict.user)  # in the task that answers this request
             return await handler(request)
         except ReviewFailed as error:
             if not is_outage_logged:
                 is_outage_logged = True
-                event = "the API server cannot review the access to this page"
-                _access_log.warning(event, path=request.path, error=str(error))
+                _access_log.warning("access reviews for this page fail", path=request.path, error=str(error))
             what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{what} failed")
         except TooManyQuestions as error:
@@ -326,7 +327,7 @@ def _refusal(status: HTTPStatus, text: str) -> web.Response:
 
 
 def _bearer_token(headers: Sequence[str]) -> str | None:
-    """Return the token of the only Authorization header; None if there is none, or another kind."""
+    """Return the bearer token of the only Authorization header; None for no, several or other headers."""
     if len(headers) != 1:
         return None
     scheme, _, token = headers[0].strip().partition(" ")

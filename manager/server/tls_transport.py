@@ -45,13 +45,13 @@ _log = get_logger("http")
 
 
 class Turn:
-    """The common share of a server's connections in one iteration of the event loop."""
+    """The time that a server's connections may use together in one iteration of the event loop."""
 
     def __init__(self) -> None:
         self._ends: float | None = None
 
     def is_over(self) -> bool:
-        """Return whether the remaining work waits for the next iteration."""
+        """Return whether that time is over, so that remaining work waits for the next iteration."""
         loop = asyncio.get_running_loop()
         if self._ends is not None:
             return loop.time() >= self._ends
@@ -93,11 +93,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._undecrypted = False  # whether received data then still have to be decrypted
         self._paused = False  # whether the protocol has paused reading
         self._backlog = deque[bytes | memoryview]()
-        """What is to be sent, once the client has taken what is before it."""
+        """Data to send after the client has accepted earlier data."""
         self._is_full = self._protocol_paused = False
-        """Whether the socket takes nothing for now, and whether `protocol` knows."""
-
-    # Callbacks of the socket
+        """Whether the socket accepts no data now, and whether `protocol` is paused because of that."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast("asyncio.Transport", transport)
@@ -121,7 +119,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._decrypt()
 
     def _decrypt(self) -> None:
-        """Decrypt the received data, and pass them on, now or in the next iteration."""
+        """Decrypt the received data and pass them on, now or in the next iteration of the event loop."""
         self._undecrypted = self._turn.is_over()
         if self._undecrypted:
             self._yield_turn()
@@ -184,8 +182,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._backlog.clear()
         self._protocol.connection_lost(exc)
 
-    # Methods for the protocol
-
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if data and not self._closing:
             self._backlog.append(bytes(data))
@@ -231,7 +227,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     @staticmethod
     def _read_all(session: ssl.SSLObject) -> tuple[int, bool]:
-        """Return the number of available data bytes, and whether they are the last."""
+        """Read all available data; return their number of bytes, and whether the data end there."""
         size = 0
         try:
             while count := session.read(len(_CLEAR) - size, cast("bytearray", _CLEAR[size:])):
@@ -287,7 +283,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.write(self._outgoing.read())
 
     def _fail(self, reason: str) -> None:
-        """Close a connection because of its client: a port scan, a client without trust, or an attack."""
+        """Close the connection after a failure of its client, such as a port scan, distrust or an attack."""
         _log.debug("a connection failed", error=reason)
         self._flush()  # the reason, as a TLS alert
         self._closing, self._session = True, None

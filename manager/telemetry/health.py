@@ -77,7 +77,7 @@ class Checks:
 
 
 class Health:
-    """The checks of one process: liveness, if a restart would help, and readiness for work."""
+    """The checks of one process: liveness (whether a restart would help) and readiness for work."""
 
     def __init__(self) -> None:
         self.liveness = Checks("healthz")

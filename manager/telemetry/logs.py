@@ -43,8 +43,6 @@ for _name in _unwanted:
     del sys.modules[_name]
 
 
-# Loggers
-
 LONGEST = 1024
 """Characters of one value."""
 
@@ -86,8 +84,6 @@ set_reconcile_log = _current.set
 reset_reconcile_log = _current.reset
 """Undoes the `set_reconcile_log` that returned the token, in the same task."""
 
-
-# Lines
 
 _LEVELS = {"warning": "warn", "critical": "error", "exception": "error", "notset": "debug"}
 _LONG_NUMBER = 64
@@ -237,8 +233,6 @@ def _exception(info: Any) -> BaseException | None:
     return sys.exc_info()[1] if info else None
 
 
-# The thread that writes
-
 MAX_WAITING = 8 * 1024 * 1024
 """Bytes that wait for a slow reader. Lines beyond that are dropped and counted."""
 
@@ -293,7 +287,7 @@ class LineWriter:
         return written.wait(timeout)
 
     def close(self, timeout: float) -> None:
-        """Write the waiting lines, for at most `timeout` seconds; later lines are written at once."""
+        """Write the waiting lines, for at most `timeout` seconds; later lines are written by the caller."""
         if not self._closed:
             self._queue.put(None)
             self._thread.join(timeout)
@@ -332,8 +326,6 @@ class LineWriter:
                 # The reader is gone, and there is no other place to report the error.
                 return
 
-
-# Set-up
 
 LogLevel = Literal["debug", "info", "warn", "error"]
 """The lowest level whose lines are written."""
@@ -431,7 +423,7 @@ def configured(
 
 @contextmanager
 def captured(tell: Callable[[str, dict[str, Any]], object], *, level: LogLevel = "info") -> Iterator[None]:
-    """Pass lines to `tell`, with their level and fields, within the block: for tests and simulations."""
+    """Call `tell(level, fields)` for each log line within the block, in tests and simulations."""
 
     def end(_logger: Any, method: str, fields: EventDict) -> Any:
         tell(method, dict(fields))

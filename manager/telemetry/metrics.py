@@ -140,7 +140,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # no type hints in the library
         self.registry = CollectorRegistry()
         self.process_registry = CollectorRegistry()
-        """What describes the process. Apart, because collecting it reads files: not in the event loop."""
+        """The metrics of the process; separate, because collecting them reads files, which blocks."""
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.process_registry)
         about = {

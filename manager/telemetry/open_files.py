@@ -33,7 +33,7 @@ _log = get_logger("open-files")
 
 
 def raised_limit() -> int:
-    """Raise the limit as far as the process may, like Go's runtime; return the new limit."""
+    """Raise the limit of open files as far as allowed, like Go's runtime; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # macOS allows less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -42,9 +42,9 @@ def raised_limit() -> int:
 
 
 def are_scarce() -> bool:
-    """Return whether only a quarter is left, which is reserved for our own connections and files.
+    """Return whether at most a quarter of the file descriptors, which our own work needs, is left.
 
-    Files are counted: the highest descriptor number does not show that lower ones are free again.
+    Open files are counted: the highest descriptor number does not show that lower ones are free again.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or limit > _PLENTY:
@@ -56,7 +56,7 @@ def are_scarce() -> bool:
 
 
 async def report_exhaustion() -> None:
-    """Log until cancelled when no file descriptor is left, and then less and less often."""
+    """Log whenever no file descriptor is left, but less and less often, until cancelled."""
     repeats = Repeats()
     while True:
         reserve = Reserve()

@@ -281,7 +281,7 @@ _decode = msgspec.msgpack.Decoder(ReconcileRecord).decode
 
 
 class _Entry(msgspec.Struct, gc=False, eq=False):
-    """A record; an empty one was dropped."""
+    """An encoded record; the bytes are empty after the record was dropped."""
 
     key: ObjectKey
     encoded: bytes
@@ -340,7 +340,7 @@ class ControllerHistory:
         return [_decode(each.encoded) for each in self._objects.get(key, ())]
 
     def last(self, key: ObjectKey) -> ReconcileRecord | None:
-        """Return the last record of an object."""
+        """Return the last record of an object; None without one."""
         entries = self._objects.get(key)
         return None if entries is None else _decode(entries[-1].encoded)
 

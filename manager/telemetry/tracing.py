@@ -70,7 +70,7 @@ current_trace: ContextVar[ReconcileTrace | None] = ContextVar("current_trace", d
 
 
 def asking_variable(environ: Mapping[str, str]) -> str | None:
-    """Return the standard variable that requests traces; None if there is none, or one disables them."""
+    """Return OpenTelemetry's variable that requests traces; None without one, or if traces are disabled."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     if environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":
@@ -80,7 +80,7 @@ def asking_variable(environ: Mapping[str, str]) -> str | None:
 
 @asynccontextmanager
 async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator[None]:
-    """Trace the calling task, and all tasks that it starts, if the standard variables request it.
+    """Trace the calling task, and all tasks that it starts, if OpenTelemetry's variables request it.
 
     Raises CannotTrace.
     """

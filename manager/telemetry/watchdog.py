@@ -74,7 +74,7 @@ class Watchdog:
         self._limits: dict[str, _Limit] = {}
         self._thread: threading.Thread | None = None
         self._armed: float | None = None
-        """When `faulthandler` ends the process."""
+        """The time at which `faulthandler` ends the process."""
         self._arming = threading.Lock()
         self._reader = self._writer = -1
         self._stop: Callable[[], object] | None = None
@@ -115,15 +115,15 @@ class Watchdog:
         os.close(self._reader)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Show and observe the tasks of this loop."""
+        """Observe this loop: log tasks that block it, and its remaining tasks at a forced end."""
         self._loop = loop
         self._poke()
 
     def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
         """End the process at `when`, unless this is called again with the same `what`, or `lift` is called.
 
-        Never waits. At `latest`, the process ends without the last log lines, which report `what` and
-        `since`.
+        Never waits. The last log lines report `what` and `since`. At `latest`, the process ends even without
+        these lines.
         """
         self._limits[what] = _Limit(when, latest, since, what)
         self._arm()
@@ -166,9 +166,9 @@ class Watchdog:
                 signal.signal(number, handler)
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        """Catch a signal although an operator has replaced the signal handling by a handler of the loop.
+        """Handle a signal although an operator has replaced the signal handler by one of the event loop.
 
-        Later signals are caught at once again. This runs when the main thread has time.
+        It runs when the main thread has time, and restores the immediate handling of later signals.
         """
         del frame
         if self._writer < 0 or self._stop is None:
@@ -192,12 +192,12 @@ class Watchdog:
             stop()
 
     def due(self) -> float | None:
-        """Return when the process will be ended; None if no limit is set."""
+        """Return the time at which the process will be ended; None if no limit is set."""
         earliest = min(tuple(self._limits.values()), default=None)
         return None if earliest is None else earliest.when
 
     def _arm(self) -> None:
-        """End the process at the latest time of the limits, whichever thread holds the interpreter's lock."""
+        """Make `faulthandler` end the process at the earliest `latest` of all limits."""
         with self._arming:  # the loop's thread sets limits, and this thread does when a signal arrives
             latest = min((limit.latest for limit in tuple(self._limits.values())), default=None)
             if self._thread is None or latest == self._armed:
@@ -241,7 +241,7 @@ class Watchdog:
             return
 
     def _look_at_loop(self, now: float) -> None:
-        """Name the reconciler that has blocked the loop since the last check, once a minute."""
+        """Log the reconciler that has blocked the loop since the last check, at most once a minute."""
         loop, before, self._blocking = self._loop, self._blocking, None
         if loop is None or now < self._warn_from:
             return
@@ -283,7 +283,7 @@ class Watchdog:
             names, stacks = [], f"cannot be shown: {error!r}"
         ago = time.monotonic() - limit.since
         self._log.error(
-            f"ended by force: {limit.what} {ago:.1f} s ago, and still not over",
+            f"ended by force: {limit.what} {ago:.1f} s ago, and the process still runs",
             still_running=names,
             stack=stacks,
         )
@@ -326,7 +326,7 @@ def _frames() -> Mapping[int, FrameType]:
 
 
 def _is_at_work(thread: threading.Thread, frames: Mapping[int, FrameType]) -> bool:
-    """Return whether the interpreter waits for the thread: not for a daemon, nor for an idle pool thread."""
+    """Return whether the interpreter waits for the thread; False for a daemon or an idle pool thread."""
     frame = frames.get(thread.ident or 0)
     if thread.daemon or frame is None:
         return False

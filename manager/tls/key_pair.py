@@ -49,8 +49,8 @@ class KeyPair:
     def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
         """Build a server's TLS context: TLS 1.2, HTTP/1.1. Raises `CertificateUnusable`.
 
-        With CA certificates in PEM, a client's certificate must lead to one of them; with `required`, a
-        client must present one. Blocks for about a millisecond.
+        `client_authorities` has CA certificates in PEM: a client's certificate must be issued by one of them.
+        With `required`, a client must present a certificate. Blocks for about a millisecond.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # In TLS 1.3, a client may change keys as often as it likes, in 27 bytes each, and OpenSSL processes
@@ -68,7 +68,7 @@ class KeyPair:
 
 
 def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
-    """Load the certificates and the key of the first into the context. Raises `CertificateUnusable`."""
+    """Load the certificates, and the first one's key, into the context. Raises `CertificateUnusable`."""
 
     def no_password() -> NoReturn:
         raise CertificateUnusable("the key is encrypted, and the process cannot ask for its password")
@@ -84,7 +84,7 @@ def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
 
 
 def trust(context: ssl.SSLContext, authorities: bytes) -> None:
-    """Trust these PEM certificates in the context; raises `CertificateUnusable` without any."""
+    """Trust these PEM certificates in the context; raises `CertificateUnusable` if there are none."""
     try:
         # A file may have comments in any language between its certificates.
         context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))

@@ -55,7 +55,7 @@ class CertificateFiles:
         return f"{self._certificate} and {self._key}"
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`. Files that are replaced one after another may not match for a moment."""
+        """Read both files; they may not match for a moment while another program replaces them."""
         del now
         return KeyPair(_content(self._certificate, self._flag), _content(self._key, self._flag))
 
@@ -92,7 +92,7 @@ class SelfSigned:
         return "self-signed"
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`."""
+        """Return the certificate; create one at the first call, and a new one when it is due."""
         from manager.tls.certificate import self_signed  # noqa: PLC0415 - cryptography: 31 ms, 8 MB
 
         if self._made is None or now >= self._made[0] + _RENEWED_AFTER:
@@ -135,7 +135,7 @@ class ServedCertificate:
         clients: ClientAuthorities | None = None,
         look_every: float | None = None,
     ) -> None:
-        """Create the provider; `clients` has the CAs for certificates of clients; None requests none."""
+        """Create the provider; `clients` has the CAs for client certificates, None if clients need none."""
         self.source = source
         self._look_every = look_every
         self._clients = clients
@@ -153,7 +153,7 @@ class ServedCertificate:
         return self._context
 
     def lets_in(self, context: ssl.SSLContext, shown: Mapping[str, Any] | None) -> bool:
-        """Return whether a client that has `shown` this certificate, with that context, still has access."""
+        """Return whether a client with the certificate `shown`, connected with `context`, has access."""
         return not shown or (context in self._trusting and not is_over(shown))
 
     @property
@@ -164,7 +164,7 @@ class ServedCertificate:
         return self._complaint or f"no certificate has been looked for in {self.source}"
 
     def valid(self) -> tuple[datetime, datetime] | None:
-        """Return the beginning and end of the presented certificate's validity. Blocks the first time."""
+        """Return the beginning and end of the presented certificate's validity. Blocks at the first call."""
         from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography: 31 ms, 8 MB
 
         found = () if self._known is None else certificates_in(self._known[0].certificates)
@@ -183,7 +183,7 @@ class ServedCertificate:
 
     @asynccontextmanager
     async def refreshed(self) -> AsyncIterator[None]:
-        """Read the certificate, and check for another one until the end of the block.
+        """Read the certificate, and check for a newer one until the end of the block.
 
         Raises `CertificateUnusable` if there is none at the beginning.
         """
@@ -205,7 +205,7 @@ class ServedCertificate:
                 text = str(error) if isinstance(error, CertificateUnusable) else repr(error)
                 if text != self._complaint:  # log each error once until it changes
                     self._complaint = text
-                    _log.warning("cannot renew the certificate; going on with the earlier one", error=text)
+                    _log.warning("cannot renew the certificate; continuing with the earlier one", error=text)
 
     async def _renew(self) -> None:
         found, context, wrong = await asyncio.to_thread(self._read, clock.now())
@@ -220,7 +220,7 @@ class ServedCertificate:
         self._complaint = None
 
     def _read(self, now: datetime) -> tuple[_Known, ssl.SSLContext | None, CertificateUnusable | None]:
-        """Read certificate and client CAs; return them with a context after a change, and the first error.
+        """Read certificate and client CAs; return them, a new context after a change, and the first error.
 
         If one of them cannot be read, its last value is used, so neither delays the other.
         """

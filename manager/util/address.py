@@ -108,8 +108,6 @@ def parse_bind_address(text: str) -> BindAddress | None:
     return BindAddress(*parts)
 
 
-# Proxies.
-
 _SOCKS = "socks5://"
 _SOCKS_PORT = 1080
 

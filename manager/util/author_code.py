@@ -28,7 +28,7 @@ _MOST_FRAMES = 100
 
 
 def line_that_asks() -> str:
-    """Return file and line of the library's caller; empty if the library runs by itself.
+    """Return file and line of the code outside of the library that has called it; empty without any.
 
     It searches the current task only.
     """
@@ -86,7 +86,7 @@ def format_exception(error: BaseException) -> Iterator[str]:
 
 
 def _fold(shown: traceback.TracebackException, error: BaseException) -> None:
-    """Fold the frames of an exception, and of its causes and members."""
+    """Fold the library's frames in the text of an exception, of its causes and of its members."""
     left = [(shown, error)]
     while left:
         shown, error = left.pop()
@@ -114,7 +114,7 @@ def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> Any:
 
 
 class _Lines(list[str]):
-    """The text of a stack, with the interface of a stack."""
+    """The text lines of a stack, with the interface of `traceback.StackSummary`."""
 
     def format(self, **_: Any) -> list[str]:
         return self

@@ -27,7 +27,7 @@ class ExponentialDelay:
         self._steps = math.ceil(math.log2(cap / base))
 
     def __call__(self, failures: int) -> float:
-        """Return the seconds to wait after a failure that follows `failures` others."""
+        """Return the seconds to wait after a failure that follows `failures` earlier failures."""
         delay = min(self._base * 2.0 ** min(failures, self._steps), self._longest)
         return delay * (1 + self._jitter * self._random())
 

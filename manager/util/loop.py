@@ -39,9 +39,10 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
         return asyncio.new_event_loop
 
     class ExactLoop(uvloop.Loop):
-        """uvloop with another clock.
+        """A uvloop with `time.monotonic` as its clock.
 
-        uvloop's clock has milliseconds and stands still while callbacks run, even in a pause of the machine.
+        uvloop's own clock counts milliseconds, and stands still while callbacks run, even if the machine is
+        suspended.
         """
 
         time = staticmethod(time.monotonic)
@@ -59,7 +60,7 @@ async def observe_lag(lag: Histogram) -> None:
 
 
 class _OwnThreads(Executor):
-    """An executor that runs each call in its own daemon thread."""
+    """An executor that runs each call in a new daemon thread."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         result: Future[T] = Future()
@@ -76,7 +77,7 @@ class _OwnThreads(Executor):
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run blocking work in its own thread, for which the end of the process does not wait.
+    """Run blocking work in a new thread, for which the end of the process does not wait.
 
     Reconcilers may occupy the few threads of `asyncio.to_thread` for long. Work for the API server, such as
     reading a token or looking up the server's address, must not wait for these: reconcilers and the lease
@@ -90,9 +91,9 @@ _waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
 
 
 async def own_turn(size: int) -> None:
-    """Wait for a turn of the event loop before processing `size` bytes; few bytes need no turn.
+    """Wait for a turn of the event loop to process `size` bytes; return at once for few bytes.
 
-    One caller begins per turn, in the order of the calls: all together would block the loop.
+    One caller begins in each iteration, in the order of the calls: all together would block the loop.
     """
     if size <= SMALL:
         return
@@ -130,13 +131,13 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> tuple[T]
 class Portions:
     """The division of long work into portions of some milliseconds, so that other tasks run in between.
 
-    Before each portion, `await portions.begin(len(record.raw))`.
+    Call `await portions.begin(len(record.raw))` before each portion.
     """
 
     _size = 0
 
     async def begin(self, size: int) -> None:
-        """Wait before each portion of the work; `size` is the portion's bytes of JSON."""
+        """Wait before each portion of the work; `size` is the number of bytes of JSON in the portion."""
         self._size += size
         if self._size > SMALL:
             await own_turn(self._size)
@@ -192,7 +193,7 @@ def threads_from_here() -> set[Future[Any]]:
 
 
 async def ended(threads: set[Future[Any]]) -> None:
-    """Return when the set is empty."""
+    """Wait until the set, as returned by `threads_from_here`, is empty."""
     loop = asyncio.get_running_loop()
 
     def notify(_: object) -> None:
@@ -251,7 +252,7 @@ class Deadline(msgspec.Struct, eq=False):
         return self.expired and self.settle() <= self.cancelling
 
     def settle(self) -> int:
-        """Undo this deadline's cancellation, once; return the number of remaining cancellations."""
+        """Undo this deadline's cancellation, unless that was done; return the remaining cancellations."""
         was_settled, self.is_settled = self.is_settled, True
         return self.task.cancelling() if was_settled else self.task.uncancel()
 

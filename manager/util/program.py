@@ -61,7 +61,7 @@ class Program:
 
 
 def loaded_entries(group: str, what: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield the objects of a group's entry points, in order: description, package, and object.
+    """Yield the description, package and object of each entry point in the group, in order.
 
     The description begins with `what`, in which `{name}` is the entry point's name. Raises `ClickException`
     for an entry point that cannot be loaded.

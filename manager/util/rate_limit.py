@@ -24,7 +24,7 @@ class TokenBucket:
         self._full_at = -math.inf
 
     def try_acquire(self) -> bool:
-        """Take a token if there is one."""
+        """Take a token if there is one; return whether there was one."""
         now = asyncio.get_running_loop().time()
         if self._full_at - now > self._slack:
             return False
@@ -65,7 +65,7 @@ class Repeats:
         self._untold = 0
 
     def count(self) -> int | None:
-        """Count one more; return the number since the last report if a new report is due."""
+        """Count an occurrence; if a report is due, return the number since the last report, else None."""
         self._untold += 1
         now = asyncio.get_running_loop().time()
         if now < self._next:

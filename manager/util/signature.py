@@ -21,7 +21,7 @@ def parameters_of(cls: type, name: str) -> list[inspect.Parameter]:
 
 
 def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | None:
-    """Return the parameters for a call with `count` arguments; None if such a call is impossible."""
+    """Return the parameters that `count` positional arguments fill; None if such a call is impossible."""
     is_method = not isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
     if is_method and not _signature(getattr(cls, name)).parameters:
         return None  # not even self

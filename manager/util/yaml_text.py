@@ -70,7 +70,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 def _check(text: bytes | str) -> None:
-    """Refuse a text that would cost more than its length suggests, without reading it as a whole."""
+    """Raise an error if aliases expand a text too much, or if the text is nested too deeply."""
     # The expanded size in characters of each anchor's node; None before its end.
     lengths = dict[str | None, int | None]()
     # For the open nodes, outermost first: the anchor, and its position.
@@ -125,7 +125,7 @@ class _UniqueLoader(_Loader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
-                    raise _refusal(f"{key.value!r} is there twice", key)
+                    raise _refusal(f"{key.value!r} occurs twice", key)
                 seen.add((key.tag, key.value))
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found

@@ -45,7 +45,7 @@ def webhook_configurations(
 ) -> list[JsonObject]:
     """Return the MutatingWebhookConfiguration, then the ValidatingWebhookConfiguration.
 
-    A configuration without webhooks is omitted. Their names begin with `prefix`.
+    A configuration without webhooks is omitted. The names of the configurations begin with `prefix`.
     """
     sorts: tuple[tuple[str, str, Sequence[AdmissionWebhook]], ...] = (
         ("MutatingWebhookConfiguration", MUTATING, webhooks.mutating),

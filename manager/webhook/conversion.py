@@ -66,7 +66,7 @@ _Step = tuple[Convert, str, bool]
 class _NotConverted(Exception):
     """An object cannot be converted; the message is one line for the user, with the object's name.
 
-    If the function has a bug, its error is the cause. `told` contains log fields for the object.
+    If the function has a bug, its error is the cause. `told` has the log fields that name the object.
     """
 
     def __init__(self, message: str, told: Mapping[str, Any] | None = None) -> None:
@@ -172,7 +172,7 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
             for step in way:
                 await own_turn(size)
                 if left_out := await _go(step, content, head):
-                    event = "not converted as a whole"
+                    event = "some metadata were not converted"
                     self._partial_lines.log(_log.warning, event, error=left_out, **told)
             await own_turn(size)
             return _together(content, managed_fields)
@@ -187,10 +187,10 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
 
 
 async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
-    """Convert by one step; return the reason why a part of the metadata stays unchanged, or "".
+    """Convert by one step; return the reason why some metadata stay unchanged, or "".
 
-    On the way to the hub, for storage, the caller treats the reason as an error. On the way back, an error
-    would fail the whole list request.
+    On the way to the hub, for storage, it raises `Refused` with the reason instead. On the way back, an error
+    would fail a whole list request.
     """
     convert, api_version, from_hub = step
     result: object = await convert(content)  # type: ignore[func-returns-value]  # authors may return any value
@@ -206,7 +206,7 @@ async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
 
 
 def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject, str]:
-    """Return the original metadata with the new labels and annotations, and the reason of a refusal.
+    """Return the original metadata with the new labels and annotations, and why one is refused, or "".
 
     A label or annotation that the API server would reject keeps its old value. Raises `TypeError` with the
     field's name if labels or annotations are not maps of strings.
@@ -251,7 +251,7 @@ def _check_texts(value: Any, field: str) -> None:
 
 
 def _together(content: JsonObject, managed_fields: bytes) -> bytes:
-    """Encode an object, and add the managedFields that `apart` removed from it at the end."""
+    """Encode an object, and append the managedFields that `apart` has removed from it."""
     if not managed_fields:
         return encoded(content)
     metadata = content["metadata"] = content.pop("metadata")

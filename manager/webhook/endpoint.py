@@ -45,7 +45,7 @@ _log = get_logger("webhook")
 
 
 class Unanswered(Exception):
-    """The webhook cannot decide, so its failure policy does; the message is for the user.
+    """The webhook cannot decide, so the failure policy decides; the message is for the user.
 
     The response is an HTTP error with a `Status` as its body; the API server passes on the message.
     """
@@ -150,7 +150,7 @@ class Endpoint(ABC, Generic[Q]):
 
 
 def _ends_this_task(error: BaseException) -> bool:
-    """Return whether the error cancels this task, in contrast to a cancellation inside the function."""
+    """Return whether the error ends this task; a cancellation inside the operator's function does not."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0

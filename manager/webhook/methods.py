@@ -163,7 +163,7 @@ def check_methods(operator: type) -> None:
 
 
 def _problems(operator: Any, name: str, taken: dict[Mark, str]) -> Iterator[str]:
-    """Yield the errors of a method; `taken` has the earlier methods by their roles."""
+    """Yield the errors of a webhook method; `taken` maps roles to the earlier methods with these roles."""
     function = getattr(operator, name)
     roles = marks(function)
     if not roles:
@@ -229,7 +229,7 @@ def _problems_of_unmarked(operator: type, name: str, function: Any) -> Iterator[
 
 
 def _misfits(operator: type, name: str, call: Sequence[str], admission: Admission[Any]) -> Iterator[str]:
-    """Yield error texts for the arguments of a call that a method does not accept."""
+    """Yield an error text for each argument of a call that the method does not accept."""
     function = getattr(operator, name)
     given = positional(operator, name, len(call))
     if given is None:

@@ -71,7 +71,7 @@ NO_METHOD: Any = None
 
 
 def add_mark(function: M, role: str, about: object) -> M:
-    """Add a role to a method, which may have several. Raises `RegistrationError` for anything else."""
+    """Add a role to a method; a method may have several. Raises `RegistrationError` for anything else."""
     if function is NO_METHOD:
         raise RegistrationError(f"the decorator {role} takes no parentheses: write {role}, not {role}()")
     noted = getattr(function, "__func__", function)
@@ -272,21 +272,22 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
         return add_mark(function, role, self)
 
     def validate_connect(self, function: Judges[S, N, W] = NO_METHOD) -> Judges[S, N, W]:
-        """Decorate the method that validates a connection, such as `pods/exec`; it gets the options.
+        """Decorate the method that validates a connection, such as `pods/exec`.
 
-        It returns warnings for the user, or None, and raises `Refused`.
+        The method gets the options of the connection. It returns warnings for the user, or None, and raises
+        `Refused`.
         """
         return self._mark("validate_connect", function)
 
     @property
     def called(self) -> tuple[str, ...]:
-        """Return the parts of the webhook's name and path: the kind, then its name or the subresources."""
+        """Return the parts that form the webhook's name and path: the kind, its name or its subresources."""
         parts = (self.name,) if self.name else (each.replace("*", "all") for each in self.subresources)
         return (self.kind.gvk.kind.lower(), *filter(None, parts))
 
     @property
     def models(self) -> Mapping[GroupVersionKind, type[Resource]]:
-        """Return the kinds that a review may contain, with the models for the functions."""
+        """Return the models for the functions, by kind, for all kinds that a review may contain."""
         shown = [_SHOWN[each] for each in self.subresources if each in _SHOWN]
         if "proxy" in self.subresources:
             shown.append(("v1", f"{self.kind.gvk.kind}ProxyOptions"))

@@ -240,7 +240,7 @@ def managed_fields(raw: msgspec.Raw) -> memoryview:
 
 
 def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
-    """Return whether an object that is not being deleted lacks the finalizer."""
+    """Return whether an object lacks the finalizer and is not being deleted."""
     try:
         metadata = fields(orjson.loads(memoryview(raw)), "metadata")
     except orjson.JSONDecodeError:
@@ -251,10 +251,10 @@ def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
 
 
 async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, bytes]:
-    """Return the object without expensive or deeply nested managedFields, and the managedFields.
+    """Return the object, and separately its managedFields if they are too costly or too deeply nested.
 
-    The API server adds to managedFields with each writer, and ignores them in an answer. Raises `TooCostly`
-    if the object costs more than `limit` without them, and `BadReview` if it is nested too deeply.
+    managedFields grow with each writer, and the API server ignores them in an answer. Raises `TooCostly` if
+    the object costs more than `limit` without them, and `BadReview` if it is nested too deeply.
     """
     content = memoryview(raw)
     try:
@@ -330,7 +330,7 @@ async def check_object(
 ) -> None:
     """Raise `TooCostly` for an object that is too large, or has too many members; `field` is its path.
 
-    A part `passed_over` does not count.
+    The part `passed_over` does not count.
     """
     if len(content) > MAX_OBJECT:
         raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")
@@ -344,7 +344,7 @@ async def check_object(
 async def work_of(
     content: bytes | bytearray | memoryview, passed_over: memoryview = _NOTHING, *, enough: int
 ) -> int:
-    """Return the cost of an object without the part `passed_over`; it is exact up to `enough`."""
+    """Return the cost of an object without the part `passed_over`; costs up to `enough` are exact."""
     kept = await _structure(passed_over, len(passed_over) * 2)
     length = (len(content) - len(passed_over)) // _BYTES
     return length + await _structure(content, enough - length + kept) - kept

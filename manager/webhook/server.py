@@ -48,7 +48,7 @@ _log = get_logger("webhook")
 
 @dataclass(eq=False, slots=True)
 class Held:
-    """A request with its body."""
+    """A request with its body, and with the memory that `Bodies` has reserved for it."""
 
     request: web.Request
     body: bytes | bytearray = b""
@@ -66,8 +66,8 @@ class Bodies:
     """A memory limit for the bodies of all requests and their answers together.
 
     A small body is not counted. A larger one waits until there is room for it and an answer of its length;
-    the smallest waiting body is first. If a client has made the server wait for a while, with a body or by
-    not reading an answer, its connection may be closed to make room.
+    the smallest waiting body is first. If a client sends its body or reads its answer too slowly, its
+    connection may be closed to make room.
     """
 
     at_once: int = 24 * 1024 * 1024
@@ -93,9 +93,9 @@ class Bodies:
 
     def __post_init__(self) -> None:
         self._waited_for: dict[Held, float] = {}
-        """Requests whose client has to go on, and since when on the loop's clock; the longest first."""
+        """Requests that wait for their client, with the loop time since when; the longest wait first."""
         self._line: set[tuple[int, int]] = set()
-        """Bytes for which each waiting request needs room, with a number of its own."""
+        """The number of bytes that each waiting request needs, with a unique number."""
         self._numbers = itertools.count()
         self._changed = asyncio.Event()
 
@@ -180,7 +180,7 @@ class Bodies:
         self.held += size
 
     def _is_room(self, size: int) -> bool:
-        """Return whether so many bytes fit, after closing connections of clients that were too slow."""
+        """Return whether `size` more bytes fit, after closing connections of clients that were too slow."""
         latest = asyncio.get_running_loop().time() - self.patience
         slow = [held for held, since in self._waited_for.items() if held.counted and since <= latest]
         for each in slow:
@@ -198,9 +198,9 @@ class Bodies:
 
 
 class Turns:
-    """A scheduler of reviews: neither the loop nor a small review waits long for a large one.
+    """A scheduler of reviews: a large review delays neither the event loop nor small reviews for long.
 
-    Small reviews with up to `SMALL` bytes in all begin in the same iteration of the loop.
+    Several small reviews, with up to `SMALL` bytes in all, begin in the same iteration of the loop.
     """
 
     def __init__(self, *, waits: float = 5.0) -> None:
@@ -211,7 +211,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Return a context manager for the work on a review of so many bytes. Raises `Unanswered`."""
+        """Return a context manager for the work on a review of `size` bytes. Raises `Unanswered`."""
         if size <= SMALL:
             await self._begin(size)
             yield
@@ -260,7 +260,7 @@ class WebhookServer:
 
     @property
     def problem(self) -> str | None:
-        """Return why requests should go elsewhere; None while they are welcome."""
+        """Return the reason why clients should use another replica; None if they may use this one."""
         if self.stopping():
             return "the manager is stopping"
         if self.bound is not None:

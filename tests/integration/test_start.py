@@ -39,7 +39,7 @@ def test_manager_waits_for_an_api_server_that_is_started_later(
     eventually(lambda: bool(manager.logs(level="warn")))
     [line] = manager.logs(level="warn")
     assert line["msg"].startswith(f"the API server {gone.credentials.server}")
-    assert line["msg"].endswith("Connection refused; the manager waits for it")
+    assert line["msg"].endswith("Connection refused; waiting for the API server")
     assert manager.probe("/healthz")[0] == 200
     status, text = manager.probe("/readyz")
     assert status == 500

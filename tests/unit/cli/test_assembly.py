@@ -244,12 +244,12 @@ async def test_manager_is_live_but_not_ready_while_it_waits_for_the_api_server(
         [line] = lines
         assert line["log_level"] == "warning"
         assert line["event"].startswith("the API server https://api.example.com (kubeconfig k) ")
-        assert line["event"].endswith("; the manager waits for it")
+        assert line["event"].endswith("; waiting for the API server")
         await asyncio.sleep(200)
         assert lines == [line]
         health = made[0].health
         assert health.liveness.report().healthy
-        assert f"{health.readiness.problem('start')}; the manager waits for it" == line["event"]
+        assert f"{health.readiness.problem('start')}; waiting for the API server" == line["event"]
         await asyncio.sleep(3_600)
         assert not assembling.done()
         assert len(lines) <= 3_600 / 300 + 1
@@ -291,7 +291,7 @@ async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_u
             await running
     moved = [line["event"] for line in log_lines if "another port" in line["event"]]
     assert [each.partition("; ")[2] for each in moved] == [
-        f"--{name}-bind-address sets one" for name in ("metrics", "health-probe", "console")
+        f"--{name}-bind-address sets the address" for name in ("metrics", "health-probe", "console")
     ]
 
 
@@ -341,7 +341,7 @@ async def test_metrics_server_requires_a_token_only_when_metrics_secure_is_set(w
             "--namespaces: the namespace nope does not exist; the manager goes on",
         ),
         (dict.fromkeys(PAGES, "0"), "routes of operators are not served: --metrics-bind-address is 0"),
-        ({}, "the console is not served: no installed package has one"),
+        ({}, "the console is not served: no installed package provides it"),
     ],
     ids=["a namespace that does not exist", "routes without a server", "no package with a console"],
 )

@@ -81,7 +81,7 @@ def of_kind(kind: type[Resource]) -> AnyOperator:
         ((operator("plain"),), "Named and Named are both called plain: give one of them another"),
         ((Memcached,), "<class 'apis.cache.v1.memcached.Memcached'> is no operator, as in class"),
         (("memcached",), "'memcached' is no operator, as in class Name(Operator[Kind])"),
-        ((of_kind(Second),), "Memcached: a version is there twice: v1, by apis.cache.v1.memcached."),
+        ((of_kind(Second),), "Memcached: a version is defined twice: v1, by apis.cache.v1.memcached."),
         ((of_kind(SamePlural),), "SamePlural: Memcached has the plural memcacheds already"),
         *(
             ((operator("b", setting(name)),), f"the operator b declares --{name}, but {told}")

@@ -176,7 +176,7 @@ def refusal(flags: dict[str, str]) -> str:
         ("concurrency", "memcached=10001", "NAME=N is expected, N a whole number from 1 to 10000"),
         ("max_concurrent_rollouts", "memcached=-1", "N a whole number from 0 to"),
         ("max_concurrent_rollouts", "memcached=1000001", "N a whole number from 0 to 1000000"),
-        ("kubeconfig", "", "some text is expected"),
+        ("kubeconfig", "", "a text that is not empty is expected"),
         *(
             ("shards", count, "0, or a power of two from 2 to 256 is expected")
             for count in ("3", "1", "512", "04")
@@ -237,7 +237,7 @@ def test_load_settings_error_names_file_and_key_of_an_invalid_value(
         ("a: [", "not valid YAML in line 2, column 1: "),
         (
             "log-level: info\nlog-level: warn\n",
-            "not valid YAML in line 2, column 1: 'log-level' is there twice",
+            "not valid YAML in line 2, column 1: 'log-level' occurs twice",
         ),
         ("log-level: " + "9" * 5000, "not valid YAML in line 1, column 12: it is a number"),
         ("log-level: " + "[" * 250, "not valid YAML in line 1, column 211: it is nested"),

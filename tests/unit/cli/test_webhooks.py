@@ -61,8 +61,8 @@ async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple
     ("flags", "known", "outcome"),
     [
         ({}, With, (True, [])),
-        ({"enable_webhooks": "false"}, With, (False, ["webhooks are off, as the settings say"])),
-        ({"webhook_bind_address": "0"}, With, (False, ["webhooks are off, as the settings say"])),
+        ({"enable_webhooks": "false"}, With, (False, ["webhooks are off: the settings disable them"])),
+        ({"webhook_bind_address": "0"}, With, (False, ["webhooks are off: the settings disable them"])),
         ({}, OPERATORS[0], (False, [])),
     ],
     ids=["a disabled operator", "off", "no address", "no webhook"],
@@ -304,7 +304,7 @@ async def test_reached_address_raises_not_called_when_the_api_server_calls_no_we
 @pytest.mark.parametrize(
     ("at", "problem", "asked"),
     [
-        ("https://127.0.0.1:6443", "^these credentials may not register any$", [REVIEWS]),
+        ("https://127.0.0.1:6443", "^these credentials may not register webhooks$", [REVIEWS]),
         ("https://cluster.test:6443", r"server https://cluster\.test:6443.* is not on this machine$", []),
     ],
 )

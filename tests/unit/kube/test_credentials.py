@@ -275,7 +275,7 @@ async def test_failed_credential_program_raises_a_one_line_error(
 
 async def test_credential_program_is_killed_when_it_hangs(plugin: Plugin, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.01)
-    with pytest.raises(ConfigError, match=r"still not done after 0\.01 s"):
+    with pytest.raises(ConfigError, match=r"not finished after 0\.01 s"):
         await plugin.run("exec sleep 60")
 
 
@@ -290,7 +290,7 @@ async def test_credential_program_leaves_no_open_files_when_its_child_hangs(
     os.mkfifo(plugin.folder / "other")
 
     async def tried() -> int:
-        with pytest.raises(ConfigError, match="still not done"):
+        with pytest.raises(ConfigError, match="not finished"):
             await plugin.run('cat "$(dirname "$0")/other" & echo')
         await asyncio.sleep(0)
         return open_files()

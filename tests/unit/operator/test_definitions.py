@@ -203,10 +203,10 @@ async def test_crd_gate_stays_closed_and_pauses_the_queue_while_the_crd_is_inval
     told = [line for line in log_lines if "installed definition" in line["event"]]
     assert [line["event"].removeprefix(f"the installed definition {NAME} ") for line in told] == [
         "is not installed",
-        "is as the program declares it",
+        "matches the program's declaration",
         "version v1 has no status subresource",
         "version v1 has no scale subresource",
-        "is as the program declares it",
+        "matches the program's declaration",
     ]
 
 

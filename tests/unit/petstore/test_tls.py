@@ -111,7 +111,7 @@ async def test_store_uses_renewed_certificates_and_ignores_invalid_certificates(
             await client.add([pet()])
             # The store reads its files when a client connects.
             _, writer = await asyncio.open_connection(*address.split(":"))
-            while sum("going on with the earlier ones" in line for line in caplog.messages) < 2:  # noqa: ASYNC110
+            while sum("continuing with the earlier ones" in line for line in caplog.messages) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             writer.close()
             await writer.wait_closed()

@@ -191,7 +191,7 @@ async def test_serve_uses_another_port_when_the_default_port_is_in_use(host: str
         assert await fetch(address, "127.0.0.1") == "hello"
     [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
     assert warning == (
-        f"{taken} is in use, so console is served on another port; --console-bind-address sets one"
+        f"{taken} is in use, so console is served on another port; --console-bind-address sets the address"
     )
 
 
@@ -293,7 +293,7 @@ async def answered(url: str, data: bytes | io.BytesIO | None = None) -> tuple[in
 @pytest.mark.parametrize(
     ("added", "problem"),
     [
-        ([web.get("/metrics", greet)], "cannot serve pages: GET /metrics is there twice"),
+        ([web.get("/metrics", greet)], "cannot serve pages: GET /metrics is registered twice"),
         ([web.get("metrics", greet)], "path should be started with /"),
         ([web.get("/{name", greet)], "Invalid path"),
     ],

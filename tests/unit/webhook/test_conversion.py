@@ -166,7 +166,7 @@ async def test_conversion_drops_invalid_metadata_on_reads_and_refuses_it_on_writ
     [shown, other] = await versions.convert("v2", stored, thing("other"))
     assert shown["metadata"] == stored["metadata"]
     assert other["metadata"]["name"] == "other"
-    assert log_lines[0]["event"] == "not converted as a whole"
+    assert log_lines[0]["event"] == "some metadata were not converted"
     assert log_lines[0]["name"] == "big"
     stored["apiVersion"] = "test.example.com/v2"
     assert told in (message := await versions.fail("v1", stored))

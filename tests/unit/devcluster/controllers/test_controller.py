@@ -41,5 +41,5 @@ async def test_unexpected_error_that_ends_all_controllers_is_logged(
 
     monkeypatch.setattr(WorkQueue, "done", broken)
     await cluster.settled("pods", pod())
-    assert "no controller works any more" in caplog.text
+    assert "all controllers have stopped" in caplog.text
     assert "RuntimeError: the fault" in caplog.text

@@ -113,7 +113,7 @@ def gadget(version: str, *, storage: bool = True, **names: Any) -> Any:
         ([Gadget, gadget("v2")], "Gadget: of the versions v1, v2, exactly one must have storage=True"),
         ([OldGadget], "exactly one must have storage=True"),
         ([Gadget, gadget("v2", storage=False, namespaced=False)], "same plural and the same scope"),
-        ([Gadget, type("Gadget", (Gadget,), {})], "Gadget: a version is there twice: v1, by "),
+        ([Gadget, type("Gadget", (Gadget,), {})], "Gadget: a version is defined twice: v1, by "),
         ([gadget("v1", group="")], "core group"),
     ],
     ids=["two stored", "none stored", "scope", "twice", "core group"],
