@@ -43,11 +43,11 @@ TOKEN_REQUEST = {
 
 
 class CannotStart(Exception):
-    """A control plane that cannot start; the text is one line with the reason."""
+    """An error: a control plane cannot start; the text is the reason in one line."""
 
 
 def kubeconfig_of(server: str, authority: str, token: str) -> dict[str, Any]:
-    """Return a kubeconfig for the user of a token; `authority` is PEM in base64."""
+    """Return a kubeconfig with a user's token; `authority` is the CA certificate, PEM in base64."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -61,7 +61,7 @@ def kubeconfig_of(server: str, authority: str, token: str) -> dict[str, Any]:
 
 
 class Envtest:
-    """A control plane from the programs in a folder. `start` and `stop` block."""
+    """A control plane of the programs in a folder; `start` and `stop` block."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         """Find the programs; raise CannotStart if KUBEBUILDER_ASSETS names no folder with them."""
@@ -188,7 +188,7 @@ class Envtest:
 
 
 class Administrator:
-    """Blocking requests with the token of a kubeconfig, for fixtures."""
+    """A client of the API server with the token of a kubeconfig, for fixtures; its requests block."""
 
     def __init__(self, kubeconfig: Mapping[str, Any]) -> None:
         cluster = kubeconfig["clusters"][0]["cluster"]
@@ -223,7 +223,7 @@ class Administrator:
 
 
 def path_of(manifest: Mapping[str, Any]) -> str:
-    """Return the path to which such an object is posted, for kinds whose plural just adds an `s`."""
+    """Return the path for creating such an object; the kind's plural must be its name and an `s`."""
     api, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace", "")
     within = f"/namespaces/{namespace}" if namespace else ""
     return f"/{'apis' if '/' in api else 'api'}/{api}{within}/{manifest['kind'].lower()}s"

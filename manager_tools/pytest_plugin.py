@@ -70,7 +70,7 @@ def pytest_runtest_call() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cluster_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Return the administrator's kubeconfig for the whole session."""
+    """Yield the path of the administrator's kubeconfig, for the whole session."""
     plane = request.config.stash[_PLANE]
     if plane is not None:
         plane.start()
@@ -96,11 +96,11 @@ def cluster_namespace(cluster_kubeconfig: Path) -> Iterator[str]:
 def manager_kubeconfig(
     cluster_kubeconfig: Path, cluster_namespace: str, tmp_path: Path
 ) -> Callable[..., Path]:
-    """Return a function that installs the operators' roles and returns the account's kubeconfig."""
+    """Return a function that installs operators' roles, and returns the kubeconfig of their account."""
     administrator = _administrator(cluster_kubeconfig)
 
     def install(*operators: AnyOperator, program: str = "test") -> Path:
-        """Install the roles; `program` is the program's name, which is also its Lease's name."""
+        """Install the roles; `program` is the program's name, and also the name of its Lease."""
         found = roles_of(operators, program)
         manifests = roles.installed(found, namespace=cluster_namespace, prefix=f"{cluster_namespace}-")
         token = install_account(administrator, manifests, *roles.account_of(manifests))

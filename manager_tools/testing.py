@@ -121,14 +121,14 @@ class VirtualClock:
     async def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Return when this time has passed and all due timers have fired."""
+        """Let this time pass; return when all timers that are due by then have fired."""
         left = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
         if left < 0:
             raise ValueError(f"a clock does not go back, by {-left:g} s")
         await _pass(left)
 
     async def advance_to(self, moment: datetime) -> None:
-        """Return at that time, which must not be in the past."""
+        """Let time pass until `moment`, which must not be in the past."""
         if moment.tzinfo is None:
             raise ValueError(f"VirtualClock needs a moment with a time zone, such as UTC, not {moment!r}")
         left = (moment - self.now()).total_seconds()
@@ -161,18 +161,18 @@ async def operated(
 
     Args:
         operators: the manager's operators. Their kinds are defined, and their webhooks are called.
-        objects: created before the manager starts, in this order.
-        settings: parsed values by key. The others have their defaults.
+        objects: are created before the manager starts, in this order.
+        settings: parsed values by setting. All other settings have their defaults.
         kinds: further kinds to define.
-        pod_ready_delay: seconds from scheduling a pod to its being ready.
-        clock: runs instead of the machine's. The running loop is in virtual time until the context exits.
-        services: handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
+        pod_ready_delay: seconds from the scheduling of a pod until it is ready.
+        clock: replaces the machine's clock. The running loop is in virtual time until the context exits.
+        services: aiohttp handlers by URL (`http://HOST:PORT`), which answer the operators' HTTP calls.
             They need a `clock`.
-        namespaces: those that the manager watches, and has rights in, as with `--namespaces`; by default all.
-            They are created. The first is the world's `namespace`.
+        namespaces: the manager watches, and has rights in, these namespaces only, as with `--namespaces`; by
+            default all. They are created. The first is the world's `namespace`.
 
     Raises NotVirtual for a `clock` in a loop that is not asyncio's own. With a clock, it raises NotRepeatable
-    in the end if an operator wanted to reach a host that is none of the `services`.
+    at the end if an operator tried to reach a host that is not in `services`.
     """
     if services and clock is None:
         raise ValueError("operated: services need a VirtualClock, as only virtual time has names of its own")
@@ -222,7 +222,7 @@ async def operated(
 
 
 class NeedsDevcluster(Exception):
-    """A test on a real API server uses a feature that only devcluster has."""
+    """An error: a test on a real API server uses a feature that only devcluster has."""
 
 
 def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> roles.Roles:
@@ -234,7 +234,7 @@ def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> 
 
 
 def use_control_plane(plane: Envtest | None) -> None:
-    """Make `operated` use a real API server from now on or, with None, devcluster."""
+    """Make `operated` use this API server from now on; None means devcluster."""
     _Chosen.plane = plane
 
 
@@ -291,7 +291,6 @@ class _Stage:
         await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def limited(self, manifests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        """Return the manifests limited to the test's namespaces, if it has some."""
         return [*limited_to(self._watched, manifests)] if self._watched else manifests
 
     async def wire(self, token: str) -> Wire:
@@ -315,7 +314,7 @@ class _Stage:
 
     @property
     def version(self) -> int:
-        """A number that increases with each write, or with each read if writes are not observed."""
+        """Return a number that increases with each write; if writes are not observed, with each read."""
         raise NotImplementedError
 
 
@@ -464,7 +463,7 @@ class _OnEnvtest(_Stage):
         return True
 
     async def _delete(self, path: str) -> None:
-        """Delete an object, and return when it is gone: the next test may need its name."""
+        """Delete an object, and wait until it is gone, because the next test may use the same name."""
         with suppress(NotFound):
             await self.tester.request("DELETE", path)
 
@@ -610,7 +609,7 @@ class World:
         return await self.client.uncached.find(kind, self._key(kind, name, namespace))
 
     async def update(self, obj: R, change: Callable[[R], object]) -> R:
-        """Read an object, call `change` with it, and write it."""
+        """Read an object, call `change` with it to modify it, and write it."""
         live = await self.client.uncached.get(type(obj), obj.key)
         change(live)
         return await self.client.patch(live)
@@ -653,7 +652,7 @@ class World:
             version = self._stage.version
 
     async def _wait_to_look_again(self, version: int, deadline: float) -> None:
-        """Wait for a moment or, in virtual time, for a write after that version."""
+        """Sleep for a moment; in virtual time, wait until a write after `version`, or for a time limit."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
             await asyncio.sleep(self._stage.pause)
@@ -818,7 +817,7 @@ class _Socket:
 
 
 class _Answer:
-    """A `manager.kube.wire.WireResponse` of the local control plane."""
+    """A `manager.kube.wire.WireResponse` from the control plane in the same process."""
 
     def __init__(self, answer: ApiResponse, cut: asyncio.Event) -> None:
         self.status = answer.status

@@ -91,7 +91,7 @@ _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """The source text of a module, with a line for each part of the CRD that the model lacks."""
+    """A generated module's text, and a message for each part of the CRD that the model cannot express."""
 
     text: str
     unsaid: list[str]
@@ -104,7 +104,7 @@ def model_source(served: Served, origin: str) -> ModelSource:
 
 @dataclass(slots=True)
 class _Type:
-    """The expression of a type, with its additions in `Annotated`."""
+    """The source of a type, with the arguments of its `Annotated`."""
 
     base: str
     limits: dict[str, str] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class _Writer:
         self._unsaid[f"{path}: {what}"] = None
 
     def _check_conditions(self) -> None:
-        """Warn if `ctx.condition()` cannot set conditions; `ConditionList` decides the same by the type."""
+        """Report a status whose conditions `ctx.condition()` cannot set, as `ConditionList` does."""
         path, node = self._root, self._served.schema
         for name in ("status", "conditions"):
             path, found = f"{path}.{name}", (node.get("properties") or {}).get(name)
@@ -355,7 +355,7 @@ class _Writer:
         return text, default is not None
 
     def _factory(self, kind: _Type, where: str, *, in_status: bool) -> str | None:
-        """Return a factory for a field that may be missing in JSON but is never None in the operator."""
+        """Return the factory of a field that JSON may omit, but that is never None in Python; else None."""
         if where in {self._spec, self._status} and kind.base in self._can_be_empty:
             return kind.base
         return "list" if in_status and kind.base == "list[Condition]" else None
@@ -368,7 +368,7 @@ class _Writer:
         return call("Field", default=made) if made[0] in "[{" else made
 
     def _value(self, node: Schema, value: Any, path: str, owner: str, name: str) -> str:
-        """Return the source of a default. Python uses defaults unconverted, so models become instances."""
+        """Return the source of a default. Pydantic does not convert defaults, so models become instances."""
         if isinstance(value, list) and isinstance(node.get("items"), Mapping):
             each = (self._value(node["items"], it, f"{path}[]", owner, _singular(name)) for it in value)
             return f"[{', '.join(each)}]"
@@ -415,7 +415,6 @@ class _Writer:
         return kind
 
     def _builtin(self, reference: str) -> str:
-        """Return the name of the built-in type that `manager_kinds` has, or None."""
         if self._defines or not reference.startswith(_KUBERNETES):
             return ""
         group, version, name = reference.split(".")[-3:]
@@ -478,7 +477,7 @@ class _Writer:
         return kind
 
     def _is_bound(self, word: str, node: Schema, path: str) -> bool:
-        """Return whether to keep a bound; report a bound that makes the API server refuse every value."""
+        """Return whether to keep a bound; report a bound with which the API server refuses every value."""
         if word not in _RANGE or not self._defines:
             return True
         try:

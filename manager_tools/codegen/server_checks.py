@@ -1,6 +1,6 @@
-"""Checks that the API server makes, done by the embedded control plane's code.
+"""Checks that the API server would make, with the code of the embedded control plane.
 
-The imports are inside of functions: a running manager generates no CustomResourceDefinition.
+The imports are inside of functions, because a running manager generates no CustomResourceDefinition.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _below(node: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Find the paths of strings with a lone surrogate, which UTF-8 cannot express."""
+    """Yield the paths of strings with a lone surrogate, which UTF-8 cannot express."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from _not_text(each, (*place, name))

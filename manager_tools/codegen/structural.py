@@ -148,7 +148,7 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 class Collapsed(NamedTuple):
-    """A schema without alternatives, and whether None was an alternative."""
+    """A schema without a union, and whether None was a member of the union."""
 
     schema: JsonSchema
     nullable: bool
@@ -310,7 +310,7 @@ def _model(node: JsonSchema, field: str) -> JsonSchema:
 
 
 def _element(node: JsonSchema, field: str) -> JsonSchema:
-    """Convert an element of a list or map; an element may be None, unlike a missing one."""
+    """Convert the schema of an element of a list or map; it may allow null, unlike a field's schema."""
     value, nullable = collapse(node, field)
     element = _convert(value, field)
     return {**element, "nullable": True} if nullable else element

@@ -1,4 +1,4 @@
-"""Commands that a running manager does not need; `operator-manager` finds them by an entry point."""
+"""Commands that a running manager does not need; `operator-manager` loads them by an entry point."""
 
 from __future__ import annotations
 

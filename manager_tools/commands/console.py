@@ -230,7 +230,7 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
 
 @contextmanager
 def _page_that_leads_to(address: str) -> Iterator[Path]:
-    """Write a redirecting page for this user only: all users can see a browser's command line."""
+    """Write a page that redirects to `address`, which a browser's command line would show to all users."""
     with TemporaryDirectory(prefix="console-", ignore_cleanup_errors=True) as folder:
         page = Path(folder) / "console.html"
         page.touch(mode=0o600)

@@ -20,7 +20,7 @@ _KIND = "name of the kind, such as Greeting"
 
 
 def _one_kind(_context: click.Context, _option: click.Parameter, kinds: Sequence[str]) -> str:
-    """Return the only value of `--kind`: click would take the last one, and drop the others."""
+    """Return the only `--kind`, or raise an error: click would take the last value of several."""
     if len(kinds) > 1:
         raise click.UsageError(f"--kind takes one kind, not {len(kinds)}: run the command for each of them")
     return kinds[0]
@@ -28,7 +28,7 @@ def _one_kind(_context: click.Context, _option: click.Parameter, kinds: Sequence
 
 @click.group
 def create() -> None:
-    """Add to the project in this folder."""
+    """Add a kind or webhooks to the project in this folder."""
 
 
 @create.command(

@@ -183,7 +183,7 @@ async def _explain(
 
 
 async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: str) -> list[ShardOwner]:
-    """Return the owners of the object's shard; none without shards or without rights to read the Leases."""
+    """Return the owners of the object's shard; empty without shards, or without the right to read Leases."""
     try:
         holders = await leases.read()
     except KubeError:
@@ -196,7 +196,7 @@ async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: st
 async def _ask(
     program: Program, arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
 ) -> tuple[ManagerReport, str]:
-    """Return a manager's report about the object, or the reason for an empty report.
+    """Return a manager's report about the object, or an empty report and the reason.
 
     Raises `ConfigError` if a file in the arguments cannot be used.
     """
@@ -238,7 +238,7 @@ async def _ask(
 
 
 async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes:
-    """Read a stream without retries, because there is usually no manager."""
+    """Send a GET without retries, because there is often no manager that could answer."""
     body = bytearray()
     async with transport.stream(path, query=query, idle_timeout=_PATIENCE) as pieces:
         async for piece in pieces:
@@ -249,7 +249,7 @@ async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes
 
 
 def decode_report(answer: bytes) -> ManagerReport:
-    """Decode a manager's report. Raises `ValueError` for other content, since any program may respond."""
+    """Decode a manager's report. Raises `ValueError` for other content, as any program may have sent it."""
     try:
         report = orjson.loads(shallow_at_once(answer))
         for each in report["controllers"]:
@@ -264,7 +264,7 @@ def decode_report(answer: bytes) -> ManagerReport:
 
 
 def _values_of(kind: type[msgspec.Struct], fields: dict[str, Any]) -> list[Any]:
-    """Return the values of a record, which is stored without field names."""
+    """Return the values of `fields` in the order of the struct, which is decoded from an array."""
     return [
         [_values_of(nested, each) for each in fields.get(field.name, ())]
         if (nested := _NESTED.get(field.name)) is not None
@@ -292,7 +292,7 @@ _RUNS_SHOWN = 8
 
 
 def to_text(told: Explanation, style: Style = PLAIN) -> str:
-    """Format an explanation as text, whose only control characters come from `style`."""
+    """Format an explanation as text; only `style` adds control characters, for colours."""
     return "\n".join(_lines(told, style)) + "\n"
 
 

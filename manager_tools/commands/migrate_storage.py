@@ -36,7 +36,7 @@ _DEFAULT = MigrationOptions()
 
 @dataclass(frozen=True, slots=True)
 class MigrateArguments:
-    """The arguments of `migrate-storage`; `kinds` are as the user wrote them, empty for all kinds."""
+    """The arguments of `migrate-storage`; an empty `kinds` means all kinds of the program."""
 
     kinds: tuple[str, ...]
     kubeconfig: str | None
@@ -145,7 +145,7 @@ def _full_name(kind: type[Resource]) -> str:
 async def _migrate(
     program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
 ) -> int:
-    """Migrate the kinds of these CRDs; return the exit code, 0 if all objects are migrated."""
+    """Migrate the kinds of these CRDs; return the exit code, which is 0 if all objects are migrated."""
     with watchdog.stop_on_signals() as stop:
         try:
             done = await unless(stop, _migrate_all(program, arguments, names))

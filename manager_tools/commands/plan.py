@@ -218,7 +218,7 @@ async def _synced(manager: Manager, reading: asyncio.Task[None]) -> None:
 
 
 class _Target(NamedTuple):
-    """An object with the controller of its kind; None for a missing object."""
+    """An object to plan, with the controller of its kind; the controller is None if the object is missing."""
 
     kind: str
     key: ObjectKey
@@ -274,7 +274,7 @@ async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> 
 async def _each_planned(
     targets: Sequence[_Target], transport: DryRunTransport
 ) -> AsyncGenerator[tuple[_Target, Planned | None], None]:
-    """Yield the plans in the objects' order; more run concurrently, as most time passes in the API server."""
+    """Yield each object with its plan, in order; several plans are made at the same time."""
     begun: deque[tuple[_Target, asyncio.Task[Planned] | None]] = deque()
     rest = iter(targets)
     try:
@@ -324,7 +324,7 @@ def _print(line: str) -> None:
 
 
 class Planned(NamedTuple):
-    """The writes that a reconcile of an object would send."""
+    """The writes that a reconcile of one object would send."""
 
     changes: list[Change]
     other: list[str]
@@ -337,7 +337,7 @@ class Planned(NamedTuple):
 
 
 async def plan_object(controller: Controller, key: ObjectKey, transport: DryRunTransport) -> Planned:
-    """Reconcile one object as a dry run."""
+    """Reconcile one object with dry-run writes, and return these writes."""
     ends, failed = "", False
     with transport.planning() as taken:
         try:

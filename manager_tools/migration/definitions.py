@@ -126,7 +126,7 @@ class StoredDefinition:
 
     @property
     def uniform(self) -> bool:
-        """Return whether every object is stored in the storage version."""
+        """Return whether all objects are already stored in the storage version."""
         return set(self.stored) <= {self.storage}
 
     @property
@@ -242,7 +242,7 @@ class Definitions:
         """Store the position in the CustomResourceDefinition.
 
         Raises DefinitionChanged if the CRD has changed in the meantime, even if the position has been
-        written. Without `retries`, the request is sent once, with a short deadline.
+        written. With `retries=False`, the request is sent once, with a short deadline.
         """
         annotations = {self.position: msgspec.json.encode(position).decode()}
         body = {"metadata": {"uid": definition.uid, "annotations": annotations}}
@@ -256,7 +256,7 @@ class Definitions:
             raise DefinitionChanged
 
     async def trim(self, definition: StoredDefinition) -> bool:
-        """Leave the storage version as the only stored one.
+        """Remove all versions but the storage version from the CRD's `status.storedVersions`.
 
         `definition` is the CRD at the start of the migration. Raises DefinitionChanged if the CRD has changed
         since then or changes concurrently. Returns False if another client has already trimmed the versions.
@@ -279,7 +279,7 @@ class Definitions:
         return await self._client.retry(send)
 
     async def clear(self, definition: StoredDefinition) -> None:
-        """Remove the position; send no request if there is none."""
+        """Remove the stored position; send no request if there is none."""
         if (await self.get(definition.name)).position is None:
             return
         body = {"metadata": {"uid": definition.uid, "annotations": {self.position: None}}}

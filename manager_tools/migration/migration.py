@@ -99,7 +99,7 @@ class Migration:
         raise MigrationFailed("the definition keeps changing; run this again later")
 
     async def _again(self, before: StoredDefinition) -> StoredDefinition:
-        """Read the CRD again; raise MigrationFailed if it is gone."""
+        """Read the CRD again; raise MigrationFailed if it was deleted."""
         with suppress(NotFound):
             definition = await self.definitions.get(before.name)
             if definition.uid == before.uid:
@@ -130,7 +130,7 @@ class Migration:
         return Outcome.DONE
 
     async def _clear(self, definition: StoredDefinition) -> None:
-        """Remove the position; ignore a failure, which does no harm."""
+        """Remove the stored position; ignore a failure, which does no harm."""
         with suppress(KubeError):
             await self.definitions.clear(definition)
 
@@ -245,8 +245,9 @@ class _Pass:
         """Return the page at a continue token ("" for the first page), and whether the list starts again.
 
         A token expires after some minutes; then the API server returns a new token for the same position in
-        the current state. Objects created meanwhile need no migration, as they are stored in the new version.
-        If the API server returns no new token, or does not accept the old one, the list starts again.
+        the current state. Objects created in the meantime are stored in the new version, and need no
+        migration. If the API server returns no new token, or does not accept the old one, the list starts
+        again.
         """
         try:
             return await self._listing.page(self._limit, resume), False

@@ -58,7 +58,7 @@ class Outcome(enum.Enum):
 
 @dataclass(slots=True)
 class Tally:
-    """The number of objects that were rewritten, unchanged, gone or refused."""
+    """The numbers of objects that were rewritten, already migrated, deleted meanwhile, or refused."""
 
     rewritten: int = 0
     no_need: int = 0
@@ -71,7 +71,7 @@ class Tally:
         return self.rewritten + self.no_need + self.gone + self.refused
 
     def count(self, result: Rewritten) -> None:
-        """Count an object that was rewritten, already migrated, or gone."""
+        """Count an object with the result `rewritten`, already migrated, or deleted meanwhile."""
         setattr(self, result, getattr(self, result) + 1)
 
 
@@ -102,7 +102,7 @@ class Report:
             self._say(f"waiting {pause}, until every API server knows the definition")
 
     def begins(self, definition: StoredDefinition, *, after: int) -> None:
-        """Report the start; an earlier run has migrated the first `after` objects."""
+        """Report the start; `after` objects were already migrated by an earlier run."""
         self._began = self._shown_at = self._clock()
         self._before = after
         others = ", ".join(version for version in definition.stored if version != definition.storage)
@@ -200,7 +200,6 @@ def say(text: str) -> None:
 
 
 def _print_result(text: str) -> None:
-    """Print a line of the result on standard output."""
     try:
         print(on_one_line(text), flush=True)
     except BrokenPipeError:

@@ -32,14 +32,14 @@ _COMMENTED = re.compile(r"^# \[WEBHOOK\].*\n(?:#(?:-|  ).*\n)+", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The webhooks to scaffold: defaulting, validation, and conversion to the version `conversion`."""
+    """The types of webhooks to scaffold; `conversion` is the version to convert to, "" for none."""
 
     defaulting: bool = False
     validation: bool = False
     conversion: str = ""
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names of the template's modules."""
+        """Yield the names of the chosen types, which are also the names of the template's modules."""
         sorts = ("defaulting", "validation", "conversion")
         return (each for each in sorts if getattr(self, each))
 
@@ -139,7 +139,7 @@ def _needed(tree: ast.Module, added: list[Method]) -> Iterator[tuple[str, str]]:
 
 
 def _second_version(root: Path, names: Names) -> dict[Path, str]:
-    """Copy the model to another version, which is not the storage version."""
+    """Write a copy of the model for another version, which is served but not stored."""
     group = Path("apis", names.group)
     path = group / names.version / f"{names.module}.py"
     text, tree = parsed(root / path)

@@ -78,7 +78,7 @@ class Names:
 
     @property
     def module(self) -> str:
-        """Return the kind's name in the form for modules and variables."""
+        """Return the kind's name in lower case, for modules and variables."""
         return self.kind.lower()
 
     def in_place(self, text: str) -> str:
@@ -100,7 +100,7 @@ class Names:
 
 
 def plural_of(kind: str) -> str:
-    """Return the plural of a word by English rules."""
+    """Return the plural of a kind's name by the rules of English."""
     word = kind.lower()
     if word.endswith("y") and word[-2:-1] not in {*"aeiou", ""}:
         return f"{word[:-1]}ies"
@@ -108,7 +108,6 @@ def plural_of(kind: str) -> str:
 
 
 def _in_order(imports: re.Match[str]) -> str:
-    """Sort a block of `from MODULE import ...` lines as the linter requires."""
     several = re.findall(_IMPORT, imports[0], re.MULTILINE)
     return "".join(sorted(several, key=lambda each: each.split()[1]))
 
@@ -117,10 +116,10 @@ Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Method(NamedTuple):
-    """Method of a class, with its decorators.
+    """A method of a class, with its decorators.
 
-    Attributes: `marks` are the last parts of its decorators with their arguments; `text` is its source;
-    `uses` are the names in it.
+    Attributes: `marks` are the decorators without their module, such as `defaulting()`; `text` is the source;
+    `uses` are the names that the source uses.
     """
 
     name: str
@@ -148,7 +147,7 @@ def imported_names(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
 
 
 def declared_for(tree: ast.Module, kind: str) -> Iterator[tuple[ast.ClassDef, str]]:
-    """Yield the classes `class ...(Operator[Kind])` of that kind's operators, with the kind's module."""
+    """Yield each class `class ...(Operator[Kind])` for that kind, and the module that defines the kind."""
     known = {here: module for here, module, name in imported_names(tree) if name == kind}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -301,7 +300,7 @@ class Written:
 
 
 def model_text(owns: Sequence[str]) -> str:
-    """Return the template's model, which accepts only names that are valid for children of the kinds too."""
+    """Return the template's model, which limits names to those that are valid for its children, too."""
     model = template(Path("apis/hello/v1/greeting.py"))
     rules = {kind: _CHILD_NAMES[kind] for kind in owns if kind in _CHILD_NAMES}
     if not rules:
@@ -420,7 +419,6 @@ def create_api(
 
 
 def _bound(text: str) -> Iterator[str]:
-    """Yield the names of a module's imports and classes."""
     tree = ast.parse(text)
     yield from (here for here, _, _ in imported_names(tree))
     yield from (node.name for node in tree.body if isinstance(node, ast.ClassDef))
@@ -476,7 +474,7 @@ def _line(name: str | None) -> str:
 
 
 def _layered(pyproject: str, group: str) -> str:
-    """If the import-linter contracts list every group, add this group."""
+    """Add this group to the import-linter contracts that list every group."""
     return _LAYERS.sub(lambda found: " | ".join(sorted({*found[0].split(" | "), group})), pyproject)
 
 
@@ -517,7 +515,7 @@ def _lay_out(root: Path, new: Iterable[Path], changed: Iterable[Path]) -> None:
 
 
 def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
-    """Restore the files `before`, and remove the files `made`."""
+    """Restore the files of `before`, and remove the files in `made`."""
     for path, content in before.items():
         path.write_bytes(content)
     for path in made:
@@ -527,7 +525,7 @@ def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
 
 
 def _generated(root: Path) -> list[str]:
-    """Run the program's own `generate` in a separate process, because its modules are new."""
+    """Run the program's command `generate` in a separate process, because its modules are new."""
     before = os.environ.get("PYTHONPATH")
     ran = subprocess.run(
         [sys.executable, "-m", "controllers.main", "generate"],

@@ -1,4 +1,4 @@
-"""Many simulation runs: their progress, the first failing run, and a page about all faults and operators."""
+"""Many simulation runs: their progress, the first failing run, and a page about all faults."""
 # ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _matrix(
 
 @contextmanager
 def _asked_to_stop() -> Iterator[list[int]]:
-    """Collect signals instead of ending at once, so that running simulations complete."""
+    """Collect the numbers of received signals in the yielded list, instead of ending the process."""
     asked: list[int] = []
     both = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(each, lambda number, _: asked.append(number)) for each in both]
@@ -202,7 +202,7 @@ def _asked_to_stop() -> Iterator[list[int]]:
 
 
 class _Progress:
-    """A periodic report of the progress; `count` is 0 if the total is unknown."""
+    """A periodic report of the progress; `count` is the number of runs, 0 if it is unknown."""
 
     def __init__(self, count: int, first: int) -> None:
         self.done = 0
@@ -232,7 +232,7 @@ class _Progress:
         )
 
     def interrupted(self, by: int) -> int:
-        """Print the finished work and how to continue; return the exit code after a signal."""
+        """Print how many runs are done and how to continue; return the exit code for signal `by`."""
         print(f"\ninterrupted: {self.summary(self._of)}")
         print(f"to go on: --seed {self._next_seed}")
         return 128 + by
@@ -273,7 +273,10 @@ def _plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: fl
 
 
 def fault_page(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: float) -> str:
-    """Return the page about the runs, each with the names of its operators."""
+    """Return the page that shows for each fault and operator whether all runs passed.
+
+    `outcomes` has the operators' names and the result of each run; `minutes` is the virtual time of a run.
+    """
     cells: dict[tuple[str, str], list[Outcome]] = {}
     for name, outcome in outcomes:
         cells.setdefault((outcome.plan.faults[0].what, name), []).append(outcome)

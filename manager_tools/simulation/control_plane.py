@@ -46,7 +46,6 @@ class Disk:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def load(self) -> Iterator[Stored]:
-        """Return all objects."""
         return iter(tuple(self._objects.values()))
 
     def write(self, change: Change) -> None:
@@ -207,13 +206,16 @@ class ControlPlane:
         self._started()
 
     def go_ahead(self) -> float:
-        """Increase the resource version by a lot; return the time until which other writes must wait."""
+        """Raise the resource version by a large step.
+
+        Return the loop time until which no other write may be made.
+        """
         self.disk.highest = max(self.disk.highest, self.cluster.store.version) + _BUMP
         self.cluster.store.version = self.disk.highest
         return asyncio.get_running_loop().time() + _FLUSHED_WITHIN
 
     def take_only(self, token: str) -> None:
-        """Accept only this token from managers from now on."""
+        """Give managers a new token, and refuse the old one from now on."""
         self.cluster.authenticator.remove(self.token)
         self.token = token
         self.cluster.add_user(self._user, self._groups, token=token)
@@ -227,12 +229,12 @@ class ControlPlane:
         return lost
 
     async def stop(self) -> None:
-        """Stop the cluster in order."""
+        """Shut the cluster down cleanly."""
         if self.is_up:
             await self.cluster.stop()
 
     async def lasting(self, write: Callable[[LocalClient], Awaitable[object]]) -> None:
-        """Make a write that survives all faults of the disk."""
+        """Make a write, and repeat it until it is flushed, so that no fault of the disk can undo it."""
         while True:
             client = await self.there()
             store = self.cluster.store
@@ -248,6 +250,6 @@ class ControlPlane:
                 return
 
     async def there(self) -> LocalClient:
-        """Wait until the cluster responds."""
+        """Wait until the cluster responds; return its client."""
         await self._up.wait()
         return self.cluster.client

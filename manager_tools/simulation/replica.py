@@ -1,4 +1,4 @@
-"""The processes of a simulation: managers as a user starts them, each with its own clock and network."""
+"""The processes of a simulation: managers, each with its own clock and network."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GRACE = 10.0
 
 
 class _TokenFile(Credentials):
-    """The token file of the simulated pod, as the kubelet would write it."""
+    """The token file in the simulated pod, as the kubelet would write it."""
 
     REJECTED_INTERVAL = TokenFile.REJECTED_INTERVAL
 
@@ -60,7 +60,7 @@ class _TokenFile(Credentials):
 
 
 class Replica:
-    """A simulated process: a manager as a user starts it, with its own clock, network and shutdown."""
+    """A simulated process that runs a manager, with its own clock, network and shutdown."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Replica:
     ) -> None:
         """Create process `number`; each restart gets a higher `generation`.
 
-        `certificates` are the certificates of its webhooks; `operator_in` returns an operator in the form for
-        this process.
+        `certificates` provides the certificates of its webhooks. `operator_in` adapts an operator to this
+        process.
         """
         self.name = f"manager-{number}.{generation}" if generation else f"manager-{number}"
         self.number = number
@@ -180,7 +180,7 @@ class Replica:
             self._keep = keeper.run
 
     async def _serve(self) -> None:
-        """Renew the certificate like the webhook server."""
+        """Renew the serving certificate, as the webhook server does."""
         assert self._served is not None
         await self._served.obtained()
         async with self._served.refreshed():
@@ -194,13 +194,13 @@ class Replica:
         return self._served._known[0].certificates
 
     def keep_certificates(self) -> Callable[[], object]:
-        """Rotate certificates without being the leader, until the returned function is called."""
+        """Rotate certificates even if the process does not lead; the returned function ends this."""
         keeping = asyncio.get_running_loop().create_task(self._keep(), context=self.context.copy())
         self._keeping.append(keeping)
         return keeping.cancel
 
     def _unguessable(self, count: int) -> bytes:
-        """Return random bytes; if long enough, with a marker by which a leaked password is found."""
+        """Return random bytes; long ones begin with a marker, so that a leaked password is found."""
         planted = PLANTED.encode()
         drawn = self.rng.randbytes(count)
         made = planted + drawn[len(planted) :] if count >= 2 * len(planted) else drawn
@@ -250,9 +250,9 @@ class Replica:
             self.world.violated(f"{self.name} does not end within {seconds:g} s")
 
     async def effect(self, what: str, when: str) -> bool:
-        """Report an external effect, `before` and `after` it; return True if the process dies here.
+        """Announce a call of an external system, `before` and `after` it; the process may die here.
 
-        After the death of the process, the call never returns.
+        If the process dies here, the call never returns. Otherwise it returns False.
         """
         sent = Sent(self.name, "CALL", what)
         if when == "after":
@@ -284,7 +284,7 @@ class Replica:
         return False
 
     def has_looked(self) -> None:
-        """Count a read of external state on which the operator will act; freeze here if planned."""
+        """Count a read of an external system by the operator; freeze here if the plan says so."""
         self.world.looks += 1
         if self.world.plan.crash_at == (self.world.looks, "look"):
             self._freeze()
@@ -334,17 +334,17 @@ class Replica:
         return not self.dead and not self.task.done()
 
     def next_due(self) -> list[float]:
-        """Return the virtual time at which the process will reconcile each delayed object."""
+        """Return the virtual times at which delayed objects will be reconciled, one for each object."""
         queues = [each.queue for each in self.manager.controllers if each.queue is not None]
         dues = [item.due for queue in queues for item in queue._items.values() if item.due is not None]
         return [(due - self.clock.offset) / self.clock.rate for due in dues]
 
     def has(self, number: int) -> bool:
-        """Return whether the process owns the objects of a shard."""
+        """Return whether the process runs and owns the shard with that number."""
         return self.alive and self.owned is not None and self.owned.find(number) is not None
 
     async def bury(self) -> None:
-        """Release resources at the end of the world; raise errors with which no process may end."""
+        """Release resources at the end of the run; raise an error with which the process has ended."""
         self.clock.resume()
         self.task.cancel()
         await asyncio.wait([self.task])

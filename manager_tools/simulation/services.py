@@ -38,7 +38,7 @@ _Protocol = Any
 
 
 class Services:
-    """A network that accepts requests to known names; it refuses others, and records them in `refused`."""
+    """A network with known services; it refuses other connections, and records them in `refused`."""
 
     def __init__(
         self, handlers: Mapping[str, Handler] | None = None, refused: list[str] | None = None
@@ -61,7 +61,7 @@ class Services:
         raise NotRepeatable(text)
 
     def look_up(self, host: str, port: int) -> str:
-        """Return the simulated address of a name, or an address itself."""
+        """Return the simulated address of a host name; an IP address is returned unchanged."""
         if _is_address(host):
             return host
         if (found := self._addresses.get(host.lower().rstrip("."))) is None:
@@ -76,7 +76,7 @@ class Services:
         return host, port
 
     def take(self, sock: socket.socket, address: str, port: int) -> None:
-        """Remember the address of a socket's connection; the socket itself transfers no data."""
+        """Connect a socket to the service at the address; the socket itself transfers no data."""
         self._connected[sock] = self.place_at(address, port)
 
     def connect(

@@ -38,7 +38,7 @@ class Greeting(
     version="v1",
     plural="greetings",
 ):
-    """Say here what it is: `kubectl explain` shows it."""
+    """Describe the kind here: `kubectl explain` shows this text."""
 
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     """What is wanted."""
