@@ -1,4 +1,4 @@
-"""The console's pages and actions, and their access checks. An open page polls its changing part."""
+"""The console's pages and actions, and their access checks; an open page reloads its changing part."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Console:
     def _admitted(self, handler: Handler, asks: Asks | None) -> Handler:
         """Return a handler that first checks the user's right from `asks`; None requires no right.
 
-        Without `access`, the request's Host must be a name of this machine: otherwise a web page in a local
+        Without `access`, the request's Host must be a name of this machine. Otherwise a web page in a local
         browser could read the console through a host name that resolves to this machine.
         """
         if self._access is not None:
@@ -191,7 +191,7 @@ class Console:
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        """Hold one of the few slots in which pages are created; close it for a while after the page."""
+        """Limit how many pages are created at once; after a page, its slot stays closed for a while."""
         await self._slots.acquire()
         began = time.thread_time()
         try:
@@ -226,7 +226,7 @@ class Console:
             return plain(await in_thread(lambda: to_yaml(raw, gvk)))
 
     async def _act(self, request: Request) -> Response:
-        """Do the requested action for an object, or for all controllers of the kind if no object is named."""
+        """Do the requested action for an object, or for all controllers of its kind if the name is empty."""
         _, _, origin = request.headers.get("Origin", "").partition("://")
         if not origin or origin != request.headers.get("Host"):  # browsers send it
             return plain("not from a page of this console\n", _FORBIDDEN)
@@ -337,7 +337,7 @@ class Console:
         return Collector(self._transport, mapper, self._owned, may_get=may_get, informers=caches)
 
     async def _kind(self, place: Place) -> GroupVersionKind | None:
-        """Return the kind of a resource, among the kinds that operators reconcile or own."""
+        """Return the kind of a resource that operators reconcile or own; None for another resource."""
         primaries = (each.primary for each in self._manager.controllers)
         for gvk in dict.fromkeys((*primaries, *kinds_of(self._owned))):
             if gvk is not None and gvk.group == place.group:

@@ -1,4 +1,4 @@
-"""Shards: equal ranges of the UIDs' hashes, by which all objects are divided."""
+"""Shards: equal ranges of the hashes of UIDs, into which all objects are divided."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class ShardSet:
 
     @property
     def selector(self) -> str:
-        """Return the `shardSelector` of a list or a watch; empty if all shards are selected.
+        """Return the `shardSelector` for a list or a watch; empty if all shards are selected.
 
-        Without any shard, the selector is empty, too, but then no request must be sent.
+        It is also empty if no shard is selected; then no request must be sent.
         """
         if self.everything:
             return ""

@@ -1,4 +1,4 @@
-"""Spans of reconciles, of their requests, and of reviews."""
+"""Spans of reconciles, of their requests, and of webhook reviews."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PARENT = {
 
 
 class SpanTracer:
-    """A factory of spans. A process has one, because a write of one reconcile may trigger another one."""
+    """A factory of spans. All operators share one, because a write of one may trigger another's reconcile."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self.spans = provider.get_tracer("operator-manager")
@@ -56,18 +56,18 @@ class SpanTracer:
         return ReviewSpan(self, path, headers)
 
     def remember(self, what: Hashable, span: SpanContext) -> None:
-        """Remember the span of an action that may trigger a reconcile."""
+        """Remember the span of a reconcile or a write, which may trigger another reconcile."""
         self._written[what] = span
         self._written.move_to_end(what)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
 
     def known(self, what: Hashable) -> SpanContext | None:
-        """Return the remembered span of the action, if this process did it."""
+        """Return the remembered span of a reconcile or a write; None if it is unknown."""
         return self._written.get(what)
 
     def headers(self, span: Span) -> dict[str, str]:
-        """Return the headers by which the receiver continues the trace."""
+        """Return the headers with which the receiver of a request continues the trace."""
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
         if (parent := carrier.get("traceparent")) is not None:
@@ -90,7 +90,7 @@ def _calendar() -> Callable[[float], int]:
 
 
 class ReconcileSpans:
-    """The spans of one reconcile: its own, which is current in the task, and those of its requests."""
+    """The spans of one reconcile, and of its requests; the reconcile's span is current in its task."""
 
     def __init__(self, tracer: SpanTracer, run: ReconcileRecord) -> None:
         self.tracer = tracer
@@ -150,7 +150,7 @@ class ReconcileSpans:
         return RequestSpan(self, sent)
 
     def ended(self) -> None:
-        """Finish the span of the reconcile from its complete record."""
+        """Finish the reconcile's span with the values from its complete record."""
         run, span, tracer = self._run, self.span, self.tracer
         end = self.at(run.started + run.seconds)
         for each in run.requests:
@@ -190,7 +190,7 @@ class ReconcileSpans:
 
 
 class RequestSpan:
-    """The span of one request with all its attempts."""
+    """The span of one request, including its retries."""
 
     def __init__(self, of: ReconcileSpans, sent: RequestRecord) -> None:
         self._of, self._sent = of, sent
@@ -249,9 +249,10 @@ class ReviewSpan:
 
 
 def _parent_in(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the valid trace headers of a caller, in the API servers' format; any client may have sent them.
+    """Return a caller's valid trace headers, in the format that API servers use.
 
-    OpenTelemetry would read more headers, be slow for some of them, and log invalid ones verbatim.
+    Any client may have sent the headers. OpenTelemetry would read more of them, be slow for some, and log
+    invalid ones verbatim.
     """
     lower = {name.lower(): value for name, value in headers.items()}
     return {name: lower[name] for name, form in _PARENT.items() if form.fullmatch(lower.get(name, ""))}

@@ -103,7 +103,7 @@ _decode_owned = Decoder(_Owned, "an object with metadata")
 
 
 class Counts(msgspec.Struct):
-    """Children that are counted but not shown, by kind."""
+    """The numbers of children that an explanation counts without showing them, by kind."""
 
     ready: dict[str, int] = {}
     not_ready: dict[str, int] = {}
@@ -144,7 +144,7 @@ class Collected:
 
 
 class _Withheld(KubeError):
-    """The manager may read an object, but the user may not."""
+    """An error: the manager may read an object, but the user may not."""
 
 
 class Collector:
@@ -177,7 +177,7 @@ class Collector:
         """The UIDs whose children were read: objects may own each other."""
 
     async def collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
-        """Read everything. Raises `KubeError` if the object itself cannot be read."""
+        """Read the object, its children and Events. Raises `KubeError` if the object cannot be read."""
         obj, root = await self._read_node(gvk, key)
         events: list[Mapping[str, Any]] = []
         try:
@@ -213,7 +213,7 @@ class Collector:
         raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
 
     def _cached(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
-        """Return an object from a cache. Raises NotFound if a cache of its kind lacks it."""
+        """Return an object from a cache, or None; raise NotFound if a complete cache of its kind lacks it."""
         caches = [
             each for each in self._informers or () if each.spec.gvk == gvk and each.spec.projection == "full"
         ]
@@ -311,8 +311,8 @@ class Collector:
     async def _add_last_line(self, node: Node, pod: Object) -> None:
         """Add the last log line of a terminated container, if its status has no message.
 
-        Used only if requests have the user's own credentials, because this method does not check the right
-        to read logs.
+        Used only if requests have the user's own credentials: this method does not check the user's right to
+        read logs.
         """
         health = PodHealth.of(pod, clock.now())
         if not health.silent or self._may_get is not None or self._logs_read >= MOST_LOGS:
@@ -328,7 +328,7 @@ class Collector:
                 node.message = f"{node.message}: {line}"
 
     async def _ask_events(self, node: Node) -> None:
-        """Set the reason from the last warning Event, if the object itself has none."""
+        """Take the reason from the last warning Event, if the object itself has none."""
         for event in reversed(await self._events(node)):
             reason, message = event["reason"], event["message"]
             if node.kind == CLAIM.kind:
@@ -371,7 +371,7 @@ class Collector:
         decode: Callable[[bytes], T],
         accept: str = _JSON,
     ) -> AsyncGenerator[tuple[bytes, T], None]:
-        """Yield the items of a list, encoded and decoded, within the limits."""
+        """Yield the items of a list as JSON and decoded; stop at the limits for number and size."""
         listing = Listing(self._transport.request, path, accept=accept, longest=_MOST_BYTES)
         limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
@@ -456,7 +456,6 @@ def object_path(mapping: RestMapping, key: ObjectKey) -> str:
 
 
 def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
-    """Return the node of an object, with its readiness; `key` is the key by which it was read."""
     metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
     ready, reason, message = judge({**obj, "kind": kind})
     name, reason, message = (
@@ -467,9 +466,9 @@ def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """Return the nodes that are not ready and have only ready children; those with a clear reason first.
+    """Return the nodes that are not ready although all their children are; nodes with a clear reason first.
 
-    Nodes below a ready one are ignored, such as pods that were evicted and replaced.
+    Nodes below a ready node are ignored, such as pods that were evicted and replaced.
     """
     found: list[Node] = []
 

@@ -34,7 +34,7 @@ _LONGEST_AGO = 1e10
 
 
 class NextReconcile(msgspec.Struct):
-    """The next reconcile of an object."""
+    """The time and the cause of an object's next reconcile."""
 
     at: float | None
     """Unix time; None if the reconcile begins as soon as a worker is free."""
@@ -136,7 +136,7 @@ def explain(
     manager: str = "",
     owners: Sequence[ShardOwner] = (),
 ) -> Explanation:
-    """Explain an object. `has_conditions` says whether its kind reports state in conditions."""
+    """Explain an object's state. `has_conditions` says whether its kind reports its state in conditions."""
     blocking = list(_blocking(found, controllers, has_conditions=has_conditions))
     root = found.root
     return Explanation(
@@ -212,7 +212,7 @@ def controller_report(manager: Manager, controller: Controller, key: ObjectKey) 
 
 
 def cached_record(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey) -> Record | None:
-    """Return an object from the manager's caches."""
+    """Return an object from any of the manager's caches, or None."""
     found = (each.get(key) for each in manager.cache.informers if each.spec.gvk == gvk)
     return next((record for record in found if record is not None), None)
 
@@ -280,7 +280,7 @@ def visible(text: Any) -> str:
 
 
 def ago(moment: Any) -> str:
-    """Return how long ago a time was; it is Unix time or RFC 3339."""
+    """Return how long ago `moment` was, as text; `moment` is Unix time or RFC 3339."""
     if isinstance(moment, float | int):
         seconds = clock.now().timestamp() - moment
     else:

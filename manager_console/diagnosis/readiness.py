@@ -36,7 +36,7 @@ FINE, SILENT = Verdict(True), Verdict(None)
 
 
 def judge(obj: Object) -> Verdict:
-    """Return whether an object is ready, by its kind's own rules if there are any."""
+    """Return the readiness of an object by the rules of its kind, or else by its conditions."""
     return _deleting(obj) or _BY_KIND.get(text(obj.get("kind")), _by_conditions)(obj)
 
 
@@ -52,7 +52,7 @@ def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
 
 
 def bad_conditions(obj: Object) -> list[Mapping[str, Any]]:
-    """Return the conditions that report a problem, the worst first."""
+    """Return the conditions that report a problem, the most severe first."""
     bad = (
         each
         for each in conditions_of(obj)
@@ -95,7 +95,10 @@ def _by_conditions(obj: Object) -> Verdict:
 
 
 def _reported(obj: Object, otherwise: str, *states: tuple[str, str]) -> Verdict | None:
-    """Return the verdict for the first condition in one of these states, with a default reason."""
+    """Return the verdict for the first condition with one of these types and states, or None.
+
+    `otherwise` is the reason if the condition has none.
+    """
     for each in conditions_of(obj):
         if (each.get("type"), each.get("status")) in states:
             return Verdict(False, each.get("reason", otherwise), each.get("message", ""))

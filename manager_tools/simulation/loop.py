@@ -270,9 +270,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     create_unix_server = _refused("create_unix_server")
 
     def _run_once(self) -> None:
-        """Run turns like the standard library's loops, apart from time, order and freezes.
+        """Run callbacks as asyncio's loops do, but in virtual time and random order; frozen processes pause.
 
-        One call runs all turns until the loop stops, because a simulation has some ten thousand turns.
+        One call runs until the loop stops, which is faster: a simulation has many thousand turns.
         """
         ready, shuffles = self._ready, self._rng is not None
         while True:

@@ -245,7 +245,7 @@ class Network(Wire):
         return await handle(replace(request, query=followed))
 
     def _past(self, seconds: float) -> int | None:
-        """Return the newest known resource version from `seconds` ago."""
+        """Return the resource version `seconds` ago, or the oldest that the store has; None if unknown."""
         then = self._scene.now - seconds
         found = None
         for when, version in self._scene.versions:

@@ -120,7 +120,7 @@ class People:
         return self._plane.client
 
     async def act(self, step: Step) -> str:
-        """Do the step's action, unless the step needs a child and none exists; return a log line."""
+        """Do the step's action, unless it needs a child and none exists; return a line for the timeline."""
         rng = random.Random(step.draw)
         kind = self._operators[step.kind].kind
         name = f"{rng.choice(NAMES)}-{step.kind}"

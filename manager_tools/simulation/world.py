@@ -122,7 +122,7 @@ class Outside:
         return operator
 
     def seen(self, change: Change, sent: Sent | None) -> None:
-        """Observe a write to the cluster, during the write; `sent` is the request if a manager wrote."""
+        """Observe a write while it happens; `sent` is a manager's request, None for other clients."""
 
     async def check(self) -> list[str]:
         """Return the violations in the external system after all writes have ended."""
