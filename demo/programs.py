@@ -21,7 +21,7 @@ LOG_LINES = 5
 
 
 class Ports(contextlib.ExitStack):
-    """Reserved ports; as a context manager, it keeps other demos off the ports until the programs listen."""
+    """Reserved ports of this machine; other demos do not use them until the end of the `with` block."""
 
     def claim(self, preferred: int) -> int:
         """Reserve this port of 127.0.0.1, or another port if this one is in use; return the port."""
@@ -86,7 +86,7 @@ class Program:
             )
 
     async def ended(self) -> str:
-        """Wait until the program ends by itself; return the reason from its log."""
+        """Wait until the program ends without a request; return the reason from its log."""
         assert self._process is not None
         code = await self._process.wait()
         lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]

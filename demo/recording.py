@@ -80,7 +80,7 @@ class Frame:
 
 
 class Recording(View):
-    """A view that records its frames, and runs a user's commands after everything is ready."""
+    """A view that stores its frames, and runs the commands of an imaginary user when everything is ready."""
 
     def __init__(self, folder: Path) -> None:
         """Set up the recording; `folder` is the folder of the demo."""
@@ -115,7 +115,7 @@ class Recording(View):
             self.frames.append(Frame(round(now - self._began, 1), tuple(rows)))
 
     def settle(self, hints: str) -> None:
-        """Start to run the user's commands."""
+        """Start to run the commands of the imaginary user."""
         self._acting = asyncio.create_task(self._act(hints), name="what a person does")
 
     async def _act(self, hints: str) -> None:
@@ -196,7 +196,7 @@ def picture(frames: Iterable[Frame]) -> str:
 
 
 def line(number: int, row: Iterable[Run], styles: Mapping[str, str]) -> str:
-    """Return the SVG of one line; each part is as wide as its terminal cells, in any font."""
+    """Return the SVG of one line; each part has the width of its terminal cells, whatever the font is."""
     y = MARGIN + 13 + number * CELL_HEIGHT + (MARGIN + CELL_HEIGHT / 2 if number == HEIGHT - 1 else 0)
     pieces = []
     for each in row:
@@ -217,7 +217,7 @@ def moments(began: float, ended: float) -> str:
 
 
 def main() -> int:
-    """Record the demo. Returns its exit code."""
+    """Record the demo; return its exit code."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(sys.stdout):
         recording = Recording(Path(folder))
         code = asyncio.run(Demo(root=ROOT, folder=Path(folder), once=False, screen=recording).run())

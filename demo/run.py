@@ -34,7 +34,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DemoFailed(Exception):
-    """A demo that cannot continue; the text is the reason, for the user."""
+    """An error that ends the demo; the text is the reason, for the user."""
 
 
 def load(folder: Path) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def load(folder: Path) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def sole(folder: Path) -> Iterator[None]:
-    """Keep other demos out of the folder. Raise DemoFailed if another demo runs in it."""
+    """Reserve the folder for this demo; raise DemoFailed if another demo runs in it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as file:
         try:
@@ -65,7 +65,7 @@ def sole(folder: Path) -> Iterator[None]:
 
 
 class Demo:
-    """Control plane, manager and samples, shown until q or Ctrl-C, or until all is ready."""
+    """Control plane, manager and samples, until q or Ctrl-C or, with `once`, until all samples are ready."""
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
         """Set up the demo; `root` is the project's folder, and `folder` is for the demo's own files."""
@@ -141,7 +141,7 @@ class Demo:
                 self._screen.say("\nstopping the manager, then what it works with ...")
 
     async def _ask_webhooks(self, cluster: DevCluster) -> None:
-        """Send two Pets to show the webhooks' responses; later, the webhooks receive all applied objects."""
+        """Send two Pets, to show the responses of the webhooks."""
         try:
             self._board.answers = await show_webhooks(cluster)
         except WebhooksSilent as silent:
@@ -227,7 +227,7 @@ class Demo:
 
 
 def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStoreProgram) -> str:
-    """Return the hints: commands that a user can try next."""
+    """Return a text with commands that a user can try next."""
     return f"""\
 export KUBECONFIG={cluster.kubeconfig_path}
 kubectl get memcacheds,foos,pets,wordpresses,mysrvs

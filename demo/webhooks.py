@@ -1,4 +1,4 @@
-"""A demonstration of the webhooks: one Pet is refused, and one Pet is converted between versions."""
+"""A demonstration of the webhooks: they refuse one Pet, and convert another Pet between versions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WebhooksSilent(Exception):
 
 
 async def show_webhooks(cluster: DevCluster) -> list[Answer]:
-    """Create a Pet to refuse and a Pet to convert; return the responses. Raise WebhooksSilent."""
+    """Create a Pet to be refused, and a Pet to be converted; return the responses. Raises WebhooksSilent."""
     try:
         async with asyncio.timeout(WEBHOOKS_WITHIN):
             # No event reports that the API server has begun to call the webhooks, so this code polls.

@@ -1,4 +1,4 @@
-"""The factory of types: a type is created at its first use in a program.
+"""The factory of Kubernetes' types: a type is created when a program first uses it.
 
 Type checkers read a module's `.pyi`. At run time, its `.json` has the same content, one type per line.
 """
@@ -88,7 +88,7 @@ _in_work: set[str] = set()
 
 
 def importer(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module of types."""
+    """Return a module's function `__getattr__`, which creates its types."""
 
     def find(name: str) -> Any:
         if name.endswith("Dict") and has_type(module, name.removesuffix("Dict")):
@@ -106,7 +106,7 @@ def importer(module: str) -> Callable[[str], Any]:
 
 
 def lister(module: str) -> Callable[[], list[str]]:
-    """Return the `__dir__` of a module of types."""
+    """Return a module's function `__dir__`, which lists its types."""
 
     def names() -> list[str]:
         table: dict[str, dict[str, Any]] = orjson.loads(_table(module))
@@ -156,7 +156,7 @@ def kinds_named(version: str, name: str) -> Sequence[GroupVersionKind]:
 
 
 def _record(module: str, name: str) -> dict[str, Any] | None:
-    """Return a type's line of the module's table, without caching it: most types are never used."""
+    """Parse and return a type's line in the module's table, or None; most types are never used."""
     table = _table(module)
     start = table.find(f'\n"{name}": '.encode())
     if start < 0:
@@ -167,7 +167,7 @@ def _record(module: str, name: str) -> dict[str, Any] | None:
 
 
 def _table(module: str) -> bytes:
-    """Return the table of a module; b"" for any other module."""
+    """Return the table of a module's types; b"" for any other module."""
     try:
         return (_FOLDER / f"{module.rpartition('.')[2]}.json").read_bytes()
     except FileNotFoundError:

@@ -20,26 +20,26 @@ _TYPES: Final = {int(number): kind for kind, number in _NUMBERS.items()}
 
 
 class Malformed(ValueError):
-    """A message that does not describe a pet; the text names the field and the reason."""
+    """An error: a message does not describe a pet; the text names the field and the reason."""
 
 
 def type_number(kind: PetType) -> pb.PetType.ValueType:
-    """Convert a species to its number."""
+    """Convert a species to its number in the protocol."""
     return _NUMBERS[kind]
 
 
 def read_type(number: int) -> PetType | None:
-    """Convert a number to a species; None for PTUnknown and for unknown numbers."""
+    """Convert a number in the protocol to a species; None for PTUnknown and for unknown numbers."""
     return _TYPES.get(number)
 
 
 def date_message(date: datetime.date) -> date_pb2.Date:
-    """Convert a date to a message."""
+    """Convert a date to a protobuf message."""
     return date_pb2.Date(year=date.year, month=date.month, day=date.day)
 
 
 def pet_message(pet: Pet) -> pb.Pet:
-    """Convert a pet to a message."""
+    """Convert a pet to a protobuf message."""
     return pb.Pet(
         id=pet.id,
         name=pet.name,

@@ -57,7 +57,7 @@ _DESCRIPTION = "A Kubernetes controller manager: one asyncio process, shared wat
 
 
 class DoesNotFit(Exception):
-    """The cluster would not accept all manifests; the message names the missing kinds."""
+    """An error: the cluster would refuse some manifests; the message names the missing kinds."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,7 +103,7 @@ _FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 
 @click.group(help=__doc__)
 def commands() -> None:
-    """Group the commands."""
+    """Define the group of the commands below."""
 
 
 @commands.command()
@@ -259,7 +259,8 @@ def _images(image: Image | None = None, petstore_image: Image | None = None) -> 
 def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:
     """Raise DoesNotFit for an API version or a Namespace that neither the cluster nor the manifests have.
 
-    An empty set means that the cluster's state is unknown; then the check passes.
+    `served` has the API versions of the cluster, `namespaces` its Namespaces. If one of the sets is empty, it
+    is unknown, and its check passes.
     """
     if served:
         unknown = sorted({each["apiVersion"] for each in manifests} - {*served})
@@ -274,5 +275,5 @@ def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespace
 
 
 def only_served(manifests: Sequence[Manifest], served: Collection[str]) -> list[Manifest]:
-    """Return the manifests of served kinds: objects of other kinds cannot exist, so none need deletion."""
+    """Return the manifests of kinds that the cluster serves; others cannot exist, so none needs deletion."""
     return [each for each in manifests if not served or each["apiVersion"] in served]

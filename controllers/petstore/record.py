@@ -58,7 +58,7 @@ def wanted(pet: Pet) -> Content:
 
 
 def noted(pet: Pet) -> Content | None:
-    """Return the content in the Pet's annotation; None if it is missing or unreadable."""
+    """Return the content in the Pet's annotation; None if the annotation is missing or unreadable."""
     try:
         fields = orjson.loads(pet.metadata.annotations[ADDED_AS])
         birthday = datetime.date.fromisoformat(fields["birthday"])

@@ -56,7 +56,7 @@ class WorkerGroupStatus(Status, conditions={READY: "there are as many workers as
 
 @crd(scale=Scale(".spec.worker.replicas", ".status.replicas"))
 class DaskWorkerGroup(Resource, group=GROUP, version="v1", plural="daskworkergroups"):
-    """Workers of one type, whose number `kubectl scale` sets."""
+    """Workers of one type; `kubectl scale` sets their number."""
 
     spec: WorkerGroupSpec
     status: WorkerGroupStatus = Field(default_factory=WorkerGroupStatus)
@@ -99,7 +99,7 @@ class AutoscalerStatus(Status, conditions={READY: "the scheduler says how many w
 
 @crd()
 class DaskAutoscaler(Resource, group=GROUP, version="v1", plural="daskautoscalers"):
-    """Gives a cluster as many workers as its scheduler wants."""
+    """An autoscaler that gives a cluster as many workers as its scheduler wants."""
 
     spec: AutoscalerSpec
     status: AutoscalerStatus = Field(default_factory=AutoscalerStatus)

@@ -1,4 +1,4 @@
-"""Database, and the kinds that its operator uses."""
+"""The kind Database, and the kinds that its operator uses."""
 
 from __future__ import annotations
 

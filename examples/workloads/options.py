@@ -30,7 +30,7 @@ class Options:
 
 
 def parse_options(arguments: Sequence[str]) -> Options:
-    """Parse the options; a wrong option ends the process with code 2 and a line that names the option."""
+    """Parse the options; for a wrong option, print a line about it and end the process with code 2."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.workloads",
         description="Runs two replicas of an image behind /hello, in a namespace of their own, and follows "

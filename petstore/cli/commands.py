@@ -189,7 +189,7 @@ _CLIENT_FLAGS: Final = (
 
 
 def _client(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that all calls of a store have to a command."""
+    """Add the flags of a connection to a store to a command."""
     return reduce(lambda decorated, flag: flag(decorated), reversed(_CLIENT_FLAGS), command)
 
 
