@@ -57,7 +57,7 @@ programs of the control plane. Only figures of the same run are comparable.
 
 
 def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a parser whose ValueErrors click shows with their own message."""
+    """Return a parser for click, whose error message is that of the ValueError."""
 
     def parsed(text: str) -> T:
         try:
@@ -171,7 +171,7 @@ def main(**given: Any) -> None:
 
 
 def _chosen(options: SimpleNamespace) -> list[Peer]:
-    """Return the chosen peers in the order of the tables, then the programs given on the command line."""
+    """Return the peers to measure in the order of the tables, then the programs from the command line."""
     peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
     if options.pythons:
         peers += options.pythons
@@ -211,10 +211,10 @@ def _is_whole(options: SimpleNamespace) -> bool:
 
 
 def pin() -> str:
-    """Keep the suite off the processors reserved for other programs; return a sentence about it, or "".
+    """Keep the suite off the processors reserved for other programs; return a sentence, or "" if none is.
 
     Raises:
-        ValueError: a variable has a wrong form, or names missing processors.
+        ValueError: a variable has an invalid value, or names missing processors.
     """
     lists = {name: os.environ[name] for name in (SERVER_CPUS, PROGRAM_CPUS) if os.environ.get(name)}
     if not lists:
@@ -292,7 +292,7 @@ def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, s
 
 
 def _render(*, check: bool) -> None:
-    """Render the page and the quotes in other documents, or list the files that are outdated."""
+    """Render the page, and the quotes in other documents; with `check`, only list outdated files."""
     try:
         results = Results.read(PAGE / RAW) if (PAGE / RAW).exists() else Results()
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Measure the speed of devcluster, next to the real control plane.
+"""Measure the speed of devcluster, compared with the real control plane.
 
     python -m benchmarks.devcluster_speed [--only start requests watch objects]
 
@@ -89,7 +89,6 @@ class Served:
 
 @contextlib.contextmanager
 def devcluster(folder: Path) -> Iterator[Served]:
-    """Run a devcluster."""
     with DevclusterControlPlane(folder, parts=BARE) as plane:
         install_crds(plane)
         yield Served(plane, [plane.process])
@@ -129,7 +128,7 @@ def start_seconds() -> float:
 
 
 def both(measure: Callable[[Served], Rows]) -> Rows:
-    """Measure a fresh devcluster and, if there is one, the real control plane; return the columns."""
+    """Measure a fresh devcluster and, if it is installed, the real control plane; return the columns."""
 
     def on(server: Callable[[Path], AbstractContextManager[Served]]) -> Rows:
         with tempfile.TemporaryDirectory() as folder, server(Path(folder, "plane")) as served:

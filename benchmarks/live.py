@@ -64,7 +64,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @cache
 def sample(kind: str) -> bytes:
-    """Return a sample: `memcached` (converged), its `deployment`, or the record of `applied` fields."""
+    """Return a sample object: a finished `memcached`, its `deployment`, or the record of `applied` fields."""
     return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
 
 
@@ -81,7 +81,7 @@ def _kinds() -> dict[str, bytes]:
 
 
 class Answer:
-    """A request in progress and its response. Implements `manager.kube.wire.WireResponse`."""
+    """A request in progress and its response; implements `manager.kube.wire.WireResponse`."""
 
     status = 200
     headers: dict[str, str] = {}  # noqa: RUF012 - constant
@@ -91,7 +91,7 @@ class Answer:
         self._arriving = arriving
 
     async def __aenter__(self) -> WireResponse:
-        """Return the response in the next turn of the event loop."""
+        """Return the response, but only in the next turn of the event loop."""
         await asyncio.sleep(0)
         return self
 
@@ -258,7 +258,7 @@ async def _running(world: World) -> AsyncIterator[World]:
 
 
 class _Written:
-    """A waiter for status writes: for each of the objects, a given number of writes."""
+    """A waiter for a given number of status writes of each object."""
 
     def __init__(self, server: Server) -> None:
         server.status_written = self._note
@@ -357,7 +357,7 @@ WORK: dict[str, Callable[[], AbstractAsyncContextManager[Work]]] = {
 
 
 async def measure(name: str, rounds: int) -> list[float]:
-    """Return the CPU microseconds per object of each round, after a first round that warms up the code."""
+    """Return the CPU microseconds per object of each round, without a first round that warms up the code."""
     found = []
     async with WORK[name]() as work:
         await work()

@@ -28,7 +28,7 @@ def store_pods(etcd: str, count: int) -> None:
 
 
 def store_deployments(etcd: str, count: int) -> None:
-    """Store Deployments without an owner, whose pods are like those of `store_pods`."""
+    """Store Deployments without an owner; their pod templates are like the pods of `store_pods`."""
     _store(
         etcd,
         count,
@@ -92,7 +92,7 @@ def encode_deployment(index: int) -> bytes:
 
 
 def _filled(sample: str, index: int, *, name: str, **values: str) -> bytes:
-    """Return the sample with its placeholders filled in: the argument `pod_ip` replaces `@pod-ip@`."""
+    """Return the sample with values for its placeholders: `pod_ip` is the value of `@pod-ip@`."""
     text = _sample(sample)
     common = {"name": name, "uid": _uid(name), "namespace": _namespace(index), "owner": _owner(index)}
     for key, value in (common | values).items():

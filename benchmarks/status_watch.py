@@ -1,4 +1,4 @@
-"""A watch in this process for the time at which each object has a status for its latest spec."""
+"""A watch that records the time at which each object has a status for its latest spec."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StatusWatch:
     """
 
     def __init__(self, plane: ControlPlane) -> None:
-        """Set up the watch; existing objects count once they change."""
+        """Set up the watch; objects that exist already count only when they change."""
         self.seen: dict[str, float] = {}
         self.converged: dict[str, float] = {}
         self.observed: dict[str, tuple[int, float]] = {}

@@ -36,7 +36,7 @@ WARM_WITHIN, LONG_ENOUGH = 20.0, 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Taking:
-    """A peer that is measured."""
+    """A peer to measure."""
 
     name: str
     program: Program
@@ -44,7 +44,7 @@ class Taking:
 
 
 class Suite:
-    """A run of the suite; `results` is complete up to the last finished step."""
+    """A run of the suite; `results` contains every finished step."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Suite:
             self._save()
 
     def _many(self, progress: Progress) -> None:
-        """Measure the parts with so many objects that each program runs all its rounds in succession."""
+        """Measure the parts with many objects, in which each program runs all its rounds in succession."""
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
@@ -244,7 +244,7 @@ class Suite:
 
 
 def _start_once(plane: EnvtestControlPlane, program: Program, workloads: Iterable[str]) -> None:
-    """Start the program with each of its commands until it is ready: a failure here would repeat later."""
+    """Start the program with each of its commands until it is ready, to find a program that cannot start."""
     commands: dict[tuple[str, ...], str] = {}
     for workload in workloads:
         commands.setdefault(tuple(program.others.get(workload, program.command)), workload)

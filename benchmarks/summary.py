@@ -1,4 +1,4 @@
-"""Summaries of several rounds for the tables."""
+"""Summaries of the figures of several rounds, for the tables."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | None:
-    """Summarize a figure; return None if no round has the figure.
+    """Summarize a figure over the rounds; return None if no round has the figure.
 
-    If a slower machine makes the figure worse, only rounds count in which the pace was close to the peer's
+    If the figure depends on the machine's speed, only rounds count in which the speed was close to the peer's
     best.
     """
     found = [
@@ -75,7 +75,7 @@ def failure(results: Results, part: str, peer: str, group: str = "") -> str | No
 
 
 def requests(results: Results, part: str, peer: str) -> dict[str, float]:
-    """Return the median count of each kind of request; a round without such requests counts as 0."""
+    """Return the median number of requests of each kind; a round without such requests counts as 0."""
     samples = [each for each in results.samples.get(part, ()) if each.peer == peer and each.requests]
     names = sorted({name for each in samples for name in each.requests})
     return {name: statistics.median(each.requests.get(name, 0) for each in samples) for name in names}

@@ -1,9 +1,9 @@
-"""Measure webhooks: the time of a response in the process, and the responses per second over TLS.
+"""Measure webhooks: the time of a response within the process, and responses per second over TLS.
 
     python -m benchmarks.webhook_speed
 
 The AdmissionReviews are for the Pet operator, in the form that the API server sends. The TLS server has its
-own process, whose CPU seconds show the capacity of one core. The clients keep their connections.
+own process, whose CPU seconds show the capacity of one core. The clients keep their connections open.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ HEAD = (
 
 
 def pet(name: str, version: str) -> dict[str, Any]:
-    """Build a Pet with the fields that an API server adds."""
+    """Return a Pet with the fields that an API server adds."""
     raw = (SAMPLES / "pet.json").read_text().replace("@name@", name).replace("@version@", version)
     found: dict[str, Any] = orjson.loads(raw)
     return {**found, "spec": dict(SPECS[version])}
 
 
 def admission_review(*, tidy: bool) -> bytes:
-    """Build an AdmissionReview of a Pet's update; an untidy Pet needs a patch."""
+    """Return an AdmissionReview of a Pet's update; an untidy Pet needs a patch."""
     review = orjson.loads((SAMPLES / "admission-review.json").read_bytes())
     old, new = pet("thor", "v1beta1"), pet("thor", "v1beta1")
     if not tidy:
@@ -85,7 +85,6 @@ async def serve(port: int) -> None:
 
 
 async def connected(port: int) -> Connection:
-    """Open a connection."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     loop = asyncio.get_running_loop()
@@ -101,7 +100,7 @@ async def ask(connection: Connection, path: str, body: bytes) -> float:
 
 
 async def within(endpoint: Any, body: bytes, count: int = REVIEWS) -> list[float]:
-    """Measure the seconds of each response within the process."""
+    """Return the seconds of each response within the process, without a connection."""
     seconds = []
     for _ in range(count):
         begun = time.perf_counter()
@@ -111,7 +110,7 @@ async def within(endpoint: Any, body: bytes, count: int = REVIEWS) -> list[float
 
 
 async def over_tls(server: Daemon, port: int, path: str, body: bytes) -> list[object]:
-    """Measure responses over TLS; return per second, per CPU second of the server, and the median in ms."""
+    """Return the responses per second over TLS, per CPU second of the server, and the median in ms."""
     clients = [await connected(port) for _ in range(CONNECTIONS)]
     for client in clients:
         await ask(client, path, body)

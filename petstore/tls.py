@@ -23,7 +23,7 @@ _log = logging.getLogger("petstore.tls")
 
 
 class TlsUnusable(Exception):
-    """A missing or invalid file; the text is the reason, and `file` names the field in `TlsFiles`."""
+    """A missing or invalid file; the text is the reason, and `file` is its field's name in `TlsFiles`."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(reason)

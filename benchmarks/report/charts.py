@@ -1,4 +1,4 @@
-"""The charts of the page as SVG: bars with their spread, and spans from p50 to p99."""
+"""The charts of the page as SVG: bars with the range of the rounds, and lines from p50 to p99."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TEXT, FAINT, LINE = ("#1f2328", "#e6edf3"), ("#59636e", "#9198a1"), ("#d1d9e0", 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A bar to `middle` with its spread, or a span from `low` to `high`; the label's peer has its colour."""
+    """A bar to `middle` with its range, or a line from `low` to `high`; its colour is that of the peer."""
 
     peer: str
     series: int
@@ -67,7 +67,7 @@ class Panel:
 
 
 def charts_of(results: Results, part: str) -> str | None:
-    """Return the chart of a part, or None if no chart is defined or no figures exist."""
+    """Return the chart of a part; None if the part has no chart or no figures."""
     if part == LATENCY:
         panels = _latency(results)
         return _spans("Latency, ms", panels) if panels else None

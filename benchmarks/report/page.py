@@ -1,4 +1,4 @@
-"""The page under docs/benchmarks/, with its charts; its text depends only on the results."""
+"""The page under docs/benchmarks/ with its charts; its text depends only on the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROSE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("prose.toml").rea
 
 
 def files_of(results: Results, folder: Path) -> dict[Path, str | None]:
-    """Return the text of each file in the page's folder by path; None for a file to remove."""
+    """Return the text of each file in the page's folder, by path; None is for a file to remove."""
     charts = {part: charts_of(results, part) if part in results.samples else None for part in PARTS}
     text = page(results, has_profiles=(folder / PROFILES).exists())
     return {folder / NAME: text, **{folder / f"{part}.svg": chart for part, chart in charts.items()}}

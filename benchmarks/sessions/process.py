@@ -47,7 +47,7 @@ class Machine:
         self._before = self._times()
 
     def idle_share(self) -> float:
-        """Return the idle share of the processors' time since this object's creation, from 0 to 1."""
+        """Return the share of idle processor time since this object's creation, from 0 to 1."""
         idle, total = (now - then for now, then in zip(self._times(), self._before, strict=True))
         return idle / total if total else 0.0
 
@@ -98,7 +98,7 @@ def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> 
 def wait_quiet(
     process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN, share: float = QUIET_SHARE
 ) -> bool:
-    """Wait until the process has been idle for a while; return False if it stays busy for too long."""
+    """Wait until the process has been idle for `at_least` seconds; return False after `timeout` seconds."""
     deadline, before = time.monotonic() + timeout, process.cpu_seconds()
     earliest = time.monotonic() + at_least
     while time.monotonic() < deadline:
@@ -112,12 +112,11 @@ def wait_quiet(
 
 
 def forget_peak(process: Daemon) -> None:
-    """Reset the peak value that `peak_mb` returns (Linux)."""
+    """Reset the value that `peak_mb` returns (Linux)."""
     Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
 
 def resident_mb(process: Daemon) -> float:
-    """Return the process's resident memory in MB."""
     return process.resident_bytes() / MB
 
 
@@ -139,7 +138,7 @@ def _is_ready(address: str) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the failure in one line for a table's footnote, with a dead program's last line of output."""
+    """Return an error in one line for a table's footnote, with the last output line of a dead program."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     said, has_log, log = str(error).partition(LOG)

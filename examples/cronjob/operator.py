@@ -64,7 +64,7 @@ class CronJobOperator(Operator[CronJob]):
             ctx.condition(SCHEDULED, True, "Waiting")
 
     async def start(self, cronjob: CronJob, due: datetime, active: list[Job], ctx: Context) -> None:
-        """Start the due Job; ignore a Job that another manager has started and the cache does not have."""
+        """Start the due Job, unless the status on the API server says that this has happened already."""
         live = await ctx.client.uncached.get(CronJob, cronjob.key)
         if live.status.last_schedule_time is not None and live.status.last_schedule_time >= due:
             return
@@ -118,7 +118,7 @@ class CronJobOperator(Operator[CronJob]):
 
 
 def due_time(cronjob: CronJob, now: datetime) -> datetime | None:
-    """Return the latest scheduled time for which no Job exists; None if that time is too long ago."""
+    """Return the latest scheduled time since the last start; None if there is none, or it is too long ago."""
     since = cronjob.status.last_schedule_time or cronjob.metadata.creation_timestamp or now
     deadline = cronjob.spec.starting_deadline_seconds
     latest = next(CronSim(cronjob.spec.schedule, now + timedelta(seconds=1), reverse=True))

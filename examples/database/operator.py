@@ -58,7 +58,10 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=1800)
     async def replace_pods(self, database: Database, ctx: Context) -> str | None:
-        """Replace a pod that is not ready or, if all pods are ready, the next pod of the old version."""
+        """Replace a pod of the old version: first those that are not ready, then one at a time.
+
+        Return a message about the progress; None when all pods have the new version and are ready.
+        """
         servers = await ctx.find(StatefulSet, database.metadata.name)
         if servers is None or servers.status.get("observedGeneration") != servers.metadata.generation:
             return "waits for the StatefulSet"

@@ -25,7 +25,7 @@ class LogPosition:
         self._to_come_again: Counter[str] = Counter()
 
     def resume(self) -> datetime | None:
-        """Return the time from which to read the log again, or None; call it before each connection."""
+        """Return the time from which to read again, None for the start; call it before each connection."""
         self._to_come_again = self._read.copy()
         return datetime.fromisoformat(self._second) if self._second else None
 

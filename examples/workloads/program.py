@@ -73,7 +73,7 @@ async def _in_own_namespace(client: Client, options: Options, interruption: Inte
 
 
 async def _work(client: Client, options: Options) -> None:
-    """Create the Deployment and follow its logs until interrupted, or until the output's reader has ended."""
+    """Create the objects and follow the pods' logs until interrupted, or until the output is closed."""
     deployment = await client.apply(objects.deployment(options.namespace, options.image))
     await wait_ready(client, deployment.object, timeout=options.timeout)
     for pod, node in (await nodes_of_pods(client, options.namespace)).items():
