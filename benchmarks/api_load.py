@@ -145,7 +145,6 @@ class Client:
 
 
 async def requests(client: Client, *, kind: str, count: int, first: int = 0) -> dict[str, Any]:
-    """Send `count` requests of one kind in `KINDS`, and return their rate and durations."""
     make = KINDS[kind]
     waiting = iter([make(client, f"load-{index:06d}") for index in range(first, first + count)])
     pool = await client.connect(CONNECTIONS)
@@ -189,7 +188,6 @@ async def watch(client: Client, *, events: int) -> dict[str, Any]:
 
 
 async def writes(client: Client, *, count: int, rate: float) -> dict[str, Any]:
-    """Create ConfigMaps, `rate` per second; each contains the time at which it was sent."""
     (connection,) = await client.connect(1)
     started = time.monotonic()
     for index in range(count):

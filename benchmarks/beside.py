@@ -65,7 +65,6 @@ def start(plane: EnvtestControlPlane, name: str, checkout: Path, folder: Path, n
 
 
 def measure(checkouts: dict[str, Path], objects: int, rounds: int) -> dict[str, list[float]]:
-    """Return the milliseconds of CPU per object for each checkout and round."""
     found: dict[str, list[float]] = {name: [] for name in checkouts}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -57,8 +57,6 @@ programs of the control plane. Only figures of the same run are comparable.
 
 
 def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a parser for click, whose error message is that of the ValueError."""
-
     def parsed(text: str) -> T:
         try:
             return parse(text)
@@ -136,7 +134,6 @@ _COUNT = click.IntRange(1)
 )
 @click.option("--check", is_flag=True, help="with --render: write nothing, fail if something is not current")
 def main(**given: Any) -> None:
-    """Run the command line."""
     options = SimpleNamespace(**given)
     options.only = [part for parts in options.only for part in parts]
     if options.render:
@@ -171,7 +168,6 @@ def main(**given: Any) -> None:
 
 
 def _chosen(options: SimpleNamespace) -> list[Peer]:
-    """Return the peers to measure in the order of the tables, then the programs from the command line."""
     peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
     if options.pythons:
         peers += options.pythons

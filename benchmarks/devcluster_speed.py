@@ -96,14 +96,12 @@ def devcluster(folder: Path) -> Iterator[Served]:
 
 @contextlib.contextmanager
 def real(folder: Path) -> Iterator[Served]:
-    """Run a bare control plane: etcd and kube-apiserver."""
     with EnvtestControlPlane(folder, parts=BARE, measured=True) as plane:
         install_crds(plane)
         yield Served(plane, [plane.part(name) for name in BARE])
 
 
 def start_seconds() -> float:
-    """Return the seconds from the start of `devcluster up` until its first response."""
     # The client skips verification, because loading a certificate store takes time.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -139,19 +137,15 @@ def both(measure: Callable[[Served], Rows]) -> Rows:
 
 
 def start() -> Rows:
-    """Measure the median of the seconds from the start to the first response."""
     return [["start, s", statistics.median(start_seconds() for _ in range(STARTS))]]
 
 
 def requests() -> Rows:
-    """Measure requests per second and CPU microseconds per request of one client with 16 connections."""
     rows = both(lambda served: [[kind, *_load(served, kind, REQUESTS)] for kind in KINDS])
     return [[*row, row[1] / row[3]] if len(row) > 3 else row for row in rows]
 
 
 def watch() -> Rows:
-    """Measure the milliseconds from a write to its watch event: the median and the 99th percentile."""
-
     def measure(served: Served) -> Rows:
         job = served.begin("watch", events=EVENTS)
         try:
@@ -169,8 +163,6 @@ def watch() -> Rows:
 
 
 def objects() -> Rows:
-    """Measure lists of many objects, and the memory that the objects need."""
-
     def listed(served: Served, query: str = "") -> list[float]:
         found = served.run("one", path=f"{CONFIG_MAPS}{query}")
         return [found["seconds"], found["bytes"] / 1e6]
@@ -213,7 +205,6 @@ def main() -> None:
 
 
 def _load(served: Served, kind: str, count: int, **more: Any) -> list[float]:
-    """Return the requests per second, and the CPU microseconds per request."""
     result = served.run("requests", kind=kind, count=count, **more)
     return [result["rate"], result["cpu"] / count * 1e6]
 

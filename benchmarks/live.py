@@ -236,7 +236,6 @@ class World:
 
 @contextlib.asynccontextmanager
 async def working(server: Server) -> AsyncIterator[World]:
-    """Run the operator in a manager with the log settings of the benchmarks."""
     with open(os.devnull, "wb") as null, configured(level="warn", log_format="json", fd=null.fileno()):  # noqa: ASYNC230, PTH123 -- takes no time
         async with _running(World(server)) as world:
             yield world
@@ -306,7 +305,6 @@ async def new_objects() -> AsyncIterator[Work]:
 
 @contextlib.asynccontextmanager
 async def changes() -> AsyncIterator[Work]:
-    """Change each object's size, and send the watch events of its Deployment's rollout."""
     server = Server()
     async with working(server) as world:
         written, sizes, steps = _Written(server), itertools.cycle(SIZES), defaultdict[str, int](int)
@@ -357,7 +355,6 @@ WORK: dict[str, Callable[[], AbstractAsyncContextManager[Work]]] = {
 
 
 async def measure(name: str, rounds: int) -> list[float]:
-    """Return the CPU microseconds per object of each round, without a first round that warms up the code."""
     found = []
     async with WORK[name]() as work:
         await work()
@@ -369,14 +366,12 @@ async def measure(name: str, rounds: int) -> list[float]:
 
 
 async def repeat(name: str, calls: int) -> None:
-    """Repeat the work `calls` times, for an external instruction counter."""
     async with WORK[name]() as work:
         for _ in range(calls):
             await work()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the benchmark, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.live",
         description=__doc__,

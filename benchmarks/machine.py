@@ -75,7 +75,6 @@ def _reference_ms() -> float:
 
 
 def describe(assets: Path) -> dict[str, str]:
-    """Return the machine's description; `assets` is the folder of the control plane's programs."""
     return {
         "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         "cores": str(os.cpu_count()),

@@ -122,7 +122,6 @@ def pinned_by(variable: str) -> list[str]:
 
 
 def by_contract(name: str, *command: str, concurrency: int | None = None) -> Program:
-    """Return a program with the flags of `benchmarks.peers`; `concurrency` of None is the suite's value."""
     flags = ["--kubeconfig={kubeconfig}", f"--concurrency={concurrency or '{concurrency}'}"]
     flags += ["--health-probe-bind-address={health}", "--workload={workload}"]
     return Program(name, [*command, *flags])

@@ -33,7 +33,6 @@ class Progress:
 
 
 def minutes(seconds: float) -> str:
-    """Format seconds as minutes and seconds: 2:05."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 

@@ -57,7 +57,6 @@ class Suite:
         save: Callable[[], None],
         budget: Budget,
     ) -> None:
-        """Set up the run; `save` is called after each new result."""
         self._peers = {peer.name: peer for peer in peers}
         self._parts = set(parts)
         self._rounds = rounds

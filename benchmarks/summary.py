@@ -36,7 +36,6 @@ class Summary:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that is at least as large as `share` of the sorted values."""
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
 
 
@@ -59,7 +58,6 @@ def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | 
 
 
 def median(results: Results, part: str, peer: str, figure: str) -> float | None:
-    """Return the median of a figure's rounds; None if no round has the figure."""
     summary = summarize(results, part, peer, figure)
     return None if summary is None else summary.median
 

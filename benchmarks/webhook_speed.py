@@ -49,7 +49,6 @@ HEAD = (
 
 
 def pet(name: str, version: str) -> dict[str, Any]:
-    """Return a Pet with the fields that an API server adds."""
     raw = (SAMPLES / "pet.json").read_text().replace("@name@", name).replace("@version@", version)
     found: dict[str, Any] = orjson.loads(raw)
     return {**found, "spec": dict(SPECS[version])}
@@ -77,7 +76,6 @@ def conversion_review(start: str, end: str) -> bytes:
 
 
 async def serve(port: int) -> None:
-    """Serve until the process is killed."""
     metrics = Metrics()
     endpoints = endpoints_of(Webhooks(webhooks_of(PetOperator)), metrics)
     address, certificate = BindAddress("127.0.0.1", port), ServedCertificate(SelfSigned())
@@ -93,14 +91,12 @@ async def connected(port: int) -> Connection:
 
 
 async def ask(connection: Connection, path: str, body: bytes) -> float:
-    """Send a request; return the seconds until its response."""
     begun = time.perf_counter()
     await connection.send(HEAD.format(path=path, length=len(body)).encode() + body)
     return time.perf_counter() - begun
 
 
 async def within(endpoint: Any, body: bytes, count: int = REVIEWS) -> list[float]:
-    """Return the seconds of each response within the process, without a connection."""
     seconds = []
     for _ in range(count):
         begun = time.perf_counter()

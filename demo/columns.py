@@ -29,7 +29,6 @@ class Columns:
             ]
 
     def __contains__(self, plural: str) -> bool:
-        """Return whether a CustomResourceDefinition has this plural name."""
         return plural in self._of
 
     def defines(self, kind: str) -> bool:

@@ -116,7 +116,6 @@ class ManagerProgram(Program):
     """The program `operator-manager run`."""
 
     def __init__(self, kubeconfig: Path, folder: Path, ports: Ports, *, petstore: str) -> None:
-        """Describe the manager; `petstore` is the address of the pet store."""
         self.metrics = f"127.0.0.1:{ports.claim(METRICS_PORT)}"
         self.health = f"127.0.0.1:{ports.claim(HEALTH_PORT)}"
         self.console = f"127.0.0.1:{ports.claim(CONSOLE_PORT)}"

@@ -83,7 +83,6 @@ class Recording(View):
     """A view that stores its frames, and runs the commands of an imaginary user when everything is ready."""
 
     def __init__(self, folder: Path) -> None:
-        """Set up the recording; `folder` is the folder of the demo."""
         super().__init__(Console(file=io.StringIO(), width=WIDTH, height=HEIGHT, color_system="truecolor"))
         self.frames: list[Frame] = []
         self._kubeconfig = folder / "kubeconfig"

@@ -68,7 +68,6 @@ class Demo:
     """Control plane, manager and samples, until q or Ctrl-C or, with `once`, until all samples are ready."""
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
-        """Set up the demo; `root` is the project's folder, and `folder` is for the demo's own files."""
         self._crds, self._samples = load(root / "config" / "crd" / "bases"), load(root / "config" / "samples")
         self._folder = folder
         self._once = once
@@ -141,7 +140,6 @@ class Demo:
                 self._screen.say("\nstopping the manager, then what it works with ...")
 
     async def _ask_webhooks(self, cluster: DevCluster) -> None:
-        """Send two Pets, to show the responses of the webhooks."""
         try:
             self._board.answers = await show_webhooks(cluster)
         except WebhooksSilent as silent:

@@ -266,7 +266,6 @@ def _counts(counter: Metric, *names: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _quantile(histogram: Histogram, part: float, *, webhook: str | None = None) -> float | None:
-    """Return the upper bound in seconds of a quantile; None without observations."""
     buckets = Counter[float]()
     for family in histogram.collect():
         for sample in family.samples:

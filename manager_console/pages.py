@@ -337,7 +337,6 @@ class Console:
         return Collector(self._transport, mapper, self._owned, may_get=may_get, informers=caches)
 
     async def _kind(self, place: Place) -> GroupVersionKind | None:
-        """Return the kind of a resource that operators reconcile or own; None for another resource."""
         primaries = (each.primary for each in self._manager.controllers)
         for gvk in dict.fromkeys((*primaries, *kinds_of(self._owned))):
             if gvk is not None and gvk.group == place.group:

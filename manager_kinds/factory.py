@@ -167,7 +167,6 @@ def _record(module: str, name: str) -> dict[str, Any] | None:
 
 
 def _table(module: str) -> bytes:
-    """Return the table of a module's types; b"" for any other module."""
     try:
         return (_FOLDER / f"{module.rpartition('.')[2]}.json").read_bytes()
     except FileNotFoundError:
@@ -207,7 +206,6 @@ def _field(
     hidden: bool = False,
     marks: Mapping[str, list[Any]] | None = None,
 ) -> tuple[Any, Any]:
-    """Return the annotation and the default of a field."""
     annotation = _type(module, type)
     settings: dict[str, Any] = {"alias": alias} if alias is not None else {}
     if hidden:

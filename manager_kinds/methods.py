@@ -45,7 +45,6 @@ class DeploymentMethods:
         return status if isinstance(status, dict) else {}
 
     def _condition(self, name: str) -> Mapping[str, Any]:
-        """Return the condition of that type; empty if there is none."""
         if conditions := self._status.get("conditions"):
             for each in objects(conditions):
                 if each.get("type") == name:

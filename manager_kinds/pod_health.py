@@ -178,7 +178,6 @@ def _printable(line: str) -> str:
 
 
 def _flat(said: str) -> str:
-    """Return all lines of a text in one line."""
     return one_line(" ".join(said.split()))
 
 
@@ -208,7 +207,6 @@ def _failure(status: Mapping[str, Any]) -> Problem:
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """Yield each container's status, and whether it is an init container."""
     for each in objects(status.get("initContainerStatuses")):
         yield each, True
     for each in objects(status.get("containerStatuses")):

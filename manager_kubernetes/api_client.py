@@ -202,7 +202,6 @@ class _Answer:
         return line
 
     async def read(self) -> bytes:
-        """Return everything that is unread, up to `LONGEST` bytes."""
         found = bytearray()
         while self.data or await self._more():
             found += self.data
@@ -224,7 +223,6 @@ class _Answer:
     release = close
 
     async def _more(self) -> bool:
-        """Read the next part of the answer; return False at the end."""
         if self._chunks is None:
             return False
         self._reading = True
@@ -259,7 +257,6 @@ def _replaced(method: str, body: Mapping[str, Any]) -> int | None:
 
 
 def _check(method: str, headers: Mapping[str, str], post_params: Any) -> None:
-    """Raise ApiValueError for a request that the transport cannot send."""
     if method not in {"GET", "POST", "PUT", "PATCH", "DELETE"}:
         raise ApiValueError(f"the manager's transport sends no {method} requests")
     if post_params:
@@ -313,8 +310,6 @@ async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
 
 
 class _Answered(ApiException):
-    """An error whose text is the server's own message."""
-
     def __str__(self) -> str:
         return Exception.__str__(self)
 

@@ -110,7 +110,6 @@ class _Channels:
             raise ConnectionLost(f"{self._name}: the connection broke: {error}") from error
 
     async def _receive(self) -> tuple[int, bytes] | None:
-        """Return channel and data of the next message that is not empty; None at the end."""
         while (message := await self._socket.receive_message()) is not None:
             if len(message) > 1:
                 return message[0], message[1:]
@@ -286,7 +285,6 @@ class PodStreams:
         query: Sequence[tuple[str, str]],
         protocols: Sequence[str] = PROCESS_CHANNELS,
     ) -> AsyncIterator[tuple[WebSocket, str]]:
-        """Open a WebSocket to a subresource of the pod; yield it with a name for error messages."""
         async with AsyncExitStack() as stack:
             opening = self._transport.websocket(_path(pod, subresource), query=query, protocols=protocols)
             try:

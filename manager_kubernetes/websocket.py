@@ -117,8 +117,6 @@ async def connect(
 
 
 class _Connector(aiohttp.BaseConnector):
-    """An aiohttp connector that uses a connection from `open_connection`."""
-
     def __init__(
         self, open_connection: Callable[[], Awaitable[Connection]], permit: Callable[[], None]
     ) -> None:

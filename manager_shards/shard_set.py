@@ -53,7 +53,6 @@ class ShardSet:
         return number * self.count // LABEL_SLICES
 
     def __contains__(self, uid: str) -> bool:
-        """Return whether an object is in one of the selected shards."""
         return self.everything or self.number_of(uid) in self.numbers
 
     def __and__(self, other: ShardSet) -> ShardSet:

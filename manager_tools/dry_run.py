@@ -43,8 +43,6 @@ class Change(NamedTuple):
 
 
 class _Planned:
-    """An object with at least one planned write."""
-
     def __init__(self, stored: Object | None) -> None:
         self.stored = stored
         self.after = stored
@@ -55,8 +53,6 @@ class _Planned:
 
 
 class _Plan:
-    """The writes of one reconcile."""
-
     def __init__(self) -> None:
         self.planned: dict[str, _Planned] = {}
         self.touched: dict[str, None] = {}
@@ -234,7 +230,6 @@ class DryRunTransport(Transport):
         return after
 
     def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
-        """Record an object's state after a write; return it as the response."""
         planned.after = after
         self._plan.planned[where] = planned
         self._plan.touched[where] = None
@@ -266,8 +261,6 @@ class DryRunTransport(Transport):
 
 
 class _Write(NamedTuple):
-    """A write to one object, or to its status."""
-
     method: str
     query: Mapping[str, str] | None
     body: bytes | None

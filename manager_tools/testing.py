@@ -298,11 +298,9 @@ class _Stage:
         raise NotImplementedError
 
     async def account(self, found: roles.Roles) -> Wire:
-        """Install a ServiceAccount with these roles; return a wire for it."""
         raise NotImplementedError
 
     async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:
-        """Make the API server call the webhooks at the endpoints."""
         raise NotImplementedError
 
     async def create(self, manifest: dict[str, Any]) -> None:
@@ -348,8 +346,6 @@ class _OnDevcluster(_Stage):
 
 
 class _OnEnvtest(_Stage):
-    """A namespace of a real API server, which is emptied at the end."""
-
     pause = _LOOKS_EVERY
 
     def __init__(self, plane: Envtest, closing: AsyncExitStack, namespaces: Sequence[str]) -> None:
@@ -473,7 +469,6 @@ class _OnEnvtest(_Stage):
         await self._until(is_gone)
 
     async def _empty(self, path: str) -> None:
-        """Delete all objects of a resource, and remove their finalizers."""
         try:
             listed = orjson.loads(await self.tester.request("GET", path))
         except (NotFound, MethodNotAllowed):
@@ -504,7 +499,6 @@ class _OnEnvtest(_Stage):
             await self.tester.request("PUT", f"{path}/finalize", body=orjson.dumps({**left, "spec": {}}))
 
     async def _namespaced(self, name: str) -> list[str]:
-        """Return the paths of all resources in a namespace."""
         groups = orjson.loads(await self.tester.request("GET", "/apis"))["groups"]
         versions = ["/api/v1", *(f"/apis/{each['preferredVersion']['groupVersion']}" for each in groups)]
         found = []
@@ -527,8 +521,6 @@ class _OnEnvtest(_Stage):
 
 
 class _Issued:
-    """A `manager.tls.served.CertificateSource` with one certificate."""
-
     def __init__(self, pair: KeyPair) -> None:
         self._pair = pair
 
@@ -691,7 +683,6 @@ class LocalWire(Wire):
     host = "devcluster"
 
     def __init__(self, cluster: DevCluster, token: str = "") -> None:
-        """`token` names the user; by default, the administrator."""
         self._cluster = cluster
         self._token = token or cluster.token
         self._cut: asyncio.Event = asyncio.Event()
@@ -773,8 +764,6 @@ class LocalWire(Wire):
 
 
 class _Socket:
-    """A `manager.kube.wire.WebSocket`, with the control plane's side of the connection."""
-
     def __init__(self, protocol: str, permit: Callable[[], None], longest: int) -> None:
         self.protocol = protocol
         self._permit = permit
@@ -817,8 +806,6 @@ class _Socket:
 
 
 class _Answer:
-    """A `manager.kube.wire.WireResponse` from the control plane in the same process."""
-
     def __init__(self, answer: ApiResponse, cut: asyncio.Event) -> None:
         self.status = answer.status
         self.headers = {"Content-Type": answer.content_type, **answer.headers}

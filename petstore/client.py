@@ -180,7 +180,6 @@ class PetStoreClient:
         self._looked = asyncio.get_running_loop().time()
 
     async def _current(self) -> PetStoreAsyncStub:
-        """Return a stub whose connection uses the current certificates."""
         now = asyncio.get_running_loop().time()
         if self._tls is not None and now - self._looked >= self._tls.look_every:
             self._looked = now

@@ -45,8 +45,6 @@ async def embedded_store(
 
 
 class _Stub:
-    """A gRPC stub that calls the service directly."""
-
     def __init__(self, service: PetStoreService, around: Around | None) -> None:
         self._service: Any = service
         self._around = around
@@ -74,8 +72,6 @@ class _Stub:
 
 
 class _Search:
-    """A running search."""
-
     def __init__(self, answer: Awaitable[list[Any]]) -> None:
         self._answer = answer
 

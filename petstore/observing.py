@@ -119,7 +119,6 @@ async def _unless_refused(work: Awaitable[Any], context: Context) -> Any:
 
 
 def _code(context: Context, failure: BaseException | None) -> grpc.StatusCode:
-    """Return the status code of a call; `failure` is its handler's exception, None if there was none."""
     code: Any = context.code()  # None until the handler sets it, unlike in the type stubs
     if isinstance(code, grpc.StatusCode):
         return code

@@ -98,7 +98,6 @@ class PetStoreServer:
     def __init__(
         self, options: ServerOptions, *, interceptors: tuple[grpc.aio.ServerInterceptor, ...] = ()
     ) -> None:
-        """Set up the server; `interceptors` run after the interceptor that measures calls."""
         self._options = options
         self._interceptors = interceptors
         self._stack = AsyncExitStack()

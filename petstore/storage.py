@@ -190,7 +190,6 @@ class Storage:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     def _commit(self, change: Callable[..., T], *arguments: object) -> T:
-        """Make a change in one transaction, in the storage thread."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
             result = change(*arguments)

@@ -173,7 +173,6 @@ def _line(schema: Manifest) -> str:
 
 
 def _words(name: str) -> str:
-    """Return a field's name as a title: `readyReplicas` becomes "Ready Replicas"."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return spaced[:1].upper() + spaced[1:]
 
@@ -213,7 +212,6 @@ def _is_made_by_olm(manifest: Manifest) -> bool:
 
 
 def _webhook_definitions(manifests: Iterable[Manifest], deployment: Manifest) -> Iterator[Manifest]:
-    """Yield `spec.webhookdefinitions`: webhooks, then conversions, all served by `deployment`."""
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (port,) = [each["containerPort"] for each in container["ports"] if each["name"] == _PORT_NAME]
     # OLM's `containerPort` is the Service's port.

@@ -59,12 +59,10 @@ class Aim:
 
 
 def aims_of(results: Results) -> list[Aim]:
-    """Return the aims for which this project and a peer have figures."""
     return [aim for aim in all_aims(results) if aim.measured]
 
 
 def all_aims(results: Results) -> list[Aim]:
-    """Return all aims, also those without figures."""
     all_done = "start with {own:,} own objects, all done"
     cold, server = "cold convergence", "the API server's CPU per object"
     single = f"{cold}: at least 1.4 times the objects/s of {SINGLE}"
@@ -101,7 +99,6 @@ def all_aims(results: Results) -> list[Aim]:
 
 
 def asides_of(results: Results) -> list[tuple[str, str]]:
-    """Return comparisons for which there is no aim: a text, and the figures."""
     asked = [
         ("cold", "rate", OUT_OF_THE_BOX, "cold convergence, objects/s"),
         ("cold", "cpu_ms", LEANEST, CPU_OF_ONE),
@@ -220,7 +217,6 @@ def _none(results: Results, part: str, figure: str, text: str) -> Iterator[Aim]:
 
 
 def _independent(results: Results) -> Iterator[Aim]:
-    """Yield the aim that the cost of a change does not depend on the number of objects."""
     few, many = (median(results, "change", OURS, f"{group}.cpu_ms") for group in ("few", "many"))
     text = "the CPU of one change does not grow with the number of objects"
     if few and many is not None:

@@ -67,7 +67,6 @@ class Panel:
 
 
 def charts_of(results: Results, part: str) -> str | None:
-    """Return the chart of a part; None if the part has no chart or no figures."""
     if part == LATENCY:
         panels = _latency(results)
         return _spans("Latency, ms", panels) if panels else None
@@ -107,8 +106,6 @@ def _latency(results: Results) -> list[Panel]:
 
 
 def _bars(title: str, panels: Sequence[Panel]) -> str:
-    """Draw panels of bars; each has its own scale, which starts at zero."""
-
     def row(panel: Panel, each: Row, y: float) -> Iterable[str]:
         scale = (WIDTH - LABELS - VALUES) / (max(row.high for row in panel.rows) or 1.0)
         yield _text(LABELS - 8, y + 4, each.peer, anchor="end")
@@ -127,7 +124,6 @@ def _bars(title: str, panels: Sequence[Panel]) -> str:
 
 
 def _spans(title: str, panels: Sequence[Panel]) -> str:
-    """Draw panels of spans on one logarithmic scale, with a dot at each end."""
     values = [value for panel in panels for row in panel.rows for value in (row.low, row.high)]
     first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
 
@@ -152,7 +148,6 @@ def _spans(title: str, panels: Sequence[Panel]) -> str:
 def _drawn(
     panels: Sequence[Panel], draw: Callable[[Panel, Row, float], Iterable[str]]
 ) -> tuple[list[str], float]:
-    """Return the SVG elements of the panels, one below the other, and their total height."""
     parts, y = list[str](), 0.0
     for panel in panels:
         parts.append(_text(0, y + 16, panel.title, kind="title"))

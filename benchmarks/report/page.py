@@ -33,7 +33,6 @@ def files_of(results: Results, folder: Path) -> dict[Path, str | None]:
 
 
 def page(results: Results, *, has_profiles: bool = False) -> str:
-    """Return the page in Markdown."""
     return "\n".join(_lines(results, has_profiles=has_profiles)).rstrip() + "\n"
 
 
@@ -108,7 +107,6 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int) -> Iterator[str]:
-    """Yield the lines of a table: the first `labels` columns are aligned left, the others right."""
     yield _row(header)
     yield _row(["---"] * labels + ["--:"] * (len(header) - labels))
     for row in rows:

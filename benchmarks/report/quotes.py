@@ -126,7 +126,6 @@ def _cell(figure: Figure, ours: float, theirs: float | None) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table between line breaks; its first column has the labels."""
     lines = [["", *headings], ["---", *["--:"] * len(headings)], *rows]
     return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

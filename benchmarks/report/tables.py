@@ -49,7 +49,6 @@ class Table:
 
 
 def table_of(results: Results, key: str) -> Table:
-    """Return a part's table; columns that are empty for all peers are left out."""
     part, run = PARTS[key], results.run_of(key)
     grouped = len(part.groups) > 1
     figures = [
@@ -95,7 +94,6 @@ def left_out(run: Run) -> Iterator[str]:
 
 
 def _is_measured(results: Results, part: Part, group: Group) -> bool:
-    """Return whether the run measured the group; an older run may lack it."""
     keys = {group.of(figure) for figure in part.figures}
     return any(
         {group.key, ""} & set(sample.failed) or not keys.isdisjoint(sample.figures)
@@ -104,13 +102,11 @@ def _is_measured(results: Results, part: Part, group: Group) -> bool:
 
 
 def why_empty(results: Results, part: Part, group: Group, peer: str) -> str | None:
-    """Return why a peer has no figures in a group; "" if the reason is unknown."""
     reason = failure(results, part.key, peer, group.key)
     return f"failed: {reason}" if reason else None
 
 
 def group_label(group: Group, run: Run) -> str:
-    """Return a group's label, with the sizes of the run filled in."""
     return group.label.format(**run.sizes)
 
 
@@ -125,7 +121,6 @@ def rounds_in_words(count: int) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with three significant digits."""
     if value == round(value):
         return f"{value:,.0f}"
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
@@ -133,7 +128,6 @@ def number(value: float) -> str:
 
 
 def behind(results: Results, peer: str, group: Group) -> bool | None:
-    """Return whether a peer is too slow for the rate of a group; None if it was not measured."""
     summary = summarize(results, LATENCY, peer, f"{group.key}.behind")
     return None if summary is None else summary.median > SECONDS * rate_of(group)
 
@@ -155,5 +149,4 @@ def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
 
 
 def rate_of(group: Group) -> int:
-    """Return a group's rate of new objects per second."""
     return int(group.key.removeprefix("at_"))

@@ -71,7 +71,6 @@ class Busy:
         recorder: Recorder,
         step: Callable[[str], None],
     ) -> None:
-        """Set up the session; `step` is called at the beginning of each step."""
         self.program = program
         self.number = number
         self.sizes = sizes

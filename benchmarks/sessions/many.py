@@ -56,12 +56,10 @@ FOREIGN_WRITES = 10
 
 
 def within(count: int) -> float:
-    """Return the time limit in seconds for this number of objects."""
     return 90.0 + count / 50
 
 
 def store_others(setup: Setup, count: int) -> None:
-    """Store foreign Deployments while the program is not running."""
     store_deployments(setup.plane.etcd, count)
     wait_shown(setup.plane, last_deployments(count))
 

@@ -85,7 +85,6 @@ def store_copies(
 
 
 def delete_copies(plane: EnvtestControlPlane, first: int, end: int) -> None:
-    """Delete the Memcacheds `first` to `end` - 1 and their Deployments, directly in etcd."""
     keys = (
         [prefix.format(NAMESPACE) + name_of(index) for prefix in (MEMCACHED_KEY, DEPLOYMENT_KEY)]
         for index in range(first, end)

@@ -27,7 +27,6 @@ SETTLE = 2.0
 
 @contextlib.contextmanager
 def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
-    """Run a control plane with `count` pods."""
     with fresh_plane() as plane:
         store_pods(plane.etcd, count)
         wait_shown(plane, last_stored(count))

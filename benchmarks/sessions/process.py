@@ -61,7 +61,6 @@ class Machine:
 
 @contextlib.contextmanager
 def health_ports(count: int = 1) -> Iterator[list[str]]:
-    """Yield `count` unused addresses."""
     with PortBlock(count) as block:
         yield [f"127.0.0.1:{block[index]}" for index in range(count)]
 
@@ -70,7 +69,6 @@ def health_ports(count: int = 1) -> Iterator[list[str]]:
 def started(
     program: Program, plane: EnvtestControlPlane, setting: Setting, *, replica: str = ""
 ) -> Iterator[Daemon]:
-    """Run a program's process within the block."""
     process = program.daemon(plane.kubeconfig, plane.folder, setting, replica=replica)
     process.start()
     try:
@@ -112,7 +110,6 @@ def wait_quiet(
 
 
 def forget_peak(process: Daemon) -> None:
-    """Reset the value that `peak_mb` returns (Linux)."""
     Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
 
@@ -121,7 +118,6 @@ def resident_mb(process: Daemon) -> float:
 
 
 def peak_mb(process: Daemon) -> float:
-    """Return the process's peak resident memory in MB (Linux)."""
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024

@@ -35,7 +35,6 @@ class Quiet:
         progress: Progress,
         budget: Budget,
     ) -> None:
-        """Set up the session; `setups` has the setup and the parts to measure of each peer."""
         self._setups = setups
         self._rounds = rounds
         self._sizes = sizes
@@ -108,7 +107,6 @@ class Quiet:
         return [peer for peer, (_, parts) in self._setups.items() if part in parts]
 
     def _together(self, peers: list[str], do: Callable[[Setup], None], *, part: str) -> None:
-        """Run `do` for all peers at once, in threads."""
         if peers:
             with ThreadPoolExecutor(len(peers)) as pool:
                 list(pool.map(lambda peer: self._try(peer, do, part=part), peers))

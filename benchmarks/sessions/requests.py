@@ -40,17 +40,14 @@ class Requests:
 
 
 def writes(counts: dict[str, int]) -> int:
-    """Return the number of writes, without those of Events."""
     return sum(count for name, count in counts.items() if _is_write(name))
 
 
 def all_writes(counts: dict[str, int]) -> int:
-    """Return the number of writes, including those of Events."""
     return sum(count for name, count in counts.items() if name.split()[0] in WRITES)
 
 
 def server_errors(counts: dict[str, int]) -> int:
-    """Return the number of requests with a server error (5xx) or 429."""
     return sum(count for name, count in counts.items() if name.split()[-1].startswith(("5", "429")))
 
 
@@ -59,12 +56,10 @@ def events(counts: dict[str, int]) -> int:
 
 
 def conflicts(counts: dict[str, int]) -> int:
-    """Return the number of requests with a conflict (409)."""
     return sum(count for name, count in counts.items() if name.endswith(" 409"))
 
 
 def watches(samples: Samples, resource: str) -> int:
-    """Return the number of open watches of a resource."""
     return round(samples.value(WATCHES, verb="WATCH", resource=resource))
 
 

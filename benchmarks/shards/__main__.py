@@ -31,7 +31,6 @@ FIGURES = ROOT / "docs" / "benchmarks" / RAW
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.shards",
         description=benchmarks.shards.__doc__,
@@ -55,7 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(objects: int) -> Figures:
-    """Measure with this number of objects."""
     began = time.monotonic()
 
     def step(what: str) -> None:

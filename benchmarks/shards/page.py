@@ -78,7 +78,6 @@ the suite share the cores. `{raw}` in the folder of this page has the figures.
 
 
 def section(figures: Figures) -> str:
-    """Return the section in Markdown."""
     return "\n".join(_lines(figures)).rstrip() + "\n"
 
 

@@ -119,5 +119,4 @@ class Replica:
 
 
 def number_of(lease: str) -> int:
-    """Return the shard of a Lease by its name."""
     return int(lease.removeprefix(LEASE).removeprefix("-") or 0)

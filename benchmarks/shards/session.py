@@ -186,7 +186,7 @@ class Session:
         return stack.enter_context(Replica(self._plane, self._started))
 
     def _finish_one(self) -> None:
-        """Create the object that is copied, and change it once, so that copies look like changed objects."""
+        """Create the object to copy, and change it once: a new object may contain a hash of its content."""
         create(self._plane, 0)
         with StatusWatch(self._plane) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)
@@ -250,13 +250,11 @@ class Session:
 
 
 def idle(replicas: Sequence[Replica]) -> None:
-    """Wait until the replicas are idle; Lease renewals continue."""
     for each in replicas:
         if not wait_quiet(each.process, timeout=WITHIN, share=QUIET_SHARE):
             raise TimeoutError(f"{each.name} is not idle within {WITHIN:g} s")
 
 
 def namespace_of(name: str) -> str:
-    """Return the namespace of the copy with this number."""
     number = int(name.removeprefix("object-"))
     return NAMESPACES[number % len(NAMESPACES)] if number else "default"

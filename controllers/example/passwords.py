@@ -200,7 +200,6 @@ def _judge(site: Wordpress, secret: Secret, source: _Version, root: str | None) 
 
 
 async def _metadata(name: str, ctx: Context) -> PartialObjectMetadata | None:
-    """Return the cached metadata of a Secret, or None."""
     return await ctx.client.metadata.find(Secret, ObjectKey(ctx.object.metadata.namespace, name))
 
 

@@ -115,7 +115,6 @@ class StoreCheck:
 
 
 def _read(cached: CachedPet) -> Pet | None:
-    """Return the Pet; None if it has no valid spec for a record."""
     try:
         pet = cached.decode(Pet)
         wanted(pet)

@@ -68,7 +68,6 @@ def check_room(pet: Pet) -> None:
 
 
 def _as_day(birthday: Any) -> Any:
-    """Convert a birthday from v1alpha1 to v1beta1."""
     try:
         return day_of_moment(birthday).isoformat() if isinstance(birthday, str) else birthday
     except InvalidBirthday:
@@ -76,7 +75,6 @@ def _as_day(birthday: Any) -> Any:
 
 
 def _as_moment(birthday: Any) -> Any:
-    """Convert a birthday from v1beta1 to v1alpha1."""
     try:
         return f"{day_of(birthday)}T00:00:00Z" if isinstance(birthday, str) else birthday
     except InvalidBirthday:

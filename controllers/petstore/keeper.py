@@ -196,7 +196,6 @@ class Keeper:
         return True
 
     async def _by_key(self, pet: Pet) -> Record | None:
-        """Return the record whose key is the Pet's UID, or None."""
         async with aclosing(self._store.search(keys=[pet.metadata.uid], lenient=True)) as records:
             return await anext(records, None)
 

@@ -414,6 +414,5 @@ def _is_settled(pet: Pet, *statuses: str) -> bool:
 
 
 def _spec(pet: JsonObject | None) -> JsonObject:
-    """Return the spec, or an empty one if it is not an object."""
     spec = (pet or {}).get("spec")
     return spec if isinstance(spec, dict) else {}

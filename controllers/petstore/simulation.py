@@ -32,6 +32,7 @@ class PetStoreOutside(Outside):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        """Run the store inside the block."""
         rng = random.Random(f"{self.world.seed}/store")
         async with embedded_store(new_id=lambda: str(uuid.UUID(int=rng.getrandbits(128)))) as self.store:
             yield

@@ -56,7 +56,6 @@ class LogFollower:
                     await self._gone.wait()
 
     async def _read(self) -> None:
-        """Show new lines until the log ends or its connection breaks."""
         following = self._streams.logs(
             self._pod,
             container=self._container,

@@ -39,7 +39,6 @@ async def follow_logs(client: Client, namespace: str) -> None:
 
 
 def _has_started(pod: Pod) -> bool:
-    """Return whether the container runs or has run; before that, it has no log."""
     for status in pod.status.get("containerStatuses", ()):
         if status["name"] == NAME:
             states = status.get("state", {}).keys() | status.get("lastState", {}).keys()

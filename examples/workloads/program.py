@@ -45,7 +45,6 @@ async def run(options: Options) -> int:
 
 
 async def _in_own_namespace(client: Client, options: Options, interruption: Interruption) -> int:
-    """Create the namespace, work in it, and always delete it; return the exit code."""
     name = options.namespace
     await interruption.unless_asked(clear_leftovers(client, name, timeout=options.timeout))
     # The creation and the deletion of the namespace are not interrupted, so that their results are known.

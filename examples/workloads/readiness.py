@@ -52,7 +52,6 @@ def ready_replicas(deployment: Deployment) -> int:
 
 
 async def _reasons(client: Client, deployment: Deployment) -> list[str]:
-    """Return why replicas are not ready: first the Deployment's reasons, then those of each pod."""
     found = await client.uncached.find(Deployment, deployment.key)
     reasons = [
         f"{each.get('reason', '')}: {each.get('message', '')}"

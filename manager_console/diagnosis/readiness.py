@@ -122,7 +122,6 @@ def _claim(claim: Object) -> Verdict:
 
 
 def _replicas(obj: Object) -> Verdict:
-    """Return the verdict for a Deployment, ReplicaSet or StatefulSet by its ready pods."""
     said = _reported(obj, "", ("ReplicaFailure", "True"), ("Progressing", "False"))
     return said or _enough(fields(obj, "status").get("readyReplicas"), wanted_replicas(obj))
 

@@ -184,7 +184,6 @@ def holders_of(
 
 
 def _spans(numbers: Sequence[int]) -> str:
-    """Return sorted numbers as text such as `0-2, 5`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:

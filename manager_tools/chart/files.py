@@ -215,7 +215,6 @@ class _Companion:
 
 
 def _markers(companions: Sequence[_Companion]) -> dict[str, str]:
-    """Return the Helm expression for each placeholder in the manifests."""
     text = Path(__file__).with_name("markers.toml").read_text(encoding="utf-8")
     programs = [{"PROGRAM": "manager"}]
     programs += [{"PROGRAM": each.key, "NAME": each.name, "PORT": each.port} for each in companions]
@@ -231,8 +230,6 @@ def _filled(text: str, names: Mapping[str, str]) -> str:
 
 
 class _Chart:
-    """The templates of one program's manifests."""
-
     def __init__(self, program: Program, manifests: Sequence[Manifest]) -> None:
         self._program = program
         self._prefix, self._namespace = program.prefix, namespace_of(program)
@@ -248,7 +245,6 @@ class _Chart:
         return any(self._is(each, "Service", "webhook-service") for each in self._manifests)
 
     def values(self, budget: Manifest) -> str:
-        """Return the text of values.yaml, with the manifests' defaults."""
         assert self._manager is not None
         pod = self._manager["spec"]["template"]["spec"]
         spread = _line(pod.get("topologySpreadConstraints", []))
@@ -262,7 +258,6 @@ class _Chart:
         )
 
     def notes(self) -> str:
-        """Return the text that helm prints after an installation."""
         definitions = [each for each in self._manifests if each["kind"] == "CustomResourceDefinition"]
         return _TEMPLATES.get_template("NOTES.in.txt").render(
             program=self._program.name,

@@ -162,7 +162,6 @@ class Definition:
     """A CustomResourceDefinition."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        """Parse a CustomResourceDefinition; raise `DefinitionError` if the server would reject it."""
         api_version = manifest.get("apiVersion")
         if api_version != "apiextensions.k8s.io/v1":
             raise DefinitionError(f"its apiVersion has to be apiextensions.k8s.io/v1, not {api_version}")

@@ -65,7 +65,6 @@ def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _own_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of the attributes that the class itself defines, without inherited ones."""
     try:
         classes = _classes(inspect.getsource(sys.modules[model.__module__]))
         definition = classes[model.__qualname__]
@@ -153,7 +152,6 @@ class _Generator(GenerateJsonSchema):
 
 
 def _not_finite(value: Any) -> Iterator[float]:
-    """Yield the infinite numbers and NaNs within a default; JSON cannot express them."""
     if isinstance(value, float) and not math.isfinite(value):
         yield value
     within: Iterable[Any] = ()

@@ -255,7 +255,6 @@ class _Writer:
         return {"scale": call("Scale", *map(quoted, paths))} if paths else {}
 
     def _of_the_definition(self) -> dict[str, str]:
-        """Return the arguments of `@crd` that apply to all versions: names, annotations and labels."""
         names, kind = self._served.names, self._served.gvk.kind
         options: dict[str, str] = {}
         for option, word in (("short_names", "shortNames"), ("categories", "categories")):

@@ -140,8 +140,6 @@ def _cheaper(path: str, kind: str, versions: Sequence[Mapping[str, Any]], *, alo
 
 
 class _Bound(NamedTuple):
-    """A node without a bound, and the schema keyword that would bound it."""
-
     path: str
     node: Any
     keyword: str
@@ -174,7 +172,6 @@ def _below(node: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of strings with a lone surrogate, which UTF-8 cannot express."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from _not_text(each, (*place, name))

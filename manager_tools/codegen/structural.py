@@ -76,7 +76,6 @@ def _integer_format(node: JsonSchema) -> str:
 
 
 def _check_bound(bound: float, word: str, node: JsonSchema, field: str) -> None:
-    """Raise ModelError for a bound with which the API server would refuse every value."""
     if not math.isfinite(bound):
         raise ModelError(field, f"its {word} has to be a finite number, not {bound}")
     low, high = RANGES.get(_integer_format(node), RANGES["int64"])

@@ -145,7 +145,6 @@ def _full_name(kind: type[Resource]) -> str:
 async def _migrate(
     program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
 ) -> int:
-    """Migrate the kinds of these CRDs; return the exit code, which is 0 if all objects are migrated."""
     with watchdog.stop_on_signals() as stop:
         try:
             done = await unless(stop, _migrate_all(program, arguments, names))

@@ -44,7 +44,6 @@ def main(kubectl: str) -> int:
 
 
 def _stored(definition: dict[str, Any]) -> str:
-    """Return the resource's name for kubectl, with the stored version, which needs no conversion."""
     spec = definition["spec"]
     [version] = (each["name"] for each in spec["versions"] if each["storage"])
     return f"{spec['names']['plural']}.{version}.{spec['group']}"

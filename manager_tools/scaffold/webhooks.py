@@ -46,8 +46,6 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """The operator of a kind, with its module and class."""
-
     path: Path
     text: str
     cls: ast.ClassDef
@@ -139,7 +137,6 @@ def _needed(tree: ast.Module, added: list[Method]) -> Iterator[tuple[str, str]]:
 
 
 def _second_version(root: Path, names: Names) -> dict[Path, str]:
-    """Write a copy of the model for another version, which is served but not stored."""
     group = Path("apis", names.group)
     path = group / names.version / f"{names.module}.py"
     text, tree = parsed(root / path)
@@ -175,7 +172,6 @@ def _unstored(text: str, mark: ast.expr) -> str:
 
 
 def _overlay(root: Path) -> dict[Path, str]:
-    """Return the kustomize overlay with webhooks enabled."""
     if not (root / _OVERLAY).exists():
         return {}
     text = (root / _OVERLAY).read_text(encoding="utf-8")

@@ -242,7 +242,6 @@ def replaced(text: str, by: Mapping[ast.expr, str]) -> str:
 
 
 def _start(node: ast.stmt) -> int:
-    """Return the index of the statement's first line, including decorators."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(each.lineno for each in decorators)]) - 1
 
@@ -502,7 +501,6 @@ def write(root: Path, new: Mapping[Path, str | bytes], changed: Mapping[Path, st
 
 
 def _lay_out(root: Path, new: Iterable[Path], changed: Iterable[Path]) -> None:
-    """Format new modules and sort all modules' imports by the project's rules, if ruff is installed."""
     if find_spec("ruff") is None:
         return
     ruff = (sys.executable, "-m", "ruff")
@@ -515,7 +513,6 @@ def _lay_out(root: Path, new: Iterable[Path], changed: Iterable[Path]) -> None:
 
 
 def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
-    """Restore the files of `before`, and remove the files in `made`."""
     for path, content in before.items():
         path.write_bytes(content)
     for path in made:

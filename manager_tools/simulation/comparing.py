@@ -154,6 +154,7 @@ def _is_of_the_run(seconds: float) -> bool:
 
 
 def resource_of_manifest(manifest: Object) -> str:
+    """Return the resource of a Role, a binding or a ServiceAccount, as `plural.group`."""
     group, _, _ = manifest["apiVersion"].rpartition("/")
     return f"{manifest['kind'].lower()}s.{group}".rstrip(".")
 
@@ -449,7 +450,6 @@ _OF_JOBS = (
 
 
 def _without_selector(spec: Object) -> Object:
-    """Return a Job's spec as it was before the control plane set its selector."""
     template = dict(spec["template"])
     template["metadata"] = _unlabelled(template.get("metadata") or {})
     return {**spec, "template": template, "selector": None}

@@ -46,6 +46,7 @@ class Disk:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def load(self) -> Iterator[Stored]:
+        """Return all objects on the disk."""
         return iter(tuple(self._objects.values()))
 
     def write(self, change: Change) -> None:

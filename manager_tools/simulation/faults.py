@@ -271,7 +271,6 @@ async def _replace_token(world: World, fault: Fault, _: Sequence[Replica]) -> No
 
 
 async def _jump(world: World, fault: Fault, here: Sequence[Replica]) -> None:
-    """Set the clock of a process forward by hours, or back by minutes."""
     clocks = [world.plane] if fault.what == "server_jump" else [each.clock for each in here]
     rng = random.Random(fault.draw)
     seconds = rng.choice((3600.0, -60.0)) * rng.uniform(1.0, 30.0)

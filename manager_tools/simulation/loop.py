@@ -117,7 +117,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """The timers, each after its time and number, so that timers themselves are never compared."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
-        """Create a loop; `rng` shuffles tasks that are ready at the same time, None keeps their order."""
         super().__init__(selectors.SelectSelector())  # the selector is never polled
         self._begin(0, rng)
 

@@ -178,7 +178,6 @@ class Network(Wire):
         asyncio.get_running_loop().call_later(self._delay(), exchange.answer, answer)
 
     async def _served(self, exchange: _Exchange) -> ApiResponse:
-        """Return the response after the server's processing time."""
         chance, request = self._rng.random, exchange.request
         if chance() < self.weather.refusals:
             answer = self._refusal()

@@ -47,8 +47,6 @@ GRACE = 10.0
 
 
 class _TokenFile(Credentials):
-    """The token file in the simulated pod, as the kubelet would write it."""
-
     REJECTED_INTERVAL = TokenFile.REJECTED_INTERVAL
 
     def __init__(self, world: Scene) -> None:
@@ -180,7 +178,6 @@ class Replica:
             self._keep = keeper.run
 
     async def _serve(self) -> None:
-        """Renew the serving certificate, as the webhook server does."""
         assert self._served is not None
         await self._served.obtained()
         async with self._served.refreshed():

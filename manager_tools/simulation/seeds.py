@@ -359,14 +359,12 @@ def _is_news(what: str) -> bool:
 
 
 def _open_files() -> set[Path]:
-    """Return the numbers of the open files as paths; empty if the system does not list them."""
     folder = Path("/dev/fd")
     # This includes the folder itself, which is open for the listing.
     return {each for each in folder.iterdir() if each.exists()} if folder.is_dir() else set()
 
 
 def _outsides(operators: Sequence[AnyOperator]) -> dict[AnyOperator, type[Outside]]:
-    """Return the class of each operator's `outside`; raise TypeError for an invalid one."""
     found = {}
     for operator in operators:
         outside: Any = operator.outside

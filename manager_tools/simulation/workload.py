@@ -314,7 +314,6 @@ class People:
         await self._client.delete(*turn.place)
 
     async def _evict_pod(self, turn: _Turn) -> str | None:
-        """Make a node evict a pod, which then remains with phase Failed."""
         pods = self._placed(["pods"])
         running = [place for place, each in pods if each["status"].get("phase") == "Running"]
         if not running:

@@ -309,7 +309,6 @@ class World(Scene):
         self.check_holder(sent, change)
 
     def _note_time(self, change: Change, sent: Sent | None) -> None:
-        """Record the time of a change, and whether it was triggered only by time."""
         if sent is not None and self.heartbeats and self._is_heartbeat(change):
             return
         self.last_change = self.now
@@ -508,7 +507,6 @@ class World(Scene):
         self._meddling = loop.create_task(act(), context=self.context.copy())
 
     def _replace(self) -> None:
-        """Start another replica for each one that has ended, as a Deployment does."""
         for replica in [each for each in self.running if not each.alive]:
             self.running.remove(replica)
             self.buried.append(replica)
@@ -573,7 +571,6 @@ class World(Scene):
         self.trouble_until = -TRUSTED_WITHIN
 
     async def _watch_certificates(self, kept: WebhookCertificates) -> None:
-        """Check until cancelled that API servers and replicas trust each other's certificates."""
         while True:
             await asyncio.sleep(CHECKED_EVERY)
             if self.now < self.trouble_until + TRUSTED_WITHIN:
@@ -725,7 +722,6 @@ class World(Scene):
         return state._replace(objects={**outside, **state.objects})
 
     async def _is_idle(self, queue: WorkQueue[Any] | None) -> bool:
-        """Return whether the queue becomes empty within a short time; operators may requeue periodically."""
         for _ in range(100):
             if queue is not None and not queue.unfinished():
                 return True

@@ -85,7 +85,6 @@ def _day(text: str) -> datetime.date:
 
 
 def _file(*flags: str, default: str | None = None, text: str) -> Callable[[Any], Any]:
-    """Declare a flag for a file name, which the shell can complete."""
     return click.option(
         *flags,
         type=_path,
@@ -189,7 +188,6 @@ _CLIENT_FLAGS: Final = (
 
 
 def _client(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags of a connection to a store to a command."""
     return reduce(lambda decorated, flag: flag(decorated), reversed(_CLIENT_FLAGS), command)
 
 
