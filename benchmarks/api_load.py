@@ -161,7 +161,6 @@ async def requests(client: Client, *, kind: str, count: int, first: int = 0) -> 
 
 
 async def one(client: Client, *, path: str, rounds: int = 5) -> dict[str, Any]:
-    """Repeat a GET `rounds` times; return the shortest time in seconds and the response's size in bytes."""
     (connection,) = await client.connect(1)
     request, times, size = client.request("GET", path), [], 0
     for _ in range(rounds):
@@ -212,7 +211,6 @@ def memcached(name: str) -> dict[str, Any]:
 
 
 def status(name: str) -> dict[str, Any]:
-    """Build a status of the size that an operator writes."""
     condition = {
         "type": "Available",
         "status": "True",

@@ -209,8 +209,7 @@ def _is_whole(options: SimpleNamespace) -> bool:
 def pin() -> str:
     """Keep the suite off the processors reserved for other programs; return a sentence, or "" if none is.
 
-    Raises:
-        ValueError: a variable has an invalid value, or names missing processors.
+    Raises ValueError if a variable has an invalid value, or names missing processors.
     """
     lists = {name: os.environ[name] for name in (SERVER_CPUS, PROGRAM_CPUS) if os.environ.get(name)}
     if not lists:

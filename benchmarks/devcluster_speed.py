@@ -59,10 +59,9 @@ class Served:
     processes: list[Daemon]
 
     def run(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Run a job of `api_load` in its own process; return its result with the server's CPU seconds added.
+        """Run a job of `api_load` in its own process; raise OSError if it fails.
 
-        Raises:
-            OSError: the job failed.
+        Return the job's result with the server's CPU seconds added.
         """
         before = self.cpu_seconds()
         with self.begin(do, **arguments) as job:

@@ -87,7 +87,6 @@ def encode_deployment(index: int) -> bytes:
 
 
 def _filled(sample: str, index: int, *, name: str, **values: str) -> bytes:
-    """Return the sample with values for its placeholders: `pod_ip` is the value of `@pod-ip@`."""
     text = _sample(sample)
     common = {"name": name, "uid": _uid(name), "namespace": _namespace(index), "owner": _owner(index)}
     for key, value in (common | values).items():

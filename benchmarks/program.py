@@ -69,11 +69,7 @@ class Program:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `NAME=COMMAND` from the command line.
-
-        Raises:
-            ValueError: the text has another form.
-        """
+        """Parse `NAME=COMMAND` from the command line; raise ValueError if the text has another form."""
         name, found, command = text.partition("=")
         if not found or not name or "{kubeconfig}" not in command:
             raise ValueError(f"{text!r} is not NAME=COMMAND with {{kubeconfig}} in the command")

@@ -77,12 +77,7 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a results file, as `write` creates it.
-
-        Raises:
-            ValueError: the file has a wrong format.
-            OSError: the file cannot be read.
-        """
+        """Read the file of `write`; raise OSError if it is unreadable, ValueError if its format is wrong."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except msgspec.DecodeError as error:

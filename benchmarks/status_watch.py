@@ -60,11 +60,9 @@ class StatusWatch:
         self._connection.close()
 
     def wait(self, count: int, process: Daemon, timeout: float) -> None:
-        """Wait until `count` objects have converged; `process` is the program that reconciles them.
+        """Wait until `count` objects have a current status, which `process` writes.
 
-        Raises:
-            TimeoutError: fewer objects had converged after `timeout` seconds.
-            DaemonDied: the process ended.
+        Raises TimeoutError after `timeout` seconds, and DaemonDied if the process ends.
         """
         self._wait(
             lambda: len(self.converged) >= count,
@@ -76,9 +74,7 @@ class StatusWatch:
     def wait_generation(self, name: str, generation: int, process: Daemon, timeout: float) -> float:
         """Wait until an object's status is for this generation; return the time of that status.
 
-        Raises:
-            TimeoutError: the status was not there after `timeout` seconds.
-            DaemonDied: the process ended.
+        Raises TimeoutError after `timeout` seconds, and DaemonDied if the process ends.
         """
         self._wait(
             lambda: self.observed.get(name, (0, 0.0))[0] >= generation,

@@ -95,7 +95,6 @@ class Suite:
         return [each for each in many.WORKLOADS if each not in self._peers[peer].lacks]
 
     def _warm_up(self, progress: Progress) -> None:
-        """Start each program once, so that its code is compiled and its files are in the system's cache."""
         progress.step("", "all", "every program once")
         with fresh_plane() as plane:
             for peer in self._peers.values():
@@ -151,7 +150,6 @@ class Suite:
             self._save()
 
     def _many(self, progress: Progress) -> None:
-        """Measure the parts with many objects, in which each program runs all its rounds in succession."""
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
@@ -243,7 +241,6 @@ class Suite:
 
 
 def _start_once(plane: EnvtestControlPlane, program: Program, workloads: Iterable[str]) -> None:
-    """Start the program with each of its commands until it is ready, to find a program that cannot start."""
     commands: dict[tuple[str, ...], str] = {}
     for workload in workloads:
         commands.setdefault(tuple(program.others.get(workload, program.command)), workload)

@@ -63,7 +63,6 @@ def median(results: Results, part: str, peer: str, figure: str) -> float | None:
 
 
 def failure(results: Results, part: str, peer: str, group: str = "") -> str | None:
-    """Return the first recorded reason why a peer has no figures in a part or group, or None."""
     for sample in results.samples.get(part, ()):
         if sample.peer == peer:
             for key in (group, ""):

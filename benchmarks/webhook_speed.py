@@ -106,7 +106,6 @@ async def within(endpoint: Any, body: bytes, count: int = REVIEWS) -> list[float
 
 
 async def over_tls(server: Daemon, port: int, path: str, body: bytes) -> list[object]:
-    """Return the responses per second over TLS, per CPU second of the server, and the median in ms."""
     clients = [await connected(port) for _ in range(CONNECTIONS)]
     for client in clients:
         await ask(client, path, body)

@@ -169,7 +169,6 @@ class Board:
 
 
 def _importance(condition: tuple[str, str, str]) -> int:
-    """Return a condition's rank: problems, then progress, then other false conditions, then good ones."""
     name, status, _ = condition
     match name, status == "True":
         case "Degraded", True:

@@ -35,7 +35,6 @@ class Ports(contextlib.ExitStack):
                 return bound
 
     def _lock(self, port: int) -> bool:
-        """Lock the port; return False if another demo of this user has reserved it."""
         path = Path(tempfile.gettempdir()) / f"operator-manager-demo-{os.getuid()}-{port}.lock"
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
@@ -64,7 +63,6 @@ class Program:
     """A program of this project, run by the demo."""
 
     def __init__(self, name: str, *arguments: str, folder: Path, log: str) -> None:
-        """Describe the program without starting it; `log` names its log file in `folder`."""
         self.name = name
         self.log = folder / log
         self.command = os.path.relpath(PROGRAMS / name)

@@ -148,7 +148,6 @@ class Demo:
             self._screen.show_news(answer)
 
     async def _unless_ended(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-        """Run `work`. Raise DemoFailed if a program ends first; cancel `work` if the demo is stopped."""
         working = asyncio.create_task(work, name="webhooks")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in self._programs]

@@ -189,7 +189,6 @@ class Figures:
         }
 
     def _read(self, since: float) -> None:
-        """Copy the reconciles that were added since the last call; they are in the order of their ends."""
         last = max((at for at, _, _ in self._runs.values()), default=since)
         for record in islice(self._controller.runs.latest(), _MOST):
             at = record.started + record.seconds

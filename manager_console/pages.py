@@ -226,7 +226,6 @@ class Console:
             return plain(await in_thread(lambda: to_yaml(raw, gvk)))
 
     async def _act(self, request: Request) -> Response:
-        """Do the requested action for an object, or for all controllers of its kind if the name is empty."""
         _, _, origin = request.headers.get("Origin", "").partition("://")
         if not origin or origin != request.headers.get("Host"):  # browsers send it
             return plain("not from a page of this console\n", _FORBIDDEN)
@@ -270,7 +269,6 @@ class Console:
         return web.answer(_SEE_OTHER, {"Location": web.object_address(key, resource) if key.name else "/"})
 
     def _end_pause(self, spec: WatchSpec, key: ObjectKey) -> None:
-        """Remove the pause of a deleted object, so that a new object of its name is not paused."""
         for controller in self._controllers(spec.gvk):
             if controller.queue is not None:
                 controller.queue.resume(key)
@@ -367,7 +365,6 @@ class Console:
 
 
 def _named(request: Request) -> tuple[Place, ObjectKey]:
-    """Return the object in a path; an empty name means all objects of the kind."""
     found = request.match_info
     key = ObjectKey(found.get("namespace", ""), found.get("name", ""))
     return _place(found["resource"], *key), key

@@ -220,7 +220,6 @@ def _field(
 
 
 def _type(module: str, code: Any) -> Any:
-    """Return the type for a code: a name, or `["list", code]`, or `["dict", code]`."""
     if isinstance(code, list):
         outer, inner = code
         inner = _type(module, inner)

@@ -118,7 +118,6 @@ class TransportApiClient(ApiClient):
         return answer
 
     def _observe(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
-        """Add the written object to the cache; ignore dry runs and writes of several objects."""
         options = body if isinstance(body, dict) else {}
         if "dryRun" in query or (method == "DELETE" and options.get("dryRun")):
             return
@@ -296,7 +295,6 @@ def _seconds(timeout: Any, *, idle: bool = False) -> float | None:
 
 
 async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
-    """Read the output of a process to its end, and return it as an answer."""
     answer, printed = _Answer(), bytearray()  # the output may arrive a byte at a time
     async with opening as socket:
         while (message := await socket.receive_message()) is not None:

@@ -318,7 +318,6 @@ async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenera
 async def _communicate(
     process: ContainerStreams, stdin: bytes | None, limit: int, name: str
 ) -> dict[str, bytearray]:
-    """Write stdin and read the output at the same time, because the process may block on either."""
     output, size = {"stdout": bytearray(), "stderr": bytearray()}, 0
     feeding = None if stdin is None else asyncio.create_task(_feed(process, stdin), name=name)
     try:
@@ -358,7 +357,6 @@ def _path(pod: Resource | ObjectKey, subresource: str) -> str:
 
 
 def _exit_code(status: bytes, name: str) -> int:
-    """Return the exit code in a process's final Status; raises ApiError if the process did not run."""
     found: dict[str, Any] = json_object(status, f"the end of {name}")
     if found.get("status") == "Success":
         return 0

@@ -294,7 +294,6 @@ class _Stage:
         return [*limited_to(self._watched, manifests)] if self._watched else manifests
 
     async def wire(self, token: str) -> Wire:
-        """Return a wire for the user of a token or, without a token, for the administrator."""
         raise NotImplementedError
 
     async def account(self, found: roles.Roles) -> Wire:
@@ -489,7 +488,6 @@ class _OnEnvtest(_Stage):
                     )
 
     async def _delete_namespace(self, name: str) -> None:
-        """Delete the namespace's objects, as the namespace controller does."""
         for path in await self._namespaced(name):
             await self._empty(path)
         path = f"/api/v1/namespaces/{name}"
@@ -545,7 +543,6 @@ async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIter
 
 
 async def _answered(endpoint: Endpoint[Any], review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
-    """Respond to an AdmissionReview like the webhook server, without a connection."""
     try:
         return HTTPStatus.OK, await endpoint.answer(review, waits=seconds)
     except Unanswered as error:

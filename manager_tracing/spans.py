@@ -84,7 +84,6 @@ class SpanTracer:
 
 
 def _calendar() -> Callable[[float], int]:
-    """Return a function that converts loop times to nanoseconds of Unix time."""
     offset = clock.now().timestamp() - clock.monotonic()
     return lambda moment: int((moment + offset) * 1e9)
 

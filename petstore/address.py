@@ -44,11 +44,7 @@ class BindAddress(address.BindAddress):
 
 
 def parse_address(text: str) -> BindAddress:
-    """Parse an address on which a server listens.
-
-    Raises:
-        ValueError: the address is invalid; the message has the expected form.
-    """
+    """Parse an address on which a server listens; raise ValueError with the expected form."""
     parts = address.split_address(text)
     if parts is None:
         raise ValueError('an address such as ":6742", "127.0.0.1:6742" or "[::1]:6742" is expected')

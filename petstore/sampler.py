@@ -19,8 +19,7 @@ class Sampler:
     def change(self, message: pb.Sampler) -> None:
         """Set the share of calls to log, as a client requests it.
 
-        Raises:
-            Malformed: the type is unknown, or the share is not above 0 and at most 1.
+        Raises Malformed if the type is unknown, or the share is not above 0 and at most 1.
         """
         match message.type:
             case pb.STNever:

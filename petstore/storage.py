@@ -170,13 +170,10 @@ class Storage:
         )
 
     async def search(self, query: Query) -> AsyncGenerator[list[Pet], None]:
-        """Yield pages of matching pets in the order of their addition.
+        """Yield pages of matching pets in the order of their addition; raise WriteFailed if a read fails.
 
         The search sees every change requested before it. Later changes are made between two pages, so the
         search may or may not show them. A pet that exists all the time is returned exactly once.
-
-        Raises:
-            WriteFailed: the file cannot be read.
         """
         after: int | None = 0
         while after is not None:
@@ -236,7 +233,6 @@ class Storage:
 
 
 def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[list[Pet], int | None]:
-    """Return the pets after position `after`, and the next position; None after the last page."""
     conditions, values = ["seq > ?"], list[object]([after])
     # Each list is passed as one JSON array, because SQLite limits the number of variables in a statement.
     types = [kind and kind.value for kind in query.types]

@@ -90,7 +90,6 @@ class Tls:
     """The seconds between two checks of the files."""
 
     def __init__(self, files: TlsFiles, *, needs: str) -> None:
-        """Read the files; `needs` is the required file. Blocks. Raises TlsUnusable."""
         if getattr(files, needs) is None:
             raise TlsUnusable(needs, "is missing: without it there is no TLS")
         self._files = files

@@ -50,11 +50,7 @@ def pet_message(pet: Pet) -> pb.Pet:
 
 
 def read_date(message: date_pb2.Date) -> datetime.date:
-    """Convert a message to a date.
-
-    Raises:
-        Malformed: the day does not exist, or the date lacks the month or the day.
-    """
+    """Convert a message to a date; raise Malformed if the day does not exist, or month or day is missing."""
     try:
         return datetime.date(message.year, message.month, message.day)
     except (ValueError, OverflowError):
@@ -65,8 +61,8 @@ def read_date(message: date_pb2.Date) -> datetime.date:
 def read_pet(message: pb.Pet) -> Pet:
     """Convert a message to a pet.
 
-    Raises:
-        Malformed: the name is blank, the type unknown, the birthday impossible, or a text contains a NUL.
+    Raises Malformed if the name is blank, the type unknown, the birthday impossible, or a text contains a
+    NUL.
     """
     if not message.name or message.name.isspace():
         raise Malformed("name: must not be blank")

@@ -207,7 +207,6 @@ def _dockerfile() -> str:
 
 
 def _is_made_by_olm(manifest: Manifest) -> bool:
-    """Return whether OLM creates the object: a webhook configuration, webhook Service or certificate role."""
     return manifest["kind"] in _TYPES or manifest["metadata"]["name"].startswith(f"{PROGRAM.prefix}webhook-")
 
 

@@ -169,7 +169,6 @@ def _compare(
 
 
 def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
-    """Yield each peer's figure, and how many times slower the machine was during our measurement."""
     for peer in peers:
         value = median(results, part, peer, figure)
         if value is not None:

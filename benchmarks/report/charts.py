@@ -177,7 +177,6 @@ def _element(tag: str, content: str = "", **attributes: str | float) -> str:
 
 
 def _svg(title: str, height: float, parts: Iterable[str]) -> str:
-    """Return the SVG file: x goes right and y goes down, in pixels; the colours follow the reader's theme."""
     size = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={quoteattr(title)}>'
     style = f"{_theme(0)}@media(prefers-color-scheme:dark){{{_theme(1)}}}"

@@ -58,8 +58,7 @@ MORE, NEUTRAL = frozenset({"rate", "reached", "idle"}), frozenset({"events", "ch
 def with_quotes(text: str, results: Results) -> str:
     """Return a document with the current quotes between its markers.
 
-    Raises:
-        ValueError: a marker has an unknown name, or no end.
+    Raises ValueError for a marker with an unknown name, or without an end.
     """
 
     def quoted(match: re.Match[str]) -> str:

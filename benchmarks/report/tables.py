@@ -81,7 +81,6 @@ def table_of(results: Results, key: str) -> Table:
 
 
 def left_out(run: Run) -> Iterator[str]:
-    """Yield a line for each peer that was not measured in the run, or not in some parts, with the reason."""
     yield from (f"{peer} is left out: {reason}" for peer, reason in run.left_out.items())
     partly: dict[str, list[str]] = {}
     for peer, lacks in run.lacks.items():
@@ -133,7 +132,6 @@ def behind(results: Results, peer: str, group: Group) -> bool | None:
 
 
 def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
-    """Yield each rate and peer that is too slow for that rate, with a description."""
     run = results.run_of(LATENCY)
     for group in PARTS[LATENCY].groups:
         for peer in run.versions:

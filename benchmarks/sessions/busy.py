@@ -46,7 +46,6 @@ RATE_WITHIN = 60.0
 def missing(
     parts: Collection[str], results: Results, peer: str, number: int, sizes: Sizes
 ) -> Iterator[tuple[str, str]]:
-    """Yield the parts and groups that a failed session has not measured."""
     groups = {
         "startup": [""],
         "cold": [""],
@@ -87,7 +86,6 @@ class Busy:
                 self._work(plane, with_latency="latency" in parts)
 
     def _start(self, plane: EnvtestControlPlane) -> None:
-        """Start the program when there is one finished object, and leave it idle."""
         self.step("start and idle")
         create(plane, 0)
         with StatusWatch(plane) as watch, health_ports() as (address,):
@@ -106,7 +104,6 @@ class Busy:
         delete_copies(plane, 0, 1)
 
     def _work(self, plane: EnvtestControlPlane, *, with_latency: bool) -> None:
-        """Start the program when many objects wait for it, then create more objects at rising rates."""
         self.step("cold start")
         total = self.sizes.objects
         with StatusWatch(plane) as watch, health_ports() as (address,):

@@ -48,7 +48,6 @@ def idle(
     recorder: Recorder,
     settle: float,
 ) -> None:
-    """Start the manager, and read its memory when it has been idle for `settle` seconds."""
     with health_ports() as (address,):
         flags = (f"--petstore-address={store}",)
         setting = Setting(workload=ALL_FIVE, health_address=address, flags=flags)

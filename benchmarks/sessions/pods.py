@@ -50,7 +50,6 @@ def wait_shown(plane: EnvtestControlPlane, paths: Iterable[str]) -> None:
 def sync(
     plane: EnvtestControlPlane, program: Program, workload: str, number: int, recorder: Recorder
 ) -> None:
-    """Start the program; measure its CPU until it is ready, and its memory some seconds later."""
     with health_ports() as (address,):
         began = time.monotonic()
         with started(program, plane, Setting(workload=workload, health_address=address)) as process:

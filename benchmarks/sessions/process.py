@@ -80,9 +80,7 @@ def started(
 def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> float:
     """Wait until /readyz responds with 200; return the time of the response (monotonic seconds).
 
-    Raises:
-        TimeoutError: /readyz did not respond with 200 in time.
-        DaemonDied: the process ended.
+    Raises TimeoutError after `timeout` seconds, and DaemonDied if the process ends.
     """
     deadline = time.monotonic() + timeout
     while not _is_ready(address):

@@ -124,6 +124,5 @@ class Quiet:
 
 
 def rotated(peers: Iterable[str], number: int) -> list[str]:
-    """Return the peers in their order for a round, so that each round begins with another peer."""
     every = list(peers)
     return every[(number - 1) % len(every) :] + every[: (number - 1) % len(every)] if every else []

@@ -51,7 +51,6 @@ def take_over(setup: Setup, rounds: int) -> None:
 
 
 def _end(setup: Setup, leader: Daemon, standby: Daemon, how: signal.Signals) -> float:
-    """End the leader; return the seconds from the signal until the standby writes a status."""
     lease = f"{LEASES}/bench-{setup.program.name}"
     holder = setup.plane.api.get(lease)["spec"].get("holderIdentity")
     ended = time.monotonic()

@@ -82,7 +82,6 @@ def section(figures: Figures) -> str:
 
 
 def verdicts(figures: Figures) -> Iterator[tuple[str, str, bool]]:
-    """Yield each aim with its figure, and whether the aim is reached."""
     (alone,), three = figures.uses["1"], figures.uses["3"]
     for heading, of in COLUMNS:
         most = max(of(use) / of(alone) for use in three)

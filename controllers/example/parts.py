@@ -85,10 +85,9 @@ async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
 
 
 def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -> None:
-    """Check that the site controls the object, or that it has the site's labels and no controller.
+    """Raise Blocked if another owner controls the object, or if it is being deleted.
 
-    Raises:
-        Blocked: the object belongs to another owner, or is being deleted.
+    The object is ours if the site controls it, or if it has the site's labels and no controller.
     """
     name, controller, ours = f"{kind} {metadata.name}", controller_of(metadata), identity(site, program)
     whose = ""

@@ -116,7 +116,6 @@ def _convert(
 
 
 def _swap(spec: JsonObject, one: str, other: str) -> None:
-    """Swap the values of two fields; a missing value is swapped, too."""
     values = {new: spec.pop(old) for old, new in ((one, other), (other, one)) if old in spec}
     spec.update(values)
 
@@ -142,7 +141,6 @@ def _take(metadata: JsonObject, key: str) -> JsonObject:
 
 
 def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
-    """Add a note with these fields to the annotations, unless there are no fields."""
     if not fields:
         return
     annotations = metadata.get("annotations", _MISSING)

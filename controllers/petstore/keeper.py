@@ -231,6 +231,5 @@ class Keeper:
         return None, candidate
 
     def _differs(self, record: Record, content: Content) -> bool:
-        """Return whether the record needs an update: other content, or a key that the store may support."""
         lacks_key = not record.idempotency_key and self._store.knows_keys is not False
         return Content.of(record) != content or lacks_key

@@ -408,7 +408,6 @@ def _was_unreachable(pet: Pet) -> bool:
 
 
 def _is_settled(pet: Pet, *statuses: str) -> bool:
-    """Return whether the condition Ready has one of these statuses for the current generation."""
     ready, generation = find_condition(pet.status.conditions, READY), pet.metadata.generation
     return ready is not None and ready.status in statuses and ready.observed_generation == generation
 

@@ -49,11 +49,7 @@ class Content:
 
 
 def wanted(pet: Pet) -> Content:
-    """Return the content that the Pet's record should have.
-
-    Raises:
-        InvalidBirthday: the birthday is not a day of the calendar.
-    """
+    """Return the content that the Pet's record should have; raise InvalidBirthday for an impossible day."""
     return Content(pet.spec.name, pet.spec.species, day_of(pet.spec.birthday))
 
 

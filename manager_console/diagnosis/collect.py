@@ -291,7 +291,6 @@ class Collector:
         await self._grow(made, child, gvk, levels)
 
     async def _add_claims(self, node: Node, pod: Object) -> None:
-        """Add the PersistentVolumeClaims of the pod's volumes: the pod does not own them, but needs them."""
         volumes = objects(fields(pod, "spec").get("volumes"))
         names = {text(fields(each, "persistentVolumeClaim").get("claimName")): None for each in volumes}
         names.pop("", None)
@@ -371,7 +370,6 @@ class Collector:
         decode: Callable[[bytes], T],
         accept: str = _JSON,
     ) -> AsyncGenerator[tuple[bytes, T], None]:
-        """Yield the items of a list as JSON and decoded; stop at the limits for number and size."""
         listing = Listing(self._transport.request, path, accept=accept, longest=_MOST_BYTES)
         limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:

@@ -201,8 +201,6 @@ def write_tree(folder: Path, files: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Companion:
-    """A program next to the manager, with its default values, and the port that the manager calls."""
-
     name: str
     key: str
     port: str
@@ -329,7 +327,6 @@ class _Chart:
         }
 
     def _place(self, manifest: Manifest) -> tuple[str, str | None]:
-        """Return the chart's folder for a manifest of config/default, and the condition to include it."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         if kind == "CustomResourceDefinition":
             return "crd", ".Values.crd.enable"

@@ -123,7 +123,6 @@ class GeneratedTree:
     """
 
     def __init__(self, root: Path, files: Mapping[str, str]) -> None:
-        """`files` maps paths relative to `root` to the text of each file, without the header."""
         self._root = root
         self._files = {root / path: HEADER + text for path, text in files.items()}
 

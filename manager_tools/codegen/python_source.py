@@ -102,7 +102,6 @@ def imported(module: str, names: Iterable[str]) -> str:
 
 
 def _import_order(name: str) -> tuple[int, str]:
-    """Return the linter's sort key: constants come first, then classes, then functions."""
     return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name.lower())
 
 

@@ -97,7 +97,6 @@ def _change(old: Any, new: Any) -> str:
 
 
 def _plain(schema: Schema) -> dict[str, Any]:
-    """Return the schema without irrelevant differences: descriptions, order, implied keywords."""
     words = {word: value for word, value in together(schema).items() if word not in _PROSE}
     if "default" in words:
         words["default"] = _filled(words["default"], schema)

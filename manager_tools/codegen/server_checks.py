@@ -183,7 +183,6 @@ def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 
 def _field_of(path: str, kind: str, versions: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the model's field at the path of an error, and the schema keyword."""
     found = _SCHEMA.match(path)
     if found is None:
         # For a part that all versions share, the API server reports one error.

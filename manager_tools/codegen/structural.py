@@ -309,17 +309,13 @@ def _model(node: JsonSchema, field: str) -> JsonSchema:
 
 
 def _element(node: JsonSchema, field: str) -> JsonSchema:
-    """Convert the schema of an element of a list or map; it may allow null, unlike a field's schema."""
     value, nullable = collapse(node, field)
     element = _convert(value, field)
     return {**element, "nullable": True} if nullable else element
 
 
 def _json_default(value: Any, field: str) -> Any:
-    """Return a default as JSON without a model's None fields, as `to_wire` does.
-
-    Raises ModelError for infinite numbers and NaN.
-    """
+    """Return a default as JSON without a model's None fields; raise ModelError for NaN and infinity."""
     if isinstance(value, dict):
         return {name: _json_default(inner, field) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):

@@ -20,7 +20,6 @@ _KIND = "name of the kind, such as Greeting"
 
 
 def _one_kind(_context: click.Context, _option: click.Parameter, kinds: Sequence[str]) -> str:
-    """Return the only `--kind`, or raise an error: click would take the last value of several."""
     if len(kinds) > 1:
         raise click.UsageError(f"--kind takes one kind, not {len(kinds)}: run the command for each of them")
     return kinds[0]

@@ -96,7 +96,6 @@ def generate(invocation: Invocation, check: bool, max_description: int | None) -
 
 
 def _report_dangling(config: Path) -> int:
-    """Print each file that a kustomization names but that does not exist; return the exit code."""
     code = 0
     for path in sorted(config.rglob("kustomization.yaml")):
         text = path.read_text(encoding="utf-8")

@@ -108,7 +108,6 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the missing folders of a path; inside of a Python package, create packages."""
     if folder.exists():
         return
     _make_folder(folder.parent)

@@ -274,7 +274,6 @@ async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> 
 async def _each_planned(
     targets: Sequence[_Target], transport: DryRunTransport
 ) -> AsyncGenerator[tuple[_Target, Planned | None], None]:
-    """Yield each object with its plan, in order; several plans are made at the same time."""
     begun: deque[tuple[_Target, asyncio.Task[Planned] | None]] = deque()
     rest = iter(targets)
     try:

@@ -224,9 +224,8 @@ class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion",
 class Definitions:
     """A client for the CustomResourceDefinitions that `program` migrates.
 
-    Attributes:
-        position: the key of the annotation with the progress.
-        field_manager: the field manager of its writes.
+    Attributes: `position` is the key of the annotation with the progress, `field_manager` the client's field
+    manager.
     """
 
     def __init__(self, client: RetryingClient, program: Program) -> None:

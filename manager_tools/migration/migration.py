@@ -75,9 +75,7 @@ class Migration:
     async def run(self, definition: StoredDefinition) -> Outcome:
         """Migrate the kind of `definition`.
 
-        Raises:
-            MigrationFailed: the migration is impossible, or impossible at present.
-            KubeError: a request failed.
+        Raises MigrationFailed if the migration is impossible now, and KubeError if a request failed.
         """
         if definition.uniform:
             if definition.position is not None and not self.options.dry_run:
@@ -99,7 +97,6 @@ class Migration:
         raise MigrationFailed("the definition keeps changing; run this again later")
 
     async def _again(self, before: StoredDefinition) -> StoredDefinition:
-        """Read the CRD again; raise MigrationFailed if it was deleted."""
         with suppress(NotFound):
             definition = await self.definitions.get(before.name)
             if definition.uid == before.uid:
@@ -130,7 +127,6 @@ class Migration:
         return Outcome.DONE
 
     async def _clear(self, definition: StoredDefinition) -> None:
-        """Remove the stored position; ignore a failure, which does no harm."""
         with suppress(KubeError):
             await self.definitions.clear(definition)
 

@@ -115,7 +115,6 @@ def _operator_of(root: Path, kind: str, group: str, program: str, spoke: str) ->
 
 
 def _answers(sort: str, operator: _Operator) -> tuple[str, list[tuple[str, str]]]:
-    """Return the methods for one type of webhook, and their imports as modules and names."""
     text = operator.names.in_place(template(Path(f"controllers/answering/{sort}.py")))
     tree = ast.parse(text)
     [cls] = [node for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -161,7 +160,6 @@ def _second_version(root: Path, names: Names) -> dict[Path, str]:
 
 
 def _unstored(text: str, mark: ast.expr) -> str:
-    """Return the decorator `@crd` for a version that is not the storage version."""
     written = ast.get_source_segment(text, mark) or ""
     head = written.removesuffix(")").rstrip()
     if head.endswith("(") or not written.endswith(")"):

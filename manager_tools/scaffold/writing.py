@@ -473,7 +473,6 @@ def _line(name: str | None) -> str:
 
 
 def _layered(pyproject: str, group: str) -> str:
-    """Add this group to the import-linter contracts that list every group."""
     return _LAYERS.sub(lambda found: " | ".join(sorted({*found[0].split(" | "), group})), pyproject)
 
 
@@ -522,7 +521,6 @@ def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
 
 
 def _generated(root: Path) -> list[str]:
-    """Run the program's command `generate` in a separate process, because its modules are new."""
     before = os.environ.get("PYTHONPATH")
     ran = subprocess.run(
         [sys.executable, "-m", "controllers.main", "generate"],

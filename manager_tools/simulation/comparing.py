@@ -250,7 +250,6 @@ def _with_label_judged(obj: Object, *, shared: bool) -> Object:
 
 
 def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:
-    """Return the UIDs of the owners of Deployments that have exceeded their progress deadline."""
     return {
         owner["uid"]
         for each in cluster.client.list("deployments.apps")

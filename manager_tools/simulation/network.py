@@ -100,7 +100,6 @@ class Network(Wire):
             self._leave(exchange)
 
     async def _send(self, exchange: _Exchange) -> None:
-        """Send the request, and wait for a response; the caller must call `exchange.leave` in any case."""
         self._counted()
         self._open[exchange] = None
         if self._dead:
@@ -304,7 +303,6 @@ class Network(Wire):
             exchange.wake()
 
     async def _next(self, arrived: _Arrived, exchange: _Exchange) -> bytes | None:
-        """Return the stream's next part when it has reached the process; None at the end of the stream."""
         while not arrived:
             await exchange.wait()
         exchange.check()

@@ -560,7 +560,6 @@ class World(Scene):
             replica.clock.be_right()
 
     async def _wait_trusted(self, kept: WebhookCertificates) -> None:
-        """Wait until API servers trust the certificate of each replica; only then steps and faults begin."""
         while any(each.presented is None or any(kept.problems(each.presented)) for each in self.running):
             if self.now > TRUSTED_WITHIN:
                 self.violated("no webhook is ever trusted")
@@ -692,7 +691,6 @@ class World(Scene):
             yield self.now
 
     async def _be_idle(self, latest: float) -> None:
-        """Wait until nothing has changed for a while, but not beyond the time `latest`."""
         # An event would not help: each change postpones the end.
         while (idle := min(latest, self.last_change + _IDLE)) > self.now:  # noqa: ASYNC110
             await asyncio.sleep(idle - self.now)
