@@ -47,12 +47,11 @@ MINUTES = 48
 WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
 
 
-DESCRIPTION = """Measure operators from outside, side by side, on a real API server and etcd without other
-controllers.
+DESCRIPTION = """Measure and compare operators on a real API server and etcd without other controllers.
 
-A whole run writes docs/benchmarks/. A run with some parts, some peers or other programs is printed, unless
---write is given. All raw figures are kept in .local/benchmarks/. KUBEBUILDER_ASSETS names the folder with the
-programs of the control plane. Only figures of the same run are comparable.
+A whole run writes docs/benchmarks/. A run with some parts, some peers or other programs is only printed,
+unless --write is given. All raw figures are stored in .local/benchmarks/. KUBEBUILDER_ASSETS names the folder
+with the programs of the control plane. Only figures of the same run are comparable.
 """
 
 
@@ -86,14 +85,14 @@ _COUNT = click.IntRange(1)
     multiple=True,
     type=_parser(_separated(list(PARTS), "part")),
     metavar="PART,...",
-    help=f"only these parts: {', '.join(PARTS)}",
+    help=f"measure only these parts: {', '.join(PARTS)}",
 )
-@click.option("--rounds", type=_COUNT, default=ROUNDS, show_default=True, help="of every part")
+@click.option("--rounds", type=_COUNT, default=ROUNDS, show_default=True, help="rounds of every part")
 @click.option(
     "--peers",
     type=_parser(_separated([peer.name for peer in PEERS], "peer")),
     metavar="NAME,...",
-    help=f"only these: {', '.join(peer.name for peer in PEERS)}",
+    help=f"measure only these peers: {', '.join(peer.name for peer in PEERS)}",
 )
 @click.option(
     "--program",
@@ -101,8 +100,8 @@ _COUNT = click.IntRange(1)
     multiple=True,
     type=_parser(Program.parse),
     metavar="NAME=COMMAND",
-    help="measure another Memcached operator too, such as an older version of this one; the command"
-    " contains {kubeconfig}, {concurrency} and {health} as placeholders",
+    help="also measure this Memcached operator, such as an older version of ours; the command contains"
+    " the placeholders {kubeconfig}, {concurrency} and {health}",
 )
 @click.option(
     "--python",
@@ -110,29 +109,29 @@ _COUNT = click.IntRange(1)
     multiple=True,
     type=_parser(on_python),
     metavar="PYTHON",
-    help="measure this project on this interpreter too, a version or a program, in a cold start and one"
-    f" change; its environment is made in .local/peers/ (a whole run: {', '.join(INTERPRETERS)})",
+    help="also measure a cold start and one change of this project on this interpreter, a version or a"
+    f" program; its environment is in .local/peers/ (in a whole run: {', '.join(INTERPRETERS)})",
 )
 @click.option(
     "--own-objects",
     type=_COUNT,
     metavar="N",
-    help=f"finished objects in the parts done and backlog ({Sizes().own})",
+    help=f"number of finished objects in the parts done and backlog ({Sizes().own})",
 )
 @click.option(
     "--minutes",
     type=_COUNT,
     default=MINUTES,
     show_default=True,
-    help="for all of it: what does not fit is left out, and it is said which",
+    help="time limit of the run; steps that do not fit are skipped and reported",
 )
-@click.option("--write", is_flag=True, help="put the figures of a partial run on the page too")
+@click.option("--write", is_flag=True, help="write the figures of a partial run to the page")
 @click.option(
     "--render",
     is_flag=True,
-    help="measure nothing; make the page, and what documents quote, from its figures",
+    help="measure nothing; write the page, and quotes in other documents, from stored figures",
 )
-@click.option("--check", is_flag=True, help="with --render: write nothing, fail if something is not current")
+@click.option("--check", is_flag=True, help="with --render: write nothing, fail if a file is outdated")
 def main(**given: Any) -> None:
     options = SimpleNamespace(**given)
     options.only = [part for parts in options.only for part in parts]

@@ -87,16 +87,16 @@ def _image(text: str) -> Image:
 
 
 _NAMESPACES = click.option(
-    "--namespaces", type=_names, metavar="NAME,...", help="watch these, with rights in them alone"
+    "--namespaces", type=_names, metavar="NAME,...", help="let the manager watch these namespaces only"
 )
 _IMAGE = click.option(
-    "--image", type=_image, metavar="IMAGE", help="the manager's image instead of the one in config/manager"
+    "--image", type=_image, metavar="IMAGE", help="image of the manager instead of that in config/manager"
 )
 _PETSTORE_IMAGE = click.option(
     "--petstore-image",
     type=_image,
     metavar="IMAGE",
-    help="the store's, instead of the one in config/petstore",
+    help="image of the pet store instead of that in config/petstore",
 )
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 
@@ -107,7 +107,7 @@ def commands() -> None:
 
 
 @commands.command()
-@click.option("--check", is_flag=True, help="write nothing; fail when a file is not current")
+@click.option("--check", is_flag=True, help="write nothing; fail if a file is outdated")
 def generate(check: bool) -> int:
     """Write the tables of docs/configuration.md."""
     from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415 - 130 ms, 5 MB, for this command alone
@@ -128,17 +128,17 @@ def generate(check: bool) -> int:
 
 @commands.command()
 @click.argument("overlay", default="default")
-@click.option("--only", type=click.Choice([*_PARTS, *_POLICIES]), help="nothing but these")
-@click.option("--for-deletion", is_flag=True, help=f"without {' and '.join(_PARTS)}, what holds others last")
+@click.option("--only", type=click.Choice([*_PARTS, *_POLICIES]), help="print only these kinds")
+@click.option("--for-deletion", is_flag=True, help=f"omit {' and '.join(_PARTS)}, and order for deletion")
 @click.option(
     "--served",
     default="",
-    help="what `kubectl api-versions` prints: fail when more is needed; for deletion, leave it out",
+    help="output of `kubectl api-versions`: fail if it lacks a version; for deletion, omit such manifests",
 )
 @click.option(
     "--there",
     default="",
-    help="what `kubectl get namespaces --output=name` prints: fail when more are needed",
+    help="output of `kubectl get namespaces --output=name`: fail if it lacks a namespace",
 )
 @_NAMESPACES
 @_IMAGE

@@ -29,7 +29,7 @@ def _parsed(_: click.Context, __: click.Parameter, text: str | None) -> Image | 
 @click.command
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 @click.option(
-    "--image", callback=_parsed, metavar="IMAGE", help="image of the manager", show_default="that of config/"
+    "--image", callback=_parsed, metavar="IMAGE", help="image of the manager", show_default="as in config/"
 )
 @pass_invocation
 def chart(invocation: Invocation, folder: Path, image: Image | None) -> None:

@@ -50,7 +50,7 @@ def cluster_flags(command: F) -> F:
     kubeconfig = file_flag(
         "--kubeconfig", default="as for kubectl, or the pod's own", text="kubeconfig of the cluster"
     )
-    context = text_flag("--context", default="its current one", text="context of the kubeconfig")
+    context = text_flag("--context", default="the current context", text="context of the kubeconfig")
     return kubeconfig(context(command))
 
 

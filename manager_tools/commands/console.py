@@ -116,58 +116,57 @@ def _loopback(text: str) -> BindAddress:
     "--name-prefix",
     metavar="TEXT",
     default="PROGRAM-",
-    text="beginning of the names of the manager's objects",
+    text="prefix of the names of the manager's objects",
 )
-@text_flag("--pod", default="the one that holds the lease", text="pod of the manager")
+@text_flag("--pod", default="the pod that holds the lease", text="pod of the manager")
 @click.option("--port", type=click.IntRange(1, 65535), default=8082, help="port of the console in the pod")
 @cluster_flags
 @click.option(
     "--manager",
     type=_https,
     metavar="URL",
-    help="address of the console, in place of a pod: https://HOST:PORT",
+    help="connect to the console at this address instead of to a pod: https://HOST:PORT",
 )
 @file_flag(
     "--manager-ca-file",
-    text="authority of the console's certificate, in PEM, where the console has --metrics-cert-path",
+    text="CA certificate (PEM) for the console, if the manager runs with --metrics-cert-path",
 )
 @click.option(
     "--insecure-skip-tls-verify",
     is_flag=True,
-    help="take any certificate of the pod, and of all machines between here and it",
+    help="do not verify the console's certificate: any machine in between can read the traffic",
 )
 @file_flag(
     "--manager-token-file",
-    text="bearer token for the console, in place of the kubeconfig's, such as one of kubectl create token",
+    text="send the bearer token in this file, not the kubeconfig's token (see kubectl create token)",
 )
 @click.option(
     "--service-account",
     type=_account,
     metavar="NAMESPACE/NAME",
-    help="ask as this service account, by tokens that are good for the console alone",
+    help="act as this service account, with tokens that are valid for the console only",
 )
 @click.option(
     "--bind-address",
     type=_loopback,
     metavar="ADDRESS",
     default="127.0.0.1:0",
-    help="address for a browser on this machine; port 0 is a free port",
+    help="listen on this address for a browser on this machine; port 0 selects a free port",
 )
-@click.option("--no-browser", is_flag=True, help="open no browser: the address is printed anyway")
+@click.option("--no-browser", is_flag=True, help="open no browser; the address is always printed")
 @pass_invocation
 def console(invocation: Invocation, /, **flags: Any) -> None:
-    """Open the console of a manager that runs in a cluster in a browser on this machine, until interrupted.
+    """Open the console of a manager in a cluster in a browser on this machine, until interrupted.
 
-    kubectl forwards a port to the pod that holds the manager's lease, or with --manager the console is asked
-    at its address. The pod has to run as the manager's account, and its certificate has to be of the
-    authority that the API server demands for the manager's webhooks.
+    By default, kubectl forwards a port to the pod that holds the manager's lease. The pod must run as the
+    manager's account. Its certificate must be signed by the CA in the manager's webhook configurations.
 
-    Every request has a token: the console shows what its user may get, and does what its user may update.
-    With --service-account it is a token of that account, and good for the console alone. Else it is the token
-    of your kubeconfig, or of --manager-token-file: the manager's pod gets it, and people who control that pod
-    can do all that you may.
+    Every request has a token. The console shows the objects that the token's user may get, and changes those
+    that the user may update. With --service-account, the token is valid for the console only. Otherwise the
+    manager's pod receives your own token or that of --manager-token-file, and people who control that pod can
+    use all of its rights.
 
-    Only the browser that opens the printed address has these rights, by a key in it that works once.
+    The printed address contains a key that works once, so only one browser gets these rights.
     """
     for one, other in _APART:
         if flags[one] and flags[other]:

@@ -100,7 +100,7 @@ class ExplainArguments:
 
 @click.command
 @click.argument("named", nargs=-1, metavar="KIND/NAME")
-@text_flag("-n", "--namespace", default="that of the context", text="namespace of the object")
+@text_flag("-n", "--namespace", default="of the context", text="namespace of the object")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="text for people, or JSON"
 )
@@ -110,20 +110,20 @@ class ExplainArguments:
     type=manager_url,
     metavar="URL",
     default=_LOCAL,
-    help="a manager's --console-bind-address, where it tells of its runs; none asks no manager",
+    help="URL of a manager's console, which reports reconciles; `none` sends no request to a manager",
 )
-@file_flag("--manager-ca-file", text="authority of the manager's certificate, in PEM")
+@file_flag("--manager-ca-file", text="CA certificate (PEM) for the manager")
 @text_flag(
     "--manager-tls-server-name",
     metavar="HOST",
     default="the host of --manager",
-    text="name that the manager's certificate is for",
+    text="host name in the manager's certificate",
 )
-@file_flag("--manager-token-file", text="bearer token for the manager, which may get the object")
+@file_flag("--manager-token-file", text="bearer token of a user who may get the object")
 @text_flag(
     "--manager-namespace",
     default="PROGRAM-system",
-    text="namespace of the leases that say which replica works on the object, if no manager answers",
+    text="namespace of the shards' leases, which name the object's replica if no manager responds",
 )
 @pass_invocation
 def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> int:

@@ -79,13 +79,13 @@ class _Found(NamedTuple):
     "--filename",
     "files",
     multiple=True,
-    text="plan the objects that this file names, whatever else is in it; may be given again; - is stdin",
+    text="plan the objects in this file, as they are in the cluster; repeatable; - is stdin",
 )
 @text_flag(
-    "-n", "--namespace", default="that of the context", text="namespace of objects of a FILE that names none"
+    "-n", "--namespace", default="of the context", text="namespace of objects without a namespace in a FILE"
 )
 @click.option("--all", "every", is_flag=True, help="plan all objects of the operators' kinds")
-@click.option("--timeout", type=parse_duration, default="5m", metavar="DURATION", help="time for all of it")
+@click.option("--timeout", type=parse_duration, default="5m", metavar="DURATION", help="time limit")
 @pass_invocation
 def plan(
     invocation: Invocation,
