@@ -89,7 +89,7 @@ class StatusWatch:
         deadline = time.monotonic() + timeout
         while len(self.seen) < count:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the API server showed {len(self.seen)} of {count} objects")
+                raise TimeoutError(f"the watch showed {len(self.seen)} of {count} objects")
             time.sleep(0.02)
 
     def _wait(

@@ -115,7 +115,7 @@ class Recording(View):
 
     def settle(self, hints: str) -> None:
         """Start to run the commands of the imaginary user."""
-        self._acting = asyncio.create_task(self._act(hints), name="what a person does")
+        self._acting = asyncio.create_task(self._act(hints), name="commands of the user")
 
     async def _act(self, hints: str) -> None:
         environ = {**os.environ, "KUBECONFIG": str(self._kubeconfig)}

@@ -137,7 +137,7 @@ class Demo:
             with self._screen:
                 await self._show(self._programs, stop)
             if not self._once:
-                self._screen.say("\nstopping the manager, then what it works with ...")
+                self._screen.say("\nstopping the manager, then the other programs ...")
 
     async def _ask_webhooks(self, cluster: DevCluster) -> None:
         try:

@@ -46,7 +46,7 @@ async def show_webhooks(cluster: DevCluster) -> list[Answer]:
             while (refusal := await _refusal(cluster)) is None or not _converts(cluster):  # noqa: ASYNC110
                 await asyncio.sleep(EVERY)
     except TimeoutError:
-        raise WebhooksSilent(f"the webhooks were not asked within {WEBHOOKS_WITHIN:g} s") from None
+        raise WebhooksSilent(f"the API server called no webhook within {WEBHOOKS_WITHIN:g} s") from None
     created = await _send(cluster, "POST", "v1alpha1", body=_OLD)
     if created.status != HTTPStatus.CREATED:
         raise WebhooksSilent(f"a Pet of v1alpha1 is refused: {_message(created)}")

@@ -628,7 +628,7 @@ class World:
                 wire = last.to_wire()
                 wire["metadata"].pop("managedFields", None)
                 shown = orjson.dumps(wire, option=orjson.OPT_INDENT_2).decode()
-                raise AssertionError(f"not so after {timeout:g} s; at last{gone}:\n{shown}")
+                raise AssertionError(f"still false after {timeout:g} s; at last{gone}:\n{shown}")
             await self._wait_to_look_again(version, deadline)
 
     async def until_gone(self, obj: Resource, *, timeout: float = 10.0) -> None:

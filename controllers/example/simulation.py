@@ -67,7 +67,7 @@ class WordpressOutside(Outside):
             if sent is not None:
                 self.world.violated(f"{sent} deleted {place}")
             elif not owners & self._given_up and not self._is_deleted(metadata["namespace"]):
-                self.world.violated(f"{place} is gone, which was to stay")
+                self.world.violated(f"{place} is gone, although it must be kept")
         elif sent is not None and before.get("data") != after.get("data"):
             self.world.violated(f"{sent} changed what {place} says")
         elif sent is not None and before["kind"] == "PersistentVolumeClaim":

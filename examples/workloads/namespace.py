@@ -31,8 +31,8 @@ async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
     label, value = OURS
     if found.metadata.labels.get(label) != value:
         raise Failure(
-            f"namespace {name} exists and was not made by this program (it lacks the label {label}={value}): "
-            "it is left alone; choose another name with --namespace"
+            f"namespace {name} was not created by this program, because it lacks the label {label}={value}; "
+            "choose another name with --namespace"
         )
     if found.metadata.deletion_timestamp is None:
         say(f"namespace {name} is left over from an earlier run: deleting it first")

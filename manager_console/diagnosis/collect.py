@@ -185,7 +185,7 @@ class Collector:
                 events = await self._events(root)
                 await self._grow(root, obj, gvk, MOST_LEVELS)
         except TimeoutError:
-            self._miss(f"everything not found within {PATIENCE:g} s")
+            self._miss(f"objects that were not read within {PATIENCE:g} s")
         return Collected(_shown_parts(obj), root, events, list(self._missing))
 
     async def read(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes:
@@ -232,7 +232,7 @@ class Collector:
         if node.uid and node.uid not in self._grown:
             self._grown.add(node.uid)
             if not levels and kinds:
-                self._miss(f"everything below {MOST_LEVELS} levels")
+                self._miss(f"objects below {MOST_LEVELS} levels")
             for kind in kinds if levels else ():
                 await self._add_children(node, obj, kind, levels - 1)
         if gvk.kind == "Pod" and node.ready is False:
@@ -257,7 +257,7 @@ class Collector:
                         continue
                     found += 1
                     if not whole and found > MOST_READ:
-                        self._miss(f"{gvk.kind}: only the first {MOST_READ} were looked at")
+                        self._miss(f"{gvk.kind}: only the first {MOST_READ} were read")
                         return
                     await self._add_child(node, mapping, owned.metadata, raw, levels, whole=whole)
         except KubeError as error:
@@ -295,7 +295,7 @@ class Collector:
         names = {text(fields(each, "persistentVolumeClaim").get("claimName")): None for each in volumes}
         names.pop("", None)
         if len(names) > MOST_SHOWN:
-            self._miss(f"{CLAIM.kind}: only the first {MOST_SHOWN} of a pod were looked at")
+            self._miss(f"{CLAIM.kind}: only the first {MOST_SHOWN} of a pod were read")
         for name in list(names)[:MOST_SHOWN]:
             if name not in self._claims:
                 try:
@@ -388,7 +388,7 @@ class Collector:
             if not resume:
                 return
             if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
-                self._miss(f"{gvk.kind}: only the first {seen} were looked at")
+                self._miss(f"{gvk.kind}: only the first {seen} were read")
                 return
             limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
 

@@ -183,9 +183,9 @@ def _blocking(
     if failed:
         return  # a manager has reconciled the object
     if not is_deleted and is_behind(found.object):
-        yield itself("NotObserved", "its status is of an earlier spec: no manager has looked at it since")
+        yield itself("NotObserved", "its status is of an earlier spec: no manager has reconciled it since")
     elif root.ready is None and has_conditions:
-        yield itself("NotObserved", "it has no conditions yet: no manager has looked at it")
+        yield itself("NotObserved", "it has no conditions yet: no manager has reconciled it")
 
 
 def controller_report(manager: Manager, controller: Controller, key: ObjectKey) -> ControllerReport:

@@ -217,7 +217,9 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
         own = proxy.address(f"{(await stack.enter_async_context(serving)).address}")
         sys.stdout.write(f"The console of {target}, until interrupted: {own}\n")
         if is_own:
-            sys.stdout.write("It gets your token; --service-account gives it one for the console alone.\n")
+            sys.stdout.write(
+                "The manager gets your token; with --service-account it gets a token for the console only.\n"
+            )
         sys.stdout.flush()
         if not arguments.no_browser:
             # Some browsers keep running until the user closes the window; this command does not wait for
@@ -273,7 +275,7 @@ async def _own(config: ClusterConfig, rejected: str | None) -> str:
     header = await config.authorization(rejected=rejected) or ""
     if not header.startswith(_BEARER):
         raise ConfigError(
-            f"{config.source}: the user has no token, and the console takes nothing else: give one with "
+            f"{config.source}: the user has no token, which the console requires: set "
             "--service-account or --manager-token-file"
         )
     return header
@@ -284,8 +286,8 @@ async def _trust(installed: Installed, transport: Transport) -> tuple[str, TlsFi
         named, bundle = await installed.trust(transport)
     except (ApiError, ConfigError) as error:
         raise click.ClickException(
-            f"nobody says whom the console's certificate has to be of: {in_one_line(error)}; "
-            "--manager-ca-file does, and --insecure-skip-tls-verify takes any"
+            f"cannot find the CA of the console's certificate: {in_one_line(error)}; "
+            "set --manager-ca-file or --insecure-skip-tls-verify"
         ) from error
     return named, TlsFiles(Pem("the CA bundle of the manager's webhooks", data=bundle))
 
@@ -335,4 +337,4 @@ async def _end_of(lines: asyncio.StreamReader, target: str) -> NoReturn:
         said = line.decode(errors="replace").strip() or said
     # Ctrl-C ends kubectl too, and this command may notice kubectl's end before the signal.
     await asyncio.sleep(_SIGNAL_WITHIN)
-    raise click.ClickException(f"kubectl forwards to {target} no more; it says: {said}")
+    raise click.ClickException(f"kubectl has stopped forwarding to {target}; it says: {said}")

@@ -84,7 +84,7 @@ class Migration:
         storage = definition.storage
         for _ in range(PASSES):
             if not definition.served:
-                raise MigrationFailed("no version is served, so that its objects cannot be reached")
+                raise MigrationFailed("no version is served, so its objects cannot be read")
             try:
                 return await self._pass(definition)
             except DefinitionChanged:
@@ -94,7 +94,7 @@ class Migration:
                     f"the storage version has been changed from {storage} to {definition.storage} meanwhile"
                 )
             self.report.begins_anew()
-        raise MigrationFailed("the definition keeps changing; run this again later")
+        raise MigrationFailed("the definition keeps changing; try again later")
 
     async def _again(self, before: StoredDefinition) -> StoredDefinition:
         with suppress(NotFound):

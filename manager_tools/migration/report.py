@@ -109,7 +109,7 @@ class Report:
         what = "trying to rewrite" if self._dry_run else "rewriting"
         self._say(f"{what} as {definition.storage} what is stored as {others}")
         if after:
-            self._say(f"going on after {after:,} objects that an earlier run has done")
+            self._say(f"continuing after {after:,} objects of an earlier run")
 
     def advanced(self, done: int, total: int | None) -> None:
         """Print at intervals the number of migrated objects, and the total if known."""
@@ -134,7 +134,7 @@ class Report:
 
     def begins_anew(self) -> None:
         """Report a restart from the beginning, because the CRD has changed."""
-        self._say("the definition has changed meanwhile; from the start again")
+        self._say("the definition has changed; starting again")
 
     # Lines at the end.
 
@@ -186,7 +186,7 @@ class Report:
 def _counted(tally: Tally) -> str:
     parts = [f"{tally.rewritten:,} rewritten"]
     if tally.no_need:
-        parts.append(f"{tally.no_need:,} as they should be")
+        parts.append(f"{tally.no_need:,} already migrated")
     if tally.gone:
         parts.append(f"{tally.gone:,} deleted meanwhile")
     noun = "object" if tally.all == 1 else "objects"

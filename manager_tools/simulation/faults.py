@@ -194,7 +194,7 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
     deadline = world.now + _GOES_WITHIN
     while (going := (await world.plane.there()).peek(_DEFINITIONS, "", name)) is not None:
         if "deletionTimestamp" not in going["metadata"]:
-            world.note("cluster", f"the definition of {name} stays: that it was deleted is lost")
+            world.note("cluster", f"the deletion of the definition of {name} is lost")
             return
         if world.now > deadline:
             world.give_up(f"objects of {name} do not go within {_GOES_WITHIN:g} s")

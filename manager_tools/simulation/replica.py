@@ -214,7 +214,7 @@ class Replica:
         else:
             self.world.note(self.name, "ended in order")
             if not self.stop.is_set():
-                self.world.violated(f"{self.name} ended, and nobody had told it to")
+                self.world.violated(f"{self.name} ended without a request to stop")
         for keeping in self._keeping:
             keeping.cancel()
             await asyncio.wait([keeping])
@@ -269,12 +269,12 @@ class Replica:
         if when == "after" and self.world.dies_at(sent, "meddle"):
             self.world.meddle()
         if when == "after" and self.world.dies_at(sent, "stale"):
-            self.world.note(self.name, f"who comes after it reads what was {STALE:g} s ago")
+            self.world.note(self.name, f"its successor reads the state of {STALE:g} s ago")
             self.world.later(STALE, self.weather.change(stale=STALE, lag=STALE))
             self.kill()
             return True
         if when == "before" and self.world.dies_at(sent, "refuse"):
-            self.world.note(self.name, f"is refused everything for {REFUSED:g} s")
+            self.world.note(self.name, f"all its requests are refused for {REFUSED:g} s")
             self.world.later(REFUSED, self.weather.change(refusals=1.0))
         if when == "after" and self.world.dies_at(sent, "freeze"):
             self._freeze()

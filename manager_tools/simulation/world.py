@@ -303,7 +303,7 @@ class World(Scene):
         if change.old is None:
             self.made.add(change.key)
         elif b'"taken":"' in change.old.data:
-            self.violated(f"{sent} changed what belongs to somebody else")
+            self.violated(f"{sent} changed an object of another owner")
         else:
             self._check_left_alone(sent, change)
         self.check_holder(sent, change)
@@ -360,12 +360,12 @@ class World(Scene):
         else:
             lost = had - marks_of_others(change.new.data)
         if lost:
-            self.violated(f"{sent} took away {', '.join(sorted(lost))}, which is somebody else's")
+            self.violated(f"{sent} took away {', '.join(sorted(lost))}, which another client had added")
 
     def check_told(self, who: str, what: bytes) -> None:
         """Record a violation if the text `what`, which `who` has published, contains a secret."""
         if _has_secret(what) or (self.certificates is not None and tells_a_key(what)):
-            self.violated(f"{who} tells a secret")
+            self.violated(f"{who} contains a secret")
 
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
         """Record a violation if another process than the sender holds the Lease.
@@ -562,7 +562,7 @@ class World(Scene):
     async def _wait_trusted(self, kept: WebhookCertificates) -> None:
         while any(each.presented is None or any(kept.problems(each.presented)) for each in self.running):
             if self.now > TRUSTED_WITHIN:
-                self.violated("no webhook is ever trusted")
+                self.violated("the API servers never trusted the webhooks")
                 return
             await asyncio.sleep(1.0)
         for each in self.running:
@@ -607,7 +607,7 @@ class World(Scene):
                 why = f"{self._restless()} is written all the time; `heartbeats` names what should be"
                 if self.leader is None or self._unowned():
                     why = f"shards {left} have no owner" if (left := self._unowned()) else "nobody leads"
-                self.violated(f"it never becomes calm: {why}")
+                self.violated(f"writes never end: {why}")
                 return False
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
@@ -653,7 +653,7 @@ class World(Scene):
     async def _check(self) -> None:
         leader = self.leader
         if leader is None:
-            self.violated("nobody leads in the end")
+            self.violated("there is no leader at the end")
             return
         if self.plan.shards:
             self._check_shares()

@@ -82,6 +82,6 @@ async def test_clear_leftovers_deletes_objects_of_earlier_runs_and_refuses_forei
     await clear_leftovers(client, "n", timeout=10)
     assert not await is_there(client)
     await made(server, **{OURS[0]: "Helm"})
-    with pytest.raises(Failure, match="was not made by this program"):
+    with pytest.raises(Failure, match="was not created by this program"):
         await clear_leftovers(client, "n", timeout=10)
     assert len(wire.sent("DELETE")) == 1
