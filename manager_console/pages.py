@@ -129,11 +129,12 @@ class Console:
         self._made: Answers[Hashable, tuple[int, str]] = Answers(limit=64, keep_yes=_FRESH, keep_no=_FRESH)
 
     def routes(self, *, has_debug_pages: bool = False) -> list[RouteDef]:
-        """Return the routes: an object's pages require `get` on it, others the path `/console`.
+        """Return the routes of pages and actions.
 
-        `/api/objects/RESOURCE/NAMESPACE/NAME` (without a namespace for cluster-scoped kinds) is the report of
-        an object as JSON; `/objects/...` is its page. RESOURCE is `pets.petstore.example.com`. Actions
-        require the right to `update` the object, or all objects of its kind.
+        Pages of an object require the right to `get` the object, other pages require `get` on the path
+        `/console`. `/api/objects/RESOURCE/NAMESPACE/NAME` (without a namespace for cluster-scoped kinds) is
+        the report of an object as JSON; `/objects/...` is its page. RESOURCE is `pets.petstore.example.com`.
+        Actions require the right to `update` the object, or all objects of its kind.
         """
         admitted, act = self._admitted, self._admitted(self._act, partial(_on_object, "update"))
         may_get = partial(_on_object, "get")

@@ -45,23 +45,23 @@ L = TypeVar("L")
 if TYPE_CHECKING:
 
     class Part(ApiModel, Generic[L]):
-        """A part of Kubernetes' own objects; `L` is the type of its JSON."""
+        """The base class of models for parts of built-in objects; `L` is the type of their JSON."""
 
         @classmethod
         def of(cls, literal: L) -> Self:
-            """Return the model for this JSON."""
+            """Create a model from its JSON form."""
 
         def to_wire(self, *, only: set[str] | None = None) -> L:  # type: ignore[override]
-            """Return the JSON form."""
+            """Return the model as JSON."""
 
 else:
 
     class Part(ApiModel, defer_build=True):
-        """A part of Kubernetes' own objects."""
+        """The base class of models for parts of built-in objects."""
 
         @classmethod
         def of(cls, literal: Any) -> Self:
-            """Return the model for this JSON."""
+            """Create a model from its JSON form."""
             return cls.model_validate(literal)
 
 
@@ -122,7 +122,7 @@ def has_type(module: str, name: str) -> bool:
 
 @cache
 def kind_of(gvk: GroupVersionKind) -> type[Resource] | None:
-    """Return the built-in kind, or None."""
+    """Return the class of a built-in kind; None for any other kind."""
     module = f"{__package__}.{gvk.group.partition('.')[0] or 'core'}_{gvk.version}"
     record = _record(module, gvk.kind)
     if record is None or record.get("kind", {}).get("group") != gvk.group:

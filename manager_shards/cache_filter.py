@@ -34,7 +34,7 @@ def has_listed(informer: Informer, number: int) -> bool:
 
 
 def records_in(informer: Informer, shards: ShardSet) -> list[Record]:
-    """Return the records of the objects in these shards; the informer needs the index `SLICES`."""
+    """Return the cached records of the objects in these shards; the informer needs the index `SLICES`."""
     return [record for label in shards.labels for record in informer.list(index=(SLICES, label))]
 
 

@@ -178,10 +178,11 @@ class Installed:
         return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
     async def pod(self, transport: Transport, wanted: str | None = None) -> str:
-        """Return the name of the leader's pod or the `wanted` pod; of any pod if there is no leader.
+        """Return the name of the pod `wanted`; None means the leader's pod or, without a leader, any pod.
 
         Any client that may write the Lease can put a name into it. So the pod must run as the manager's
-        account, which gives a pod all rights of the manager anyway. Raises `KubeError`.
+        account, which gives a pod all rights of the manager anyway. Raises `ConfigError` if there is no such
+        pod, and `KubeError`.
         """
         account = f"{self.prefix}{_ACCOUNT}"
         labels = ",".join(f"{name}={value}" for name, value in self.program.labels.items())
@@ -258,7 +259,7 @@ class AccountToken(Credentials):
         self._audience = audience
 
     async def obtain(self) -> Obtained:
-        """Return a token as `Credentials.obtain` does."""
+        """Request a new token, and return it with its lifetime. Raises `ConfigError` if it is refused."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

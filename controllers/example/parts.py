@@ -35,11 +35,11 @@ class Part:
     application: str
 
     def workload(self, site: Wordpress) -> str:
-        """Return the name of the Deployment, the Service and the Secret."""
+        """Return the common name of the part's Deployment, Service and Secret."""
         return site.metadata.name + self.workload_suffix
 
     def claim(self, site: Wordpress) -> str:
-        """Return the name of the PersistentVolumeClaim."""
+        """Return the name of the part's PersistentVolumeClaim."""
         return site.metadata.name + self.claim_suffix
 
     def selector(self, site: Wordpress) -> dict[str, str]:
@@ -47,7 +47,7 @@ class Part:
         return {"app": site.metadata.name, "tier": self.tier}
 
     def labels(self, site: Wordpress, program: str) -> dict[str, str]:
-        """Return all labels of the part's objects."""
+        """Return all labels of the part's objects; `program` is the value of the managed-by label."""
         ours = recommended_labels(
             site, program, name=self.application, component=self.tier, part_of="wordpress"
         )

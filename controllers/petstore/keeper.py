@@ -31,7 +31,7 @@ Deed = Literal["nothing", "added", "updated", "adopted"]
 
 
 class StoredRecord(NamedTuple):
-    """The Pet's current record."""
+    """The id of a Pet's record, and how the record got its present content."""
 
     id: str
     deed: Deed

@@ -18,7 +18,7 @@ Workers = Annotated[Int32, Field(ge=0, le=1000)]
 
 
 class WorkerSpec(ApiModel):
-    """The wanted number of workers, and the spec of their pods."""
+    """The desired number of workers, and the spec of their pods."""
 
     replicas: Workers = 3
     spec: PodSpec
@@ -42,7 +42,7 @@ class DaskCluster(Resource, group=GROUP, version="v1", plural="daskclusters"):
 
 
 class WorkerGroupSpec(ApiModel):
-    """The cluster, and its wanted workers."""
+    """The name of the cluster, and the group's desired workers."""
 
     cluster: Name
     worker: WorkerSpec

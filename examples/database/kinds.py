@@ -37,7 +37,7 @@ class Job(Resource, group="batch", version="v1", plural="jobs"):
 
 
 class DatabaseSpec(ApiModel):
-    """The wanted servers."""
+    """The desired servers."""
 
     version: Annotated[str, Field(pattern=r"^[a-z0-9.-]+$", max_length=40)]
     """The tag of the image."""

@@ -417,7 +417,7 @@ def _cut(told: Object) -> dict[str, Any]:
 
 
 def _selector(obj: Object) -> str:
-    """Return the label selector of an object's pods; empty if it has more than `name=value` pairs."""
+    """Return a workload's label selector for its pods as text; "" if it is too long or has expressions."""
     selector = fields(obj, "spec", "selector")
     labels = fields(selector, "matchLabels")
     if selector.get("matchExpressions") or not all(isinstance(each, str) for each in labels.values()):

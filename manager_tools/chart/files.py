@@ -109,12 +109,12 @@ class NotOurs(Exception):
 
 
 def namespace_of(program: Program) -> str:
-    """Return the namespace in config/default."""
+    """Return the namespace that config/default sets."""
     return f"{program.prefix}system"
 
 
 def build_extra(program: Program, folder: Path) -> list[Manifest]:
-    """Build an optional folder of config/, with the name prefix and the namespace of config/default."""
+    """Return the manifests of an optional folder of config/, with config/default's prefix and namespace."""
     prefix, namespace = program.prefix, namespace_of(program)
     manifests = yaml_documents(build(folder, prefix=prefix, namespace=namespace))
     for manifest in manifests:

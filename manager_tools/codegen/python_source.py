@@ -57,7 +57,7 @@ def call(name: str, *values: str, **named: str) -> str:
 
 
 def class_source(head: str, about: str, body: str) -> str:
-    """Return the source of a class; `head` is its first line without the colon."""
+    """Return the source of a class: its first line `head`, the docstring `about`, and `body`."""
     text = docstring(about)
     gap = "\n" if text and body else ""
     return f"{head}:\n{text}{gap}{body}" + ("" if text or body else "    pass\n")

@@ -439,7 +439,7 @@ def domain_of(root: Path) -> str:
 
 
 def template_files() -> Iterator[Path]:
-    """Yield the template's files for a new project, without its package and files only for `create`."""
+    """Yield the paths of the template's files that `init` copies, without those that only `create` uses."""
     for path in sorted(_PROJECT.rglob("*")):
         relative = path.relative_to(_PROJECT)
         later = _LATER.intersection(relative.parts) or relative.match("tests/test_greeting_*")

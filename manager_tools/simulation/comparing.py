@@ -165,7 +165,7 @@ def resource_of(kind: type[Resource]) -> str:
 
 
 def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
-    """Return the kinds of the operators' children."""
+    """Return the resources of the operators' children."""
     kinds = [each.kind for operator in operators for each in operator.sources if isinstance(each, Owns)]
     return list(dict.fromkeys(map(resource_of, kinds)))
 

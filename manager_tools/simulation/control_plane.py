@@ -89,10 +89,11 @@ class Disk:
         return left, len(lost)
 
     def rewind(self, then: float, *, versions_too: bool = False) -> set[str]:
-        """Restore the state of that time, as from a backup; return the UIDs of the objects created later.
+        """Restore the state of a time, as from a backup; return the UIDs of the objects created later.
 
-        Resource versions continue above all earlier ones, as with etcd's `--bump-revision`, or go back if
-        they had jumped far ahead. The restored state always includes the last change of the users' setup.
+        By default, resource versions continue above all earlier ones, as with etcd's `--bump-revision`. With
+        `versions_too`, they go back if they had been raised far ahead. The last change of the users' setup is
+        always restored.
         """
         lost = set()
         while self._flushed and self._flushed[-1][0] > then:

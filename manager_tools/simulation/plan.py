@@ -220,7 +220,7 @@ def plan_of(
 
 
 def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list[Step]:
-    """Draw `count` actions on this number of kinds, within `seconds`."""
+    """Draw `count` user actions at times within `seconds`; each one is on one of `kinds` kinds."""
     acts, weights = list(ACTS), list(ACTS.values())
     made = [
         Step(

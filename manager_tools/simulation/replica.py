@@ -247,9 +247,9 @@ class Replica:
             self.world.violated(f"{self.name} does not end within {seconds:g} s")
 
     async def effect(self, what: str, when: str) -> bool:
-        """Announce a call of an external system, `before` and `after` it; the process may die here.
+        """Announce the external call `what`; `when` is "before" or "after" it. The process may die here.
 
-        If the process dies here, the call never returns. Otherwise it returns False.
+        If the process dies here, this method never returns. Otherwise it returns False.
         """
         sent = Sent(self.name, "CALL", what)
         if when == "after":

@@ -208,7 +208,7 @@ class Scene(ABC):
 
     @property
     def seed(self) -> str:
-        """Return the plan's seed, as the start of seeds for further random generators."""
+        """Return the plan's seed as text; other random generators use it as a part of their seeds."""
         return str(self.plan.seed)
 
     @property

@@ -53,7 +53,7 @@ class Services:
         self._context = contextvars.copy_context()
 
     def refuse(self, what: str, place: str = "") -> NoReturn:
-        """Raise NotRepeatable for a connection out of the process, with the operator's source line."""
+        """Raise NotRepeatable for a network access `what`, with the operator's source line that caused it."""
         line = operators_line()
         advice = f": give services={{'http://{place}': handler}} to fake it" if place else ""
         text = f"{f'{line}: ' if line else ''}{what}, and virtual time has no network{advice}"
