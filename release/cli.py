@@ -90,13 +90,13 @@ _NAMESPACES = click.option(
     "--namespaces", type=_names, metavar="NAME,...", help="let the manager watch these namespaces only"
 )
 _IMAGE = click.option(
-    "--image", type=_image, metavar="IMAGE", help="image of the manager instead of that in config/manager"
+    "--image", type=_image, metavar="IMAGE", help="image of the manager instead of the one in config/manager"
 )
 _PETSTORE_IMAGE = click.option(
     "--petstore-image",
     type=_image,
     metavar="IMAGE",
-    help="image of the pet store instead of that in config/petstore",
+    help="image of the pet store, not the one in config/petstore",
 )
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 

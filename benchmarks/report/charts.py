@@ -49,7 +49,7 @@ TEXT, FAINT, LINE = ("#1f2328", "#e6edf3"), ("#59636e", "#9198a1"), ("#d1d9e0", 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A bar to `middle` with its range, or a line from `low` to `high`; its colour is that of the peer."""
+    """A bar to `middle` with its range, or a line from `low` to `high`, in the colour of the peer."""
 
     peer: str
     series: int

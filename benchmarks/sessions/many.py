@@ -158,7 +158,7 @@ def _observed(setup: Setup, *flags: str) -> Iterator[Live]:
 
 
 class Live:
-    """A program with many waiting objects, of which single ones are changed and timed."""
+    """A program with many waiting objects; single objects are changed and timed."""
 
     def __init__(self, setup: Setup, process: Daemon, metrics: str, began: float, counted: Requests) -> None:
         self.process = process

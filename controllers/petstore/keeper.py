@@ -156,7 +156,7 @@ class Keeper:
         raise UnexpectedAnswer(f"the pet {', '.join(sorted(doomed))} was deleted, and is still there")
 
     async def _doomed(self, pet: Pet, content: Content | None, told: Content | None) -> set[str]:
-        """Return the ids of all records of this Pet, which are to be removed."""
+        """Return the ids of all records of this Pet; `remove` deletes them."""
         key = pet.metadata.uid
         found = await self._by_key(pet)
         doomed = {found.id} if found is not None else set()

@@ -180,7 +180,7 @@ def model_schema(model: type[BaseModel]) -> JsonSchema:
 
 
 def overlaid(of_type: JsonSchema, of_field: JsonSchema) -> JsonSchema:
-    """Merge the schema of a type with that of its field; in a conflict, the field's keyword applies.
+    """Merge the schemas of a type and of its field; in a conflict, the field's keyword applies.
 
     The validation rules of both schemas are kept.
     """

@@ -27,7 +27,7 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def differences(source: str, model: str, schema: Schema, told: Sequence[str]) -> list[str]:
-    """List the differences between `schema` and that of the class `model` in `source`, as lines of text.
+    """List the differences between `schema` and the schema of class `model` in `source`, as lines.
 
     Differences in `told` are already reported, and left out. Raises ModelError if the model has no valid
     CustomResourceDefinition.

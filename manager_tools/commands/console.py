@@ -163,7 +163,7 @@ def console(invocation: Invocation, /, **flags: Any) -> None:
 
     Every request has a token. The console shows the objects that the token's user may get, and changes those
     that the user may update. With --service-account, the token is valid for the console only. Otherwise the
-    manager's pod receives your own token or that of --manager-token-file, and people who control that pod can
+    manager's pod receives your token or the one in --manager-token-file, and people who control that pod can
     use all of its rights.
 
     The printed address contains a key that works once, so only one browser gets these rights.

@@ -335,7 +335,7 @@ def specs_of(objects: Iterable[dict[str, Any]]) -> Samples:
 
 
 def never_accepted(accepted: Mapping[str, int], operators: Sequence[AnyOperator]) -> str:
-    """Return a message about the kinds of which the API server accepted no object; "" for none."""
+    """Return a message about each kind without any object that the API server accepted; "" for none."""
     kinds = [each.kind.gvk.kind for each in operators if not accepted.get(resource_of(each.kind))]
     return f"the API server took none of the objects made up for {', '.join(kinds)}" if kinds else ""
 
