@@ -77,13 +77,13 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail the current request."""
+        """Fail the current request, because the connection is closed."""
         self._gone.set()
         if self._done is not None and not self._done.done():
             self._done.set_exception(error or ConnectionResetError("the server closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        """Parse the received bytes."""
+        """Parse the received bytes as HTTP."""
         self._parser.feed_data(data)
 
     def on_body(self, part: bytes) -> None:

@@ -99,7 +99,7 @@ class Answer:
         """Do nothing: there is no connection to release."""
 
     async def read(self, limit: int = 0) -> bytes:  # noqa: ARG002 -- the name is the protocol's
-        """Return the whole body."""
+        """Return the whole body of the response."""
         return self._body
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:

@@ -81,7 +81,7 @@ class Program:
         return any("{health}" in part for part in self.command)
 
     def arguments(self, kubeconfig: Path, setting: Setting) -> list[str]:
-        """Return the whole command line."""
+        """Return the command line with the kubeconfig and the setting's values filled in."""
         values = {
             "{kubeconfig}": str(kubeconfig),
             "{workload}": setting.workload,

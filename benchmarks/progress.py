@@ -24,11 +24,11 @@ class Progress:
         self.note(f"{minutes(time.monotonic() - self._began)} gone: {which}: {what}")
 
     def note(self, text: str) -> None:
-        """Print a line."""
+        """Print a line of text."""
         print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Print the total time."""
+        """Print how long all steps took."""
         self.note(f"done in {minutes(time.monotonic() - self._began)}")
 
 

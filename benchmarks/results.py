@@ -148,7 +148,7 @@ class Recorder:
         group: str = "",
         requests: Mapping[str, int] | None = None,
     ) -> None:
-        """Record the figures of a round."""
+        """Record the figures of a part and a round, unless the peer lacks the part."""
         if part not in self._parts:
             return
         # Figures that do not depend on the pace skip this: measuring the pace would disturb other

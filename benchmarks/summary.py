@@ -22,7 +22,7 @@ STEADY = 1.15
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """A peer's figure over all rounds."""
+    """The median, minimum and maximum of a peer's figure over all rounds."""
 
     median: float
     low: float
@@ -31,7 +31,7 @@ class Summary:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary:
-        """Summarize one or more values."""
+        """Summarize the values of a figure; there must be at least one."""
         return cls(statistics.median(values), min(values), max(values), len(values))
 
 

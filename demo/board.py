@@ -19,7 +19,7 @@ WORKLOADS = ("deployments", "statefulsets", "jobs", "persistentvolumeclaims", "s
 
 @dataclasses.dataclass(slots=True)
 class Entry:
-    """A watched object."""
+    """A watched object, as the view shows it."""
 
     plural: str
     kind: str

@@ -32,7 +32,7 @@ class Columns:
         return plural in self._of
 
     def defines(self, kind: str) -> bool:
-        """Return whether a CustomResourceDefinition has this kind."""
+        """Return whether a CustomResourceDefinition on the board has this kind."""
         return kind in self._kinds
 
     def read(self, plural: str, obj: dict[str, Any]) -> list[tuple[str, str]]:

@@ -62,7 +62,7 @@ IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{4,27}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """A part of a line in one style."""
+    """A part of a line in which all characters have one style."""
 
     column: int
     text: str

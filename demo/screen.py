@@ -38,7 +38,7 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
 
     @abc.abstractmethod
     def show_news(self, news: Entry | Note | Answer) -> None:
-        """Show a change."""
+        """Show a changed object, an Event, or a webhook's response."""
 
     @abc.abstractmethod
     def settle(self, hints: str) -> None:

@@ -27,7 +27,7 @@ _NOT_TOLD = {".lastTransitionTime", ".lastUpdateTime", ".observedGeneration"}
 
 
 class Field(NamedTuple):
-    """A changed field. If the field is missing on one side, that text is empty."""
+    """A changed field; the text before or after the change is empty if the field is missing there."""
 
     path: str
     before: str
@@ -35,7 +35,7 @@ class Field(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of an object."""
+    """A change of an object, with its JSON before and after."""
 
     spec: WatchSpec
     key: ObjectKey

@@ -168,7 +168,7 @@ class Figures:
         self._bad.clear()
 
     def rates(self) -> dict[str, Any]:
-        """Return the numbers of recent reconciles, and their durations."""
+        """Return the numbers of recent reconciles and of failures, and quantiles of the durations."""
         now = asyncio.get_running_loop().time()
         self._read(now - WINDOW)
         runs = self._runs.values()

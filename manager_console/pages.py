@@ -104,7 +104,7 @@ def console_routes(
 
 
 class Console:
-    """The pages of a manager."""
+    """The pages and actions of the console of one manager."""
 
     def __init__(
         self,

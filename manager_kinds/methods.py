@@ -1,4 +1,4 @@
-"""The methods that some kinds have besides their fields."""
+"""The methods of some built-in kinds, in addition to their fields."""
 
 from __future__ import annotations
 

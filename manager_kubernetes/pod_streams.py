@@ -131,7 +131,7 @@ class ContainerStreams(_Channels):
         await self._send(_STDIN, data)
 
     async def close_stdin(self) -> None:
-        """End stdin."""
+        """Close stdin, so that the process reads its end."""
         await self._send(_CLOSE, bytes([_STDIN]))
 
     def __aiter__(self) -> ContainerStreams:

@@ -207,7 +207,7 @@ class ShardWatch:
         self._changed.set()
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch the objects of the wanted shards until cancelled."""
         async with asyncio.TaskGroup() as watches:
             while True:
                 await self._changed.wait()

@@ -95,7 +95,7 @@ class OwnedShards:
         return None if shard is None or shard.ending else shard
 
     def number_of(self, uid: str) -> int:
-        """Return the number of the object's shard."""
+        """Return the number of the shard that contains the object with that UID."""
         return self._everything.number_of(uid)
 
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:

@@ -107,7 +107,7 @@ class Proxy:
         return {ANY_PATH: self._page}
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections to the console."""
         if self._session is not None:
             await self._session.close()
 

@@ -99,7 +99,7 @@ class Envtest:
                 raise
 
     def stop(self) -> None:
-        """Kill the programs, and remove their files."""
+        """Kill the programs, and delete their files."""
         for process in reversed(self._running.values()):
             process.kill()
             process.wait()
@@ -166,11 +166,11 @@ class Envtest:
             time.sleep(0.1)
 
     def kubeconfig(self, token: str) -> dict[str, Any]:
-        """Return a kubeconfig for the user of a token."""
+        """Return a kubeconfig with the token of a user."""
         return kubeconfig_of(self.server, base64.b64encode(self.authority.certificate).decode(), token)
 
     def kubeconfig_for(self, token: str) -> Path:
-        """Write the kubeconfig of the user of a token; return its path."""
+        """Write a kubeconfig with the token of a user; return its path."""
         path = self.folder / f"kubeconfig-{secrets.token_hex(4)}"
         path.write_text(json.dumps(self.kubeconfig(token)), encoding="utf-8")
         return path
@@ -232,7 +232,7 @@ def path_of(manifest: Mapping[str, Any]) -> str:
 def install_account(
     administrator: Administrator, manifests: list[dict[str, Any]], namespace: str, name: str
 ) -> str:
-    """Create a ServiceAccount with roles; return its token."""
+    """Create a ServiceAccount with the roles in `manifests`; return a token of the account."""
     for manifest in ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, *manifests):
         try:
             administrator.request("POST", path_of(manifest), manifest)

@@ -29,7 +29,7 @@ _PLANE = pytest.StashKey[Envtest | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--control-plane`."""
+    """Add the option `--control-plane` to pytest."""
     parser.getgroup("operator-manager").addoption(
         "--control-plane",
         choices=_PLANES,
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the control plane by the option."""
+    """Use the control plane that the option `--control-plane` names."""
     plane = None
     if config.getoption("--control-plane") == "envtest":
         try:
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the control plane."""
+    """Stop the control plane after the last test."""
     plane = config.stash.get(_PLANE, None)
     use_control_plane(None)
     if plane is not None:

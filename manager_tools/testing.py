@@ -604,7 +604,7 @@ class World:
         return await self.client.patch(live)
 
     async def delete(self, obj: Resource) -> None:
-        """Delete an object."""
+        """Delete an object as a user would; do not wait until it is gone."""
         await self.client.delete(obj)
 
     async def until(self, obj: R, holds: Callable[[R], object], *, timeout: float = 10.0) -> R:
@@ -686,7 +686,7 @@ class LocalWire(Wire):
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[WireResponse]:
-        """Send a request to the control plane."""
+        """Send a request to the control plane; yield its response."""
         if request.permit is not None:
             request.permit()
         try:
@@ -705,7 +705,7 @@ class LocalWire(Wire):
     async def websocket(
         self, request: WireRequest, protocols: Sequence[str], *, longest: int
     ) -> AsyncIterator[_Socket]:
-        """Connect as `manager.kube.wire.Wire.websocket` does, to `world.cluster.sessions`."""
+        """Connect to the handlers in `world.cluster.sessions`, as `Wire.websocket` would to the server."""
         permit = request.permit or (lambda: None)
         permit()
         headers = {
@@ -751,12 +751,12 @@ class LocalWire(Wire):
         )
 
     def abort(self) -> None:
-        """Cancel the current reads."""
+        """Cancel the requests that are waiting for data."""
         self._cut.set()
         self._cut = asyncio.Event()
 
     async def aclose(self) -> None:
-        """Cancel the current reads."""
+        """Cancel the requests that are waiting for data."""
         self.abort()
 
 

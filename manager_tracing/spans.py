@@ -52,7 +52,7 @@ class SpanTracer:
         return ReconcileSpans(self, run)
 
     def review(self, path: str, headers: Mapping[str, str]) -> ReviewSpan:
-        """Start the span of a webhook's review."""
+        """Start the span of a webhook's review; `headers` may contain the caller's trace."""
         return ReviewSpan(self, path, headers)
 
     def remember(self, what: Hashable, span: SpanContext) -> None:

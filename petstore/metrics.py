@@ -24,7 +24,7 @@ _CODE_NAMES: Final = {
 
 
 def code_name(code: grpc.StatusCode) -> str:
-    """Return the value of the label `grpc_code`."""
+    """Return the name of a status code in the label `grpc_code`."""
     return _CODE_NAMES[code]
 
 

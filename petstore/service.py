@@ -79,7 +79,7 @@ class PetStoreService(PetStoreServicer):
         return pb.AddPetsResp(ids=await _stored(self._storage.add(pets, self._new_id)))
 
     async def UpdatePets(self, request: pb.UpdatePetsReq, context: Context) -> pb.UpdatePetsResp:
-        """Change all pets or, on failure, none."""
+        """Change all pets or, on failure, none; a pet's id says which one to change."""
         try:
             pets = self._read(request.pets, with_ids=True)
         except Malformed as error:

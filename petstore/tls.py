@@ -32,7 +32,7 @@ class TlsUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsContent:
-    """The contents of the files, in PEM."""
+    """The contents of a server's or a client's TLS files, in PEM."""
 
     ca: bytes | None = None
     certificates: bytes | None = None

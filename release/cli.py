@@ -109,7 +109,7 @@ def commands() -> None:
 @commands.command()
 @click.option("--check", is_flag=True, help="write nothing; fail if a file is outdated")
 def generate(check: bool) -> int:
-    """Write the tables of docs/configuration.md."""
+    """Write the tables of docs/configuration.md; with --check, only fail if they are outdated."""
     from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415 - 130 ms, 5 MB, for this command alone
     from release.configuration import with_tables  # noqa: PLC0415 - as above
 

@@ -60,7 +60,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Panel:
-    """Rows of a chart that share a scale."""
+    """Rows of a chart that have the same scale."""
 
     title: str
     rows: Sequence[Row]

@@ -69,7 +69,7 @@ class Setup:
         return self.process.running
 
     def start(self) -> None:
-        """Start the program."""
+        """Start the program; it watches the objects that exist."""
         addresses = self._running.enter_context(health_ports())
         setting = Setting(health_address=addresses[0])
         self.process = self._running.enter_context(started(self.program, self.plane, setting))

@@ -103,7 +103,7 @@ class Passwords:
             await _root_password(site, ctx)
 
     def forget(self, site: ObjectKey) -> None:
-        """Forget the checks of a deleted site."""
+        """Delete the stored results of the checks of a deleted site."""
         self._verdicts.pop(site, None)
 
     async def _create(self, site: Wordpress, source: _Version, ctx: Context) -> None:

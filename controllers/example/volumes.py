@@ -56,7 +56,7 @@ class Volumes:
         return [*_not_as_wanted(site, claim), *await self._grow(site, claim, ctx)]
 
     def forget(self, site: ObjectKey) -> None:
-        """Forget the refusals of a deleted site."""
+        """Delete the stored refusals to grow the claims of a deleted site."""
         for part in PARTS:
             self._refusals.pop(ObjectKey(site.namespace, site.name + part.claim_suffix), None)
 

@@ -165,7 +165,7 @@ class WordpressOperator(Operator[Wordpress]):
         )
 
     async def reconcile(self, site: Wordpress, ctx: Context) -> Result | None:
-        """Reconcile one site."""
+        """Create and correct the children of one site, and set its status."""
         sight = Sight()
         try:
             await self.build(site, ctx, sight)

@@ -71,12 +71,12 @@ class StoreAvailability:
         return self._delay(failures)
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget the failures of a Pet that succeeded or is gone."""
+        """Delete the count of failures of a Pet that succeeded or is deleted."""
         self._waiting.discard(key)
         self._failures.pop(key, None)
 
     def is_waiting(self, key: ObjectKey) -> bool:
-        """Return whether the Pet waits for the store."""
+        """Return whether the Pet is queued when the store answers again."""
         return key in self._waiting
 
     async def run(self) -> None:

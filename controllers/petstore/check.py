@@ -63,7 +63,7 @@ class StoreCheck:
             _log.warning("the pet store cannot be checked", error=str(error))
 
     async def check(self) -> None:
-        """Compare all records with their Pets. Raises PetStoreError."""
+        """Compare all records with their Pets, and queue the Pets that differ. Raises PetStoreError."""
         seen: set[ObjectKey] = set()
         try:
             await self._read(seen)

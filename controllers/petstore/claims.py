@@ -65,13 +65,13 @@ class Claims:
         self._begun.pop(key, None)
 
     def claim(self, pet: Pet, id: str) -> None:  # noqa: A002 - the field's name
-        """Mark the record as the Pet's."""
+        """Mark the record with that id as the Pet's."""
         self.release(pet.key)
         self._by_key[pet.key] = (pet.metadata.uid, id)
         self._by_id[id] = pet.key
 
     def release(self, key: ObjectKey) -> None:
-        """Delete the Pet's claim."""
+        """Delete the Pet's claim on a record."""
         if (held := self._by_key.pop(key, None)) and self._by_id.get(held[1]) == key:
             del self._by_id[held[1]]
 

@@ -167,7 +167,7 @@ class PetOperator(Operator[Pet]):
         self.failures: defaultdict[tuple[str, type[PetStoreError]], Repeats] = defaultdict(Repeats)
 
     def tls(self) -> Tls | None:
-        """Return the TLS settings, or None. Raises SettingsError."""
+        """Return the TLS settings; None without TLS. Raises SettingsError for unusable files."""
         files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
         if not any(files):
             return None

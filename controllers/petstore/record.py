@@ -40,7 +40,7 @@ class Content:
         )
 
     def note(self) -> str:
-        """Encode the content for the annotation."""
+        """Encode the content as the text of the annotation."""
         fields = {"name": self.name, "type": self.type, "birthday": self.birthday.isoformat()}
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 

@@ -128,7 +128,7 @@ def due_time(cronjob: CronJob, now: datetime) -> datetime | None:
 
 
 def time_of(job: Job) -> datetime:
-    """Return the scheduled time of a Job."""
+    """Return the scheduled time of a Job, from its annotation."""
     return datetime.fromisoformat(job.metadata.annotations[SCHEDULED_AT])
 
 

@@ -49,7 +49,7 @@ class WorkerGroupSpec(ApiModel):
 
 
 class WorkerGroupStatus(Status, conditions={READY: "there are as many workers as wanted"}):
-    """The last observed workers."""
+    """The workers of a group as last observed."""
 
     replicas: Int32 = 0
 
@@ -70,7 +70,7 @@ class JobSpec(ApiModel):
 
 
 class JobStatus(Status, conditions={READY: "the program has ended well"}):
-    """The state of the program."""
+    """The state of a DaskJob's program."""
 
     phase: Literal["ClusterCreated", "Running", "Successful", "Failed"] | None = None
 

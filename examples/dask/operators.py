@@ -97,7 +97,7 @@ class JobOperator(Operator[DaskJob]):
     owns = (DaskCluster, Pod)
 
     async def reconcile(self, job: DaskJob, ctx: Context) -> None:
-        """Perform the next step of one job."""
+        """Perform the next step of one job: its cluster, its pod, or the end."""
         name, status = job.metadata.name, job.status
         runner = next(iter(await ctx.children(Pod)), None)
         ended = {"Succeeded": "Successful", "Failed": "Failed"}
@@ -160,7 +160,7 @@ def deployment(owner: Resource, name: str, labels: dict[str, str], pod: PodSpecD
 
 
 def named(owner: Resource, name: str, labels: dict[str, str] | None = None) -> ObjectMeta:
-    """Return the metadata of a child."""
+    """Return the metadata of an owner's child with this name and these labels."""
     return ObjectMeta(name=name, namespace=owner.metadata.namespace, labels=labels or {})
 
 

@@ -53,7 +53,7 @@ class DatabaseStatus(
         DEGRADED: "the last upgrade has failed",
     },
 ):
-    """The last observed servers."""
+    """The servers of a Database as last observed."""
 
     ready: Int32 = 0
     """How many servers are ready."""

@@ -43,7 +43,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=1800)
     async def back_up(self, database: Database, ctx: Context) -> str | None:
-        """Back up the data."""
+        """Back up the data by a Job; return a message while it runs, and None when it is done."""
         return await job_done(database, ctx, "backup")
 
     @upgrade.step(limit=60)
@@ -82,7 +82,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=1800)
     async def migrate(self, database: Database, ctx: Context) -> str | None:
-        """Convert the tables to the new version."""
+        """Convert the tables by a Job; return a message while it runs, and None when it is done."""
         return await job_done(database, ctx, "migrate")
 
     @upgrade.step(limit=60)
@@ -133,14 +133,14 @@ def servers(database: Database) -> StatefulSet:
 
 
 def settings(database: Database, *, writable: bool) -> ConfigMap:
-    """Return the ConfigMap that the servers read."""
+    """Return the ConfigMap that the servers read; `writable` says whether they accept writes."""
     return ConfigMap(
         metadata=named(database, database.metadata.name), data={"WRITABLE": str(writable).lower()}
     )
 
 
 def named(database: Database, name: str) -> ObjectMeta:
-    """Return the metadata of a child."""
+    """Return the metadata of a database's child with this name."""
     return ObjectMeta(name=name, namespace=database.metadata.namespace)
 
 

@@ -110,7 +110,7 @@ class Counts(msgspec.Struct):
 
 
 class Node(msgspec.Struct):
-    """An object in the tree."""
+    """An object in the tree of an explanation, with its readiness and its children."""
 
     kind: str
     namespace: str

@@ -79,7 +79,7 @@ class ShardOwner(msgspec.Struct):
 
 
 class ManagerReport(msgspec.Struct):
-    """A manager's answer about an object."""
+    """The data about an object that a manager returns to `explain`."""
 
     controllers: list[ControllerReport]
     owners: list[ShardOwner] = []
@@ -218,7 +218,7 @@ def cached_record(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey
 
 
 def unix_offset() -> float:
-    """Return Unix time minus the running loop's time."""
+    """Return the seconds to add to the running loop's time to get Unix time."""
     return clock.now().timestamp() - asyncio.get_running_loop().time()
 
 

@@ -62,7 +62,7 @@ class Holders(NamedTuple):
 
 
 class ShardLeases:
-    """The Leases of a program's shards and replicas."""
+    """A reader of the Leases of a program's shards and replicas."""
 
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
         """Create a reader; `name` is the first shard's Lease, and the prefix of the other Leases' names."""

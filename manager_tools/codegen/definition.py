@@ -159,7 +159,7 @@ def _class_name(kind: str) -> str:
 
 
 class Definition:
-    """A CustomResourceDefinition."""
+    """A parsed CustomResourceDefinition."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         api_version = manifest.get("apiVersion")

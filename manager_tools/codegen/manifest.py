@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, generated from models."""
+"""Generation of CustomResourceDefinitions from models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `chart`."""
+"""The command `chart`, which writes a Helm chart of a project's config/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `create`."""
+"""The command `create`, which adds kinds and webhooks to a project."""
 
 from __future__ import annotations
 

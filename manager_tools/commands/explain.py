@@ -1,4 +1,4 @@
-"""The command `explain`: why an object is not ready."""
+"""The command `explain`, which prints why an object is not ready."""
 
 from __future__ import annotations
 

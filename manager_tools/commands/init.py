@@ -1,4 +1,4 @@
-"""The command `init`."""
+"""The command `init`, which creates a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `model`."""
+"""The command `model`, which writes a pydantic model of an existing kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `simulate`."""
+"""The command `simulate`, which tests the operators in a simulated cluster with faults."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class StoredDefinition:
         return self._mapping().path(namespace)
 
     def path(self, key: ObjectKey) -> str:
-        """Return the path for writing an object."""
+        """Return the path for writing an object, with the subresource to write."""
         return self._mapping().path(key.namespace, key.name, self.subresource)
 
     def _mapping(self) -> RestMapping:
@@ -205,7 +205,7 @@ class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion",
 
     @classmethod
     def start(cls, definition: StoredDefinition) -> Self:
-        """Return the position before all objects."""
+        """Return the position before the first object."""
         return cls(definition.uid, definition.generation, definition.storage)
 
     @classmethod

@@ -132,7 +132,7 @@ class Migration:
 
 
 class Refused(Exception):
-    """An object that the API server refuses to write unchanged; the text is the server's reason.
+    """An error: the API server refuses to write an object unchanged; the text is the server's reason.
 
     `failing` means that the server itself failed, for example because a webhook did not respond.
     """

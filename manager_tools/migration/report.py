@@ -46,7 +46,7 @@ class MigrationOptions:
 
 
 class Outcome(enum.Enum):
-    """The result of a migration."""
+    """The results that a migration of one kind can have."""
 
     NOTHING_TO_DO = enum.auto()
     """All objects were already stored in the storage version."""
@@ -143,7 +143,7 @@ class Report:
         self._result(f"nothing to do: all objects are stored as {definition.storage}")
 
     def skipped(self, why: str) -> None:
-        """Report that a CRD needs no migration."""
+        """Report that a CRD needs no migration, for the reason `why`."""
         self._result(f"skipped: {why}")
 
     def ended(self, definition: StoredDefinition, outcome: Outcome, tally: Tally) -> None:

@@ -159,7 +159,7 @@ def declared_for(tree: ast.Module, kind: str) -> Iterator[tuple[ast.ClassDef, st
 
 
 def methods(text: str, cls: ast.ClassDef) -> list[Method]:
-    """Return the methods of a class."""
+    """Return the methods of a class, with their sources from `text`."""
     lines = text.splitlines(keepends=True)
     return [
         Method(
@@ -232,7 +232,7 @@ def with_import(text: str, module: str, name: str) -> str:
 
 
 def replaced(text: str, by: Mapping[ast.expr, str]) -> str:
-    """Replace parts of a source text by other texts."""
+    """Return the source `text` with the expressions in `by` replaced by new texts."""
     lines = [line.encode() for line in text.splitlines(keepends=True)]  # columns are counted in bytes
     for node in sorted(by, key=lambda each: each.lineno, reverse=True):
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1

@@ -59,7 +59,7 @@ _Span = tuple[float, float]
 
 
 class WebhookCertificates:
-    """An observer of a world's webhook certificates."""
+    """An observer of the webhook certificates of all replicas in a simulation."""
 
     def __init__(self, world: Scene, webhooks: Webhooks, program: Program, namespace: str) -> None:
         self.namespace, self.name = namespace, f"{program.prefix}{SECRET}"

@@ -100,7 +100,7 @@ class Chance:
     """The beginnings of UIDs, which operators use in names."""
 
     def text(self, text: str) -> str:
-        """Return the text without its random parts."""
+        """Return the text with its random parts replaced by `*`."""
         text = _TIME.sub(_without_time, _UUID.sub("*", _POD.sub(r"\1-*", _TOKEN_VOLUME.sub("*", text))))
         text = _SHORT_UID.sub(lambda found: "*" if found[0] in self.short_uids else found[0], text)
         return text if self.values is None else self.values.sub("*", text)

@@ -50,7 +50,7 @@ class Disk:
         return iter(tuple(self._objects.values()))
 
     def write(self, change: Change) -> None:
-        """Accept a change, and flush it soon."""
+        """Accept a change, and flush it after a short delay."""
         if self._is_off:
             return
         self._unflushed.append(change)
@@ -68,7 +68,7 @@ class Disk:
             await waiter
 
     async def aclose(self) -> None:
-        """Write all pending changes."""
+        """Flush all pending changes."""
         if self._flushing is not None:
             self._flush()
 

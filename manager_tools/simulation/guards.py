@@ -94,7 +94,10 @@ class NotRepeatable(AssertionError):
 
 @contextmanager
 def guarded() -> Iterator[list[str]]:
-    """Raise NotRepeatable in an operator that calls a guarded function, and once more after the block."""
+    """Raise NotRepeatable in an operator that calls a guarded function.
+
+    The error is raised again at the end of the block, because the operator may have caught it.
+    """
     found: list[str] = []
     with ExitStack() as stack:
         replaced: dict[int, Any] = {}

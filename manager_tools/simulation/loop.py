@@ -232,13 +232,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     # The network
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
-        """Look up the name of a service."""
+        """Return the simulated address of a service; refuse an unknown name."""
         number = int(port or 0)
         address = self.services.look_up(_text(host), number)
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, number))]
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
-        """Remember which service the socket is connected to."""
+        """Connect a socket to the service at the address, without transferring data by it."""
         self.services.take(sock, str(address[0]), int(address[1]))
 
     async def create_connection(
@@ -251,12 +251,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         sock: socket.socket | None = None,
         **_: Any,
     ) -> tuple[asyncio.Transport, Any]:
-        """Connect to a service."""
+        """Connect a protocol to the service at this host and port, or at the socket's address."""
         where = (_text(host or ""), int(port or 0)) if sock is None else sock
         return self.services.connect(protocol_factory, where, ssl)
 
     async def start_tls(self, transport: Any, *_: Any, **__: Any) -> Any:
-        """Continue without encryption."""
+        """Return the transport unchanged, because the simulated network is not encrypted."""
         return transport
 
     async def getnameinfo(self, sockaddr: Any, *_: Any) -> NoReturn:

@@ -122,16 +122,16 @@ class Network(Wire):
 
     @property
     def requests(self) -> list[str]:
-        """Return the paths of the open requests."""
+        """Return the paths of the requests that are in progress."""
         return [exchange.request.path for exchange in self._open]
 
     def abort(self, why: str = "the connection was aborted") -> None:
-        """Abort as `Wire.abort` does."""
+        """Break all requests of the process, as `Wire.abort` does."""
         for exchange in list(self._open):
             exchange.fail(why)
 
     async def aclose(self) -> None:
-        """Close as `Wire.aclose` does."""
+        """Close the connection, as `Wire.aclose` does."""
         self.abort()
 
     def unplug(self) -> None:

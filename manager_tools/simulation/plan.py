@@ -154,7 +154,7 @@ class Plan:
     """Whether managers rotate their webhook certificates, and the API server trusts no others."""
 
     def to_json(self) -> str:
-        """Encode the plan for `from_json`."""
+        """Encode the plan as JSON, which `from_json` decodes."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod

@@ -108,7 +108,7 @@ class Replica:
         self.credentials = _TokenFile(world)
 
     def start(self) -> None:
-        """Start the process, in a context of its own."""
+        """Start the process, in a new context."""
         self.context.run(self._assemble)
         self.task = asyncio.get_running_loop().create_task(
             self._run(), name=self.name, context=self.context.copy()
@@ -234,7 +234,7 @@ class Replica:
                 self.world.violated(f"{self.name} has left {what} behind: {sorted(left)}")
 
     def terminate(self) -> None:
-        """Stop the process as by SIGTERM."""
+        """Stop the process cleanly, as SIGTERM does."""
         if self.alive and not self.stop.is_set():
             self.stop.set()
             loop = asyncio.get_running_loop()
@@ -341,7 +341,7 @@ class Replica:
         return self.alive and self.owned is not None and self.owned.find(number) is not None
 
     async def bury(self) -> None:
-        """Release resources at the end of the run; raise an error with which the process has ended."""
+        """Release resources at the end of the run; raise the error with which the process ended, if any."""
         self.clock.resume()
         self.task.cancel()
         await asyncio.wait([self.task])

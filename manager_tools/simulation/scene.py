@@ -112,7 +112,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated invariant."""
+    """A violated invariant, with the virtual second at which it was found."""
 
     at: float
     what: str
@@ -228,7 +228,7 @@ class Scene(ABC):
         self.timeline.append((self.now, process, what))
 
     def violated(self, what: str) -> None:
-        """Record a violated invariant."""
+        """Record a violated invariant, which fails the run."""
         if not self._ending:
             self.violations.append(Violation(self.now, what))
             self.note("VIOLATED", what)

@@ -113,7 +113,7 @@ class Services:
         return self._servers[place]()
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections to the services."""
         for server in self._servers.values():
             await server.shutdown(_ENDS_WITHIN)
 

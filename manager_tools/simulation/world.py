@@ -114,7 +114,7 @@ class Outside:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the external system inside the block."""
+        """Run the external system within the `async with` block."""
         yield
 
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
@@ -199,7 +199,7 @@ class Given(TypedDict, total=False):
 
 @dataclass(kw_only=True)
 class World(Scene):
-    """The run of one plan."""
+    """The simulation run of one plan."""
 
     befall: Callable[[World, Fault], Awaitable[None]]
     """A function that starts a fault, and ends it after its duration."""

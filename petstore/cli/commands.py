@@ -1,4 +1,4 @@
-"""The commands and their flags."""
+"""The commands of `petstore`, and their flags."""
 
 from __future__ import annotations
 

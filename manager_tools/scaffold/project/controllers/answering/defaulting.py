@@ -1,4 +1,4 @@
-"""Defaulting of a Greeting."""
+"""Default values of a Greeting, set by a webhook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of a Greeting."""
+"""Validation of a Greeting by a webhook."""
 
 from __future__ import annotations
 
