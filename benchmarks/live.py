@@ -2,9 +2,9 @@
 
     python -m benchmarks.live [--only new-object|change] [--rounds N] [--calls N]
 
-The measured work is all that the process does for an object, from the bytes of a watch event to the last
-response, without sockets and encryption. `new-object`: its event, its Deployment, its status, and their
-events. `change`: another size, with two reconciles, an apply, and two writes of its status.
+The measured work begins with the bytes of a watch event, and ends with the last response; sockets and
+encryption are excluded. `new-object` is a new Memcached, for which the operator writes a Deployment and a
+status. `change` is another size, with two reconciles, an apply, and two writes of the status.
 
 Microseconds of CPU depend on the machine. To find the cause of a slowdown, count instructions instead: with
 `--calls` the work is repeated N times without a measurement (docs/benchmarks/profiles.md).

@@ -27,8 +27,8 @@ MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 class StatusWatch:
     """A watch in a thread, within a `with` block, that records the objects' statuses.
 
-    `seen` maps each name to the monotonic second at which the object first appeared, `converged` to the
-    second of its first status, and `observed` to the latest generation with a status, and its second.
+    All times are in monotonic seconds. By name, `seen` has the time of the first event, and `converged` the
+    time of the first status. `observed` has the latest generation with a status, and the time of that status.
     """
 
     def __init__(self, plane: ControlPlane) -> None:

@@ -1,8 +1,8 @@
 """Pytest options and fixtures for operators: `addopts = ["-p", "manager_tools.pytest_plugin"]`.
 
 `--control-plane=envtest` runs the same tests on a real API server, which starts when the first test needs it
-and serves the whole session. Fixtures for your own programs and clients give a namespace for a test, the
-administrator's kubeconfig, and a kubeconfig for an account with only the operators' roles.
+and serves the whole session. Fixtures for your own programs and clients give a namespace for a test, and
+kubeconfigs of the administrator and of an account with only the operators' roles.
 
     def test_mine(cluster_kubeconfig, cluster_namespace, manager_kubeconfig):
         kubeconfig = manager_kubeconfig(MyOperator)

@@ -565,8 +565,8 @@ class World:
 
     Attributes: `namespace` is the default namespace of objects: the first of `namespaces`. Without
     `namespaces` it is `default` on devcluster, and a separate namespace for the test on a real API server.
-    `cluster` is devcluster, `manager` runs the operators with the roles that `generate` writes, `client`
-    writes as an administrator would, and reads from the server with `client.uncached`.
+    `cluster` is devcluster. `manager` runs the operators with the roles that `generate` writes. `client`
+    writes as an administrator would; `client.uncached` reads from the server.
     """
 
     def __init__(self, stage: _Stage, manager: Manager) -> None:

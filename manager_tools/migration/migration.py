@@ -171,13 +171,13 @@ class _Pass:
     in one step, so concurrent writes are kept. Content, generation and field managers stay the same, because
     an empty apply owns no fields.
 
-    A merge patch would be unsafe. If the API server cannot convert an object to the version of one of its
-    field managers, for example while a webhook is down, it accepts a merge patch and drops managedFields. It
-    refuses an apply.
+    A merge patch would be unsafe. While a webhook is down, the API server may be unable to convert an object
+    to the version of a field manager. It then accepts a merge patch and drops managedFields, but refuses an
+    apply.
 
     If the kind has a status subresource, the pass patches the status. The API server then stores the whole
-    object too, but does not call the admission webhooks of the main resource, which might refuse old objects
-    and cost one call each. The schema is checked in both cases.
+    object, too. It does not call the main resource's admission webhooks, which might refuse old objects and
+    cost one call each. The schema is checked in both cases.
     """
 
     def __init__(self, migration: Migration, definition: StoredDefinition, position: Position) -> None:
