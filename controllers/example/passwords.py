@@ -1,4 +1,4 @@
-"""A site's passwords: the source of the root password, and the Secret that stores both passwords.
+"""A site's passwords: the source of the root password, and the Secret with the passwords of root and site.
 
 The cache has only the metadata of Secrets. The operator reads the content from the API server when a Secret
 has changed. No message, Event or error of this module contains a password.
