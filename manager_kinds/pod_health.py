@@ -157,7 +157,7 @@ def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | No
 
 
 def warning_of(events: Iterable[Any]) -> Problem | None:
-    """Return the last warning among a pod's Events, without warnings of the scheduler; or None."""
+    """Return the last warning among a pod's Events, ignoring FailedScheduling; None without one."""
     warnings = (each for each in events if text(fields(each).get("type")) == "Warning")
     warnings = (each for each in warnings if text(each.get("reason")) != FAILED_SCHEDULING)
     last = max(warnings, key=event_time, default=None)

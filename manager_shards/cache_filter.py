@@ -172,10 +172,7 @@ class ShardWatch:
         return self._filter.takes(meta, self.taken)
 
     def knows(self, meta: Meta, version: int) -> bool:
-        """Return whether the list of the object's shard is newer than this change.
-
-        Then the change is ignored; otherwise a deleted object would reappear for a moment.
-        """
+        """Return whether the list of the object's shard is newer than the change, which is then ignored."""
         if not self._ahead:
             return False
         number = self._filter.slice_of(meta)
@@ -238,7 +235,6 @@ class ShardWatch:
                     self._changed.set()
 
     async def _take(self, more: ShardSet) -> None:
-        """List more shards while the watch runs, and accept their objects; if that fails, list all shards."""
         found: dict[ObjectKey, Record] = {}
         decoder, takes = self._sink.decoder, self._filter.takes
 

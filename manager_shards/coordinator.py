@@ -75,10 +75,7 @@ def lease_of_shard(name: str, number: int) -> str:
 
 
 def number_of_shards(first: Lease, name: str) -> str | None:
-    """Return the number of shards, as text, from the first Lease's annotation; None without annotation.
-
-    During a change of the number, it is the new number.
-    """
+    """Return the first Lease's number of shards, during a change the new one; None if it names none."""
     stated = first.annotations.get(f"{name}/shards")
     return None if stated is None else str(stated).removeprefix("to ")
 
@@ -113,7 +110,7 @@ class ReplicaRegistry:
 
     @property
     def problem(self) -> str | None:
-        """Return why this replica cannot register; None if it is registered."""
+        """Return why this replica cannot register; None if it can."""
         return self._error.problem
 
     @property
@@ -155,10 +152,7 @@ class ReplicaRegistry:
             await pause(self._wake, until=again)
 
     async def leave(self, *, within: float) -> None:
-        """Delete this replica's Lease within some seconds, so that others notice it; errors are only logged.
-
-        Call it after the end of `run`.
-        """
+        """Delete this replica's Lease, after the end of `run`; return within some seconds, log errors."""
         self._known_until = -math.inf
         try:
             async with asyncio.timeout(within):
@@ -184,10 +178,7 @@ class ReplicaRegistry:
             self._error.clear()
 
     async def _delete_dead(self, *, until: float) -> None:
-        """Delete the Leases of dead replicas until that time, so that no renewal is late.
-
-        Otherwise a new replica would count the dead replicas as members, and leave shards to them.
-        """
+        """Delete dead replicas' Leases until that time, as a new replica would count them as members."""
         for view in list(self._others(MEMBER)):
             now, lease = clock.monotonic(), view.lease
             if now >= until:
@@ -432,7 +423,7 @@ class ShardCoordinator(Coordinator):
                 lock.give_up()
 
     def _should_keep(self, number: int, who: str | None) -> bool:
-        """Return whether to keep a shard for now, because its next owner `who` has not cached its objects."""
+        """Return whether to keep a shard until its next owner `who` has cached its objects."""
         if who in {None, self.identity} or self._registry.is_awaited(number):
             return False
         now = clock.monotonic()

@@ -54,15 +54,11 @@ _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None
 class OwnedShards:
     """The work on the objects in the shards that a `ShardCoordinator` acquires.
 
-    `leadership` permits writes in the caller's shard; outside of all shards, it is the right to the first
-    shard.
+    `leadership` permits writes in the caller's shard or, outside of all shards, in the first one.
     """
 
     def __init__(self, count: int, metrics: Metrics, *, grace: float = 30.0) -> None:
-        """Divide the objects into `count` shards.
-
-        When a shard is released, its running reconciles have `grace` seconds to end.
-        """
+        """Divide the objects into `count` shards; at a release, reconciles have `grace` seconds to end."""
         self.count = count
         self.leadership: Leadership = _LeadershipOfCaller(self)
         self._metrics = metrics
@@ -102,8 +98,8 @@ class OwnedShards:
         """Start the controllers, and call `prepared` with the cached shards whenever these change.
 
         A shard counts as cached when all its objects are listed, or after a time limit, because a kind may
-        not be served. The first call waits in the same way for the rest of the cache. Objects that are not
-        listed are not reconciled.
+        not be served. Unlisted objects are not reconciled. The first call waits in the same way for the rest
+        of the cache.
         """
         assert self._work is not None
         self._work.start_controllers()
@@ -182,10 +178,6 @@ class ControllerShards:
     """The objects of one controller that are in owned shards."""
 
     def __init__(self, shards: OwnedShards, controller: ControllerObjects, metrics: Metrics) -> None:
-        """Use the objects of `controller`.
-
-        A shard is complete when each informer with a shard filter has listed it.
-        """
         self._shards = shards
         self._controller = controller
         self._objects = controller.objects
@@ -266,8 +258,6 @@ class ControllerShards:
 
 
 class _LeadershipOfCaller(Leadership):
-    """The right to work on the caller's shard; outside of all shards, on the first shard."""
-
     def __init__(self, shards: OwnedShards) -> None:
         super().__init__(elected=False)
         self._shards = shards

@@ -90,7 +90,6 @@ class ShardSet:
         ]
 
     def _joined(self) -> Iterator[tuple[int, int]]:
-        """Yield the first hash of each group of consecutive shards, and the hash after its last."""
         size = (1 << HASH_BITS) // self.count
         for inside, group in groupby(range(self.count), self.numbers.__contains__):
             first, *others = group

@@ -66,10 +66,7 @@ def _without_headers(complaint: str, environ: Mapping[str, str]) -> str:
 
 
 class _SdkMessages(logging.Handler):
-    """The only handler of the SDK's log messages.
-
-    It collects the messages at the start; later, it logs a message once and counts its repetitions.
-    """
+    """The only handler of the SDK's messages: it collects them at the start, and counts repetitions later."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

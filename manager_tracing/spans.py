@@ -248,10 +248,9 @@ class ReviewSpan:
 
 
 def _parent_in(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return a caller's valid trace headers, in the format that API servers use.
+    """Return a caller's valid trace headers, in the format that API servers use; any client may send them.
 
-    Any client may have sent the headers. OpenTelemetry would read more of them, be slow for some, and log
-    invalid ones verbatim.
+    OpenTelemetry would read more headers, be slow for some of them, and log invalid ones verbatim.
     """
     lower = {name.lower(): value for name, value in headers.items()}
     return {name: lower[name] for name, form in _PARENT.items() if form.fullmatch(lower.get(name, ""))}

@@ -76,7 +76,7 @@ class Sight:
 
     @property
     def problems(self) -> list[Blocked | Trouble]:
-        """Return the problems to report; a problem that blocks the site for long is first."""
+        """Return the problems to report: first the blocking one, unless it will pass, then all others."""
         first = [] if self.blocked is None or self.blocked.passing else [self.blocked]
         problems = map(self.problem_of, (self.database, self.frontend))
         return [*first, *self.troubles, *(each for each in problems if each is not None)]

@@ -58,10 +58,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=1800)
     async def replace_pods(self, database: Database, ctx: Context) -> str | None:
-        """Replace a pod of the old version: first those that are not ready, then one at a time.
-
-        Return a message about the progress; None when all pods have the new version and are ready.
-        """
+        """Replace pods of the old version, unready ones first; return the progress, None when done."""
         servers = await ctx.find(StatefulSet, database.metadata.name)
         if servers is None or servers.status.get("observedGeneration") != servers.metadata.generation:
             return "waits for the StatefulSet"
