@@ -84,7 +84,7 @@ def is_ready(obj: Resource) -> bool:
 
 
 NEGATIVE = {"Degraded", "Failed", "Progressing", "Reconciling", "Stalled"}
-"""Conditions that an object does not have when all is well."""
+"""Types of conditions that are False when the object is in its desired state."""
 
 
 def say(line: str) -> None:
