@@ -28,7 +28,7 @@ class GreetingStatus(Status, conditions={READY: "the observed state is the desir
 @crd(
     columns=(
         Column("Wanted", "integer", ".spec.size", "The desired number"),
-        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether all of them exist"),
+        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether it is ready"),
         Column.reason_of(READY),
     ),
 )
