@@ -118,7 +118,7 @@ class PetStoreOutside(Outside):
         return problems
 
     async def state(self) -> Any:
-        """Return the content of all records, to compare it with that of a fresh cluster."""
+        """Return the content of all records, for the comparison with a fresh cluster."""
         records = await self.store.pets()
         known = [each for each in records if each.idempotency_key not in self.world.forgotten]
         return sorted(str(Content.of(each)) for each in known)
