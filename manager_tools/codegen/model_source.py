@@ -186,7 +186,7 @@ class _Writer:
         for word in sorted(node.keys() - _KNOWN):
             if word in _ALTERNATIVES:
                 if not node.get(_INT_OR_STRING):
-                    self._say(path, f"{word} is left out, so that more is accepted; cel() may say it")
+                    self._say(path, f"{word} is left out, so more values are accepted; cel() may say it")
             elif not word.startswith(("x-", "$")):
                 self._say(path, f"{word} is left out")
 
@@ -496,7 +496,7 @@ class _Writer:
         if form in FORMATS and kind.base != _INTEGERS.get(form):
             kind.marks.append(call("schema_format", quoted(form)))
         elif form is not None and form not in FORMATS and form != "int-or-string" and self._defines:
-            self._say(path, f"format {form} is left out, so that more is accepted")
+            self._say(path, f"format {form} is left out, so more values are accepted")
 
     def _is_pattern(self, pattern: str, path: str) -> bool:
         try:

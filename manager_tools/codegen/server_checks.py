@@ -77,7 +77,7 @@ def check_definition(definition: Mapping[str, Any], kind: str) -> None:
     """Raise ModelError with the field's name if the API server would refuse the CRD of `kind`."""
     for place in _not_text(definition):
         names = [name for before, name in pairwise(place) if before == "properties"]
-        raise ModelError(".".join((kind, *names)), f"its {place[-1]} has half a character, which is no text")
+        raise ModelError(".".join((kind, *names)), f"its {place[-1]} has a lone surrogate, so it is no text")
     versions = definition["spec"]["versions"]
     expensive: tuple[str, re.Match[str]] | None = None
     for path, text in server_check(copy.deepcopy(dict(definition))):

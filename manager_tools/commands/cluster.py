@@ -133,8 +133,8 @@ def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
         if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
             found[full] = kind
     if len(found) > 1:
-        raise click.UsageError(f"{name!r} may be each of {', '.join(found)}; which one?")
+        raise click.UsageError(f"{name!r} is ambiguous: {', '.join(found)}")
     for kind in found.values():
         return kind
     ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
-    raise UnknownKind(f"unknown kind {name!r}; ours are {ours}")
+    raise UnknownKind(f"unknown kind {name!r}; known kinds are {ours}")

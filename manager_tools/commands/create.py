@@ -83,8 +83,8 @@ def api(
         raise click.UsageError(str(error)) from error
     _print_result(
         written,
-        f"say in apis/{names.group}/{names.version}/{names.module}.py what users may write, and in "
-        f"controllers/{names.group}/{names.module}.py what is done about it",
+        f"edit the fields in apis/{names.group}/{names.version}/{names.module}.py, and the method reconcile "
+        f"in controllers/{names.group}/{names.module}.py",
     )
 
 
@@ -134,8 +134,8 @@ def webhook(
         raise click.UsageError(str(error)) from error
     [operator] = (path for path in written.changed if path.parts[0] == "controllers")
     models = (path for path in written.new if path.parts[0] == "apis" and path.name != "__init__.py")
-    others = "".join(f"say in {path} what that version has otherwise, and " for path in models)
-    _print_result(written, f"{others}write in {operator} what the new methods do")
+    others = "".join(f"edit the fields of that version in {path}, and " for path in models)
+    _print_result(written, f"{others}edit the new methods in {operator}")
 
 
 def _print_result(written: Written, following: str) -> None:

@@ -32,5 +32,5 @@ def init(folder: Path, domain: str | None, name: str | None, renew: bool) -> Non
         write_project(folder, names)
     except ScaffoldError as error:
         raise click.UsageError(str(error)) from error
-    click.echo(f"{folder} is a project now: the program {names.program}, with the kind {names.kind}.")
-    click.echo(f"Next: cd {folder}, git init, then make test, make demo, and make for what else there is.")
+    click.echo(f"created the project {folder}: the program {names.program} with the kind {names.kind}")
+    click.echo(f"Next: cd {folder}, git init, then make test and make demo; make lists all targets.")

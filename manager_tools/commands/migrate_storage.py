@@ -135,7 +135,7 @@ def _definition(name: str, kinds: Sequence[type[Resource]]) -> str:
     except UnknownKind as error:
         if "." in name:
             return name.lower()
-        raise click.UsageError(f"{error}; any other goes by the full name of its definition") from None
+        raise click.UsageError(f"{error}; for any other, give the full name of its definition") from None
 
 
 def _full_name(kind: type[Resource]) -> str:

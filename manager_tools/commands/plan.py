@@ -264,7 +264,7 @@ async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> 
                 room -= len(line)
                 _print(line)
     if unshown:
-        _print(f"{unshown} objects more would change something, which is not shown")
+        _print(f"{unshown} more objects would change; their changes are not shown")
     replaced = f"; {pods} pods would be replaced" if pods else ""
     failed = f"; {failing} failed" if failing else ""
     _print(f"{changing} of {len(targets)} objects would change something{replaced}{failed}")

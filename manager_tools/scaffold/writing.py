@@ -374,8 +374,8 @@ def create_api(
             near = difflib.get_close_matches(kind.lower(), kinds, n=1)
             there = f"did you mean {kinds[near[0]]}? There" if near else "there"
             raise ScaffoldError(
-                f"--owns {kind or repr(kind)}: {there} is a beginning for {', '.join(known)}; "
-                f"name any other kind in the `owns` of the operator"
+                f"--owns {kind or repr(kind)}: {there} is a template for {', '.join(known)}; "
+                f"add any other kind to the `owns` of the operator"
             )
     if "Namespace" in owns and not cluster_scoped:
         raise ScaffoldError(
