@@ -37,7 +37,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Connection(asyncio.Protocol):
-    """A connection, with one request at a time."""
+    """A connection to the API server, with one request at a time."""
 
     def __init__(self) -> None:
         self.delays: list[float] | None = None
@@ -77,17 +77,17 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail the current request."""
+        """Fail the current request, because the connection is closed."""
         self._gone.set()
         if self._done is not None and not self._done.done():
             self._done.set_exception(error or ConnectionResetError("the server closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        """Parse the received bytes."""
+        """Parse the received bytes as HTTP."""
         self._parser.feed_data(data)
 
     def on_body(self, part: bytes) -> None:
-        """Count a part of a response or of a watch's events."""
+        """Count the bytes of a response's part, or the events in a watch's part."""
         if self.delays is None:
             self._body.append(part)
             return
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
 
 
 class Client:
-    """A user's client of one server."""
+    """A client with one user's token for one server."""
 
     def __init__(self, kubeconfig: Path) -> None:
         credentials = Credentials.read(kubeconfig)
@@ -145,7 +145,6 @@ class Client:
 
 
 async def requests(client: Client, *, kind: str, count: int, first: int = 0) -> dict[str, Any]:
-    """Send `count` requests of one kind from `KINDS`."""
     make = KINDS[kind]
     waiting = iter([make(client, f"load-{index:06d}") for index in range(first, first + count)])
     pool = await client.connect(CONNECTIONS)
@@ -162,7 +161,6 @@ async def requests(client: Client, *, kind: str, count: int, first: int = 0) -> 
 
 
 async def one(client: Client, *, path: str, rounds: int = 5) -> dict[str, Any]:
-    """Repeat a GET; return the shortest time in seconds and the size of the response in bytes."""
     (connection,) = await client.connect(1)
     request, times, size = client.request("GET", path), [], 0
     for _ in range(rounds):
@@ -189,7 +187,6 @@ async def watch(client: Client, *, events: int) -> dict[str, Any]:
 
 
 async def writes(client: Client, *, count: int, rate: float) -> dict[str, Any]:
-    """Create ConfigMaps one after the other; each contains the time at which it was sent."""
     (connection,) = await client.connect(1)
     started = time.monotonic()
     for index in range(count):
@@ -200,13 +197,11 @@ async def writes(client: Client, *, count: int, rate: float) -> dict[str, Any]:
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
-    """Build a small ConfigMap."""
     metadata = {"name": name, "namespace": "default", "labels": {"app": "load"}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": "value", **data}}
 
 
 def memcached(name: str) -> dict[str, Any]:
-    """Build a Memcached."""
     return {
         "apiVersion": "cache.example.com/v1",
         "kind": "Memcached",
@@ -216,7 +211,6 @@ def memcached(name: str) -> dict[str, Any]:
 
 
 def status(name: str) -> dict[str, Any]:
-    """Build a status of the size that an operator writes."""
     condition = {
         "type": "Available",
         "status": "True",

@@ -1,12 +1,12 @@
-"""Compare the CPU time per new object of this checkout and of others that work at the same time.
+"""Compare the CPU time per new object of several checkouts whose managers run at the same time.
 
     python -m benchmarks.beside NAME=CHECKOUT... [--objects 300] [--rounds 5]
 
 Each CHECKOUT has its own `.venv` (`make venv`). Its manager reconciles the Memcacheds of one namespace, and
-all managers of a round start together, on the same API server. Successive runs differ by a fifth on a machine
-whose speed varies; simultaneous runs are slowed down equally. Single rounds still differ by a twentieth, so a
-smaller difference needs many rounds. Compare ratios only: two managers that run at once each take twice as
-long as one alone. KUBEBUILDER_ASSETS names the folder with the control plane's programs.
+all managers of a round start together, on the same API server. Successive runs differ by 20 % on a machine
+whose speed varies; simultaneous runs are slowed down equally. Single rounds still differ by 5 %, so a smaller
+difference needs many rounds. Compare ratios only, because simultaneous managers slow each other down.
+KUBEBUILDER_ASSETS names the folder with the control plane's programs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IDLE = 0.02
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Managed:
-    """A manager with a namespace of its own."""
+    """A manager that reconciles the objects of its own namespace."""
 
     name: str
     namespace: str
@@ -65,7 +65,6 @@ def start(plane: EnvtestControlPlane, name: str, checkout: Path, folder: Path, n
 
 
 def measure(checkouts: dict[str, Path], objects: int, rounds: int) -> dict[str, list[float]]:
-    """Return the milliseconds of CPU per object for each checkout and round."""
     found: dict[str, list[float]] = {name: [] for name in checkouts}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -47,18 +47,15 @@ MINUTES = 48
 WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
 
 
-DESCRIPTION = """Measure operators from outside, side by side, on a real API server and etcd without other
-controllers.
+DESCRIPTION = """Measure and compare operators on a real API server and etcd without other controllers.
 
-A whole run writes docs/benchmarks/. A run with some parts, some peers or other programs is printed, unless
---write is given. All raw figures are kept in .local/benchmarks/. KUBEBUILDER_ASSETS names the folder with the
-programs of the control plane. Only figures of the same run are comparable.
+A whole run writes docs/benchmarks/. A run with some parts, some peers or other programs is only printed,
+unless --write is given. All raw figures are stored in .local/benchmarks/. KUBEBUILDER_ASSETS names the folder
+with the programs of the control plane. Only figures of the same run are comparable.
 """
 
 
 def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a parser whose ValueErrors click shows with their own message."""
-
     def parsed(text: str) -> T:
         try:
             return parse(text)
@@ -88,14 +85,14 @@ _COUNT = click.IntRange(1)
     multiple=True,
     type=_parser(_separated(list(PARTS), "part")),
     metavar="PART,...",
-    help=f"only these parts: {', '.join(PARTS)}",
+    help=f"measure only these parts: {', '.join(PARTS)}",
 )
-@click.option("--rounds", type=_COUNT, default=ROUNDS, show_default=True, help="of every part")
+@click.option("--rounds", type=_COUNT, default=ROUNDS, show_default=True, help="rounds of every part")
 @click.option(
     "--peers",
     type=_parser(_separated([peer.name for peer in PEERS], "peer")),
     metavar="NAME,...",
-    help=f"only these: {', '.join(peer.name for peer in PEERS)}",
+    help=f"measure only these peers: {', '.join(peer.name for peer in PEERS)}",
 )
 @click.option(
     "--program",
@@ -103,8 +100,8 @@ _COUNT = click.IntRange(1)
     multiple=True,
     type=_parser(Program.parse),
     metavar="NAME=COMMAND",
-    help="measure another Memcached operator too, such as an older version of this one; the command"
-    " contains {kubeconfig}, {concurrency} and {health} as placeholders",
+    help="also measure this Memcached operator, such as an older version of ours; the command contains"
+    " the placeholders {kubeconfig}, {concurrency} and {health}",
 )
 @click.option(
     "--python",
@@ -112,31 +109,30 @@ _COUNT = click.IntRange(1)
     multiple=True,
     type=_parser(on_python),
     metavar="PYTHON",
-    help="measure this project on this interpreter too, a version or a program, in a cold start and one"
-    f" change; its environment is made in .local/peers/ (a whole run: {', '.join(INTERPRETERS)})",
+    help="also measure a cold start and one change of this project on this interpreter, a version or a"
+    f" program; its environment is in .local/peers/ (in a whole run: {', '.join(INTERPRETERS)})",
 )
 @click.option(
     "--own-objects",
     type=_COUNT,
     metavar="N",
-    help=f"finished objects in the parts done and backlog ({Sizes().own})",
+    help=f"number of finished objects in the parts done and backlog ({Sizes().own})",
 )
 @click.option(
     "--minutes",
     type=_COUNT,
     default=MINUTES,
     show_default=True,
-    help="for all of it: what does not fit is left out, and it is said which",
+    help="time limit of the run; steps that do not fit are skipped and reported",
 )
-@click.option("--write", is_flag=True, help="put the figures of a partial run on the page too")
+@click.option("--write", is_flag=True, help="write the figures of a partial run to the page")
 @click.option(
     "--render",
     is_flag=True,
-    help="measure nothing; make the page, and what documents quote, from its figures",
+    help="measure nothing; write the page, and quotes in other documents, from stored figures",
 )
-@click.option("--check", is_flag=True, help="with --render: write nothing, fail if something is not current")
+@click.option("--check", is_flag=True, help="with --render: write nothing, fail if a file is outdated")
 def main(**given: Any) -> None:
-    """Run the command line."""
     options = SimpleNamespace(**given)
     options.only = [part for parts in options.only for part in parts]
     if options.render:
@@ -171,7 +167,6 @@ def main(**given: Any) -> None:
 
 
 def _chosen(options: SimpleNamespace) -> list[Peer]:
-    """Return the chosen peers in the order of the tables, then the programs given on the command line."""
     peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
     if options.pythons:
         peers += options.pythons
@@ -211,10 +206,9 @@ def _is_whole(options: SimpleNamespace) -> bool:
 
 
 def pin() -> str:
-    """Keep the suite off the processors reserved for other programs; return a sentence about it, or "".
+    """Keep the suite off the processors reserved for other programs; return a sentence, or "" if none is.
 
-    Raises:
-        ValueError: a variable has a wrong form, or names missing processors.
+    Raises ValueError if a variable has an invalid value, or names missing processors.
     """
     lists = {name: os.environ[name] for name in (SERVER_CPUS, PROGRAM_CPUS) if os.environ.get(name)}
     if not lists:
@@ -292,7 +286,7 @@ def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, s
 
 
 def _render(*, check: bool) -> None:
-    """Render the page and the quotes in other documents, or list the files that are outdated."""
+    """Render the page, and the quotes in other documents; with `check`, only list outdated files."""
     try:
         results = Results.read(PAGE / RAW) if (PAGE / RAW).exists() else Results()
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Measure the speed of devcluster, next to the real control plane.
+"""Measure the speed of devcluster, compared with the real control plane.
 
     python -m benchmarks.devcluster_speed [--only start requests watch objects]
 
@@ -59,10 +59,9 @@ class Served:
     processes: list[Daemon]
 
     def run(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Run a job of `api_load` in its own process; return its result with the server's CPU seconds added.
+        """Run a job of `api_load` in its own process; raise OSError if it fails.
 
-        Raises:
-            OSError: the job failed.
+        Return the job's result with the server's CPU seconds added.
         """
         before = self.cpu_seconds()
         with self.begin(do, **arguments) as job:
@@ -89,7 +88,6 @@ class Served:
 
 @contextlib.contextmanager
 def devcluster(folder: Path) -> Iterator[Served]:
-    """Run a devcluster."""
     with DevclusterControlPlane(folder, parts=BARE) as plane:
         install_crds(plane)
         yield Served(plane, [plane.process])
@@ -97,14 +95,12 @@ def devcluster(folder: Path) -> Iterator[Served]:
 
 @contextlib.contextmanager
 def real(folder: Path) -> Iterator[Served]:
-    """Run a bare control plane: etcd and kube-apiserver."""
     with EnvtestControlPlane(folder, parts=BARE, measured=True) as plane:
         install_crds(plane)
         yield Served(plane, [plane.part(name) for name in BARE])
 
 
 def start_seconds() -> float:
-    """Return the seconds from the start of `devcluster up` until its first response."""
     # The client skips verification, because loading a certificate store takes time.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -129,7 +125,7 @@ def start_seconds() -> float:
 
 
 def both(measure: Callable[[Served], Rows]) -> Rows:
-    """Measure a fresh devcluster and, if there is one, the real control plane; return the columns."""
+    """Measure a fresh devcluster and, if it is installed, the real control plane; return the columns."""
 
     def on(server: Callable[[Path], AbstractContextManager[Served]]) -> Rows:
         with tempfile.TemporaryDirectory() as folder, server(Path(folder, "plane")) as served:
@@ -140,19 +136,15 @@ def both(measure: Callable[[Served], Rows]) -> Rows:
 
 
 def start() -> Rows:
-    """Measure the median of the seconds from the start to the first response."""
     return [["start, s", statistics.median(start_seconds() for _ in range(STARTS))]]
 
 
 def requests() -> Rows:
-    """Measure requests per second and CPU microseconds per request of one client with 16 connections."""
     rows = both(lambda served: [[kind, *_load(served, kind, REQUESTS)] for kind in KINDS])
     return [[*row, row[1] / row[3]] if len(row) > 3 else row for row in rows]
 
 
 def watch() -> Rows:
-    """Measure the milliseconds from a write to its watch event: the median and the 99th percentile."""
-
     def measure(served: Served) -> Rows:
         job = served.begin("watch", events=EVENTS)
         try:
@@ -170,8 +162,6 @@ def watch() -> Rows:
 
 
 def objects() -> Rows:
-    """Measure lists of many objects, and the memory that the objects need."""
-
     def listed(served: Served, query: str = "") -> list[float]:
         found = served.run("one", path=f"{CONFIG_MAPS}{query}")
         return [found["seconds"], found["bytes"] / 1e6]
@@ -214,7 +204,6 @@ def main() -> None:
 
 
 def _load(served: Served, kind: str, count: int, **more: Any) -> list[float]:
-    """Return the requests per second, and the CPU microseconds per request."""
     result = served.run("requests", kind=kind, count=count, **more)
     return [result["rate"], result["cpu"] / count * 1e6]
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.live [--only new-object|change] [--rounds N] [--calls N]
 
-The measured work is all that the process does for an object, from the bytes of a watch event to the last
-response, without sockets and encryption. `new-object`: its event, its Deployment, its status, and their
-events. `change`: another size, with two reconciles, an apply, and two writes of its status.
+The measured work begins with the bytes of a watch event, and ends with the last response; sockets and
+encryption are excluded. `new-object` is a new Memcached, for which the operator writes a Deployment and a
+status. `change` is another size, with two reconciles, an apply, and two writes of the status.
 
 Microseconds of CPU depend on the machine. To find the cause of a slowdown, count instructions instead: with
 `--calls` the work is repeated N times without a measurement (docs/benchmarks/profiles.md).
@@ -64,7 +64,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @cache
 def sample(kind: str) -> bytes:
-    """Return a sample: `memcached` (converged), its `deployment`, or the record of `applied` fields."""
+    """Return a sample object: a finished `memcached`, its `deployment`, or the record of `applied` fields."""
     return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
 
 
@@ -81,7 +81,7 @@ def _kinds() -> dict[str, bytes]:
 
 
 class Answer:
-    """A request in progress and its response. Implements `manager.kube.wire.WireResponse`."""
+    """A request in progress and its response; implements `manager.kube.wire.WireResponse`."""
 
     status = 200
     headers: dict[str, str] = {}  # noqa: RUF012 - constant
@@ -91,7 +91,7 @@ class Answer:
         self._arriving = arriving
 
     async def __aenter__(self) -> WireResponse:
-        """Return the response in the next turn of the event loop."""
+        """Return the response, but only in the next turn of the event loop."""
         await asyncio.sleep(0)
         return self
 
@@ -99,7 +99,7 @@ class Answer:
         """Do nothing: there is no connection to release."""
 
     async def read(self, limit: int = 0) -> bytes:  # noqa: ARG002 -- the name is the protocol's
-        """Return the whole body."""
+        """Return the whole body of the response."""
         return self._body
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -236,7 +236,6 @@ class World:
 
 @contextlib.asynccontextmanager
 async def working(server: Server) -> AsyncIterator[World]:
-    """Run the operator in a manager with the log settings of the benchmarks."""
     with open(os.devnull, "wb") as null, configured(level="warn", log_format="json", fd=null.fileno()):  # noqa: ASYNC230, PTH123 -- takes no time
         async with _running(World(server)) as world:
             yield world
@@ -258,7 +257,7 @@ async def _running(world: World) -> AsyncIterator[World]:
 
 
 class _Written:
-    """A waiter for status writes: for each of the objects, a given number of writes."""
+    """A waiter for a given number of status writes of each object."""
 
     def __init__(self, server: Server) -> None:
         server.status_written = self._note
@@ -306,7 +305,6 @@ async def new_objects() -> AsyncIterator[Work]:
 
 @contextlib.asynccontextmanager
 async def changes() -> AsyncIterator[Work]:
-    """Change each object's size, and send the watch events of its Deployment's rollout."""
     server = Server()
     async with working(server) as world:
         written, sizes, steps = _Written(server), itertools.cycle(SIZES), defaultdict[str, int](int)
@@ -357,7 +355,6 @@ WORK: dict[str, Callable[[], AbstractAsyncContextManager[Work]]] = {
 
 
 async def measure(name: str, rounds: int) -> list[float]:
-    """Return the CPU microseconds per object of each round, after a first round that warms up the code."""
     found = []
     async with WORK[name]() as work:
         await work()
@@ -369,14 +366,12 @@ async def measure(name: str, rounds: int) -> list[float]:
 
 
 async def repeat(name: str, calls: int) -> None:
-    """Repeat the work `calls` times, for an external instruction counter."""
     async with WORK[name]() as work:
         for _ in range(calls):
             await work()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the benchmark, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.live",
         description=__doc__,

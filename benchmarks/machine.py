@@ -1,4 +1,4 @@
-"""A description of the machine, and a measurement of its current speed."""
+"""A description of the machine, and a measurement of its speed at present."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ _TURNS = 40
 
 
 class Pace:
-    """The machine's speed between two figures: the CPU milliseconds of a fixed piece of work."""
+    """The machine's speed at present: the CPU milliseconds of a fixed piece of work."""
 
     def __init__(self) -> None:
         self._before = _piece_ms()
 
     def since_last(self) -> float:
-        """Return the slower of the current and the previous speed, as either may apply in between."""
+        """Return the slower of the present speed and the speed at the last call.
+
+        Either of them may apply to the figures that were measured in between.
+        """
         before, self._before = self._before, _piece_ms()
         return max(before, self._before)
 
@@ -72,7 +75,6 @@ def _reference_ms() -> float:
 
 
 def describe(assets: Path) -> dict[str, str]:
-    """Return the machine's description; `assets` is the folder of the control plane's programs."""
     return {
         "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         "cores": str(os.cpu_count()),

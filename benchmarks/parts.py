@@ -1,4 +1,4 @@
-"""The parts of the suite, and their figures as tables show them."""
+"""The parts of the suite, and the figures of each part in the order of its table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = (50, 100)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The sizes of all workloads; the defaults are for the docs page."""
+    """The sizes of all workloads; the page in docs/ is made with the defaults."""
 
     objects: int = 2_000
     rates: tuple[int, ...] = (50, 100, 300)
@@ -59,19 +59,19 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Rows measured under the same conditions; the group's key is the prefix of its figures' keys."""
+    """Rows of a table that are measured under the same conditions; its key begins their figures' keys."""
 
     key: str
     label: str
 
     def of(self, figure: Figure) -> str:
-        """Return a figure's key in a sample."""
+        """Return the key of this group's figure in a sample."""
         return f"{self.key}.{figure.key}" if self.key else figure.key
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the suite, and a section of the page."""
+    """A part of the suite, which is a section of the page."""
 
     key: str
     title: str

@@ -28,7 +28,6 @@ def store_pods(etcd: str, count: int) -> None:
 
 
 def store_deployments(etcd: str, count: int) -> None:
-    """Store Deployments without an owner, whose pods are like those of `store_pods`."""
     _store(
         etcd,
         count,
@@ -53,14 +52,12 @@ def _store(etcd: str, count: int, made: Callable[[int], tuple[str, bytes]]) -> N
 
 
 def last_stored(count: int) -> list[str]:
-    """Return the API paths of the pods in the last transaction of `store_pods`."""
     return [
         f"/api/v1/namespaces/{_namespace(index)}/pods/{_name(index)}" for index in _last_transaction(count)
     ]
 
 
 def last_deployments(count: int) -> list[str]:
-    """Return the API paths of the Deployments in the last transaction of `store_deployments`."""
     return [
         f"/apis/apps/v1/namespaces/{_namespace(index)}/deployments/{_deployment_name(index)}"
         for index in _last_transaction(count)
@@ -72,7 +69,6 @@ def _last_transaction(count: int) -> range:
 
 
 def encode_pod(index: int) -> bytes:
-    """Encode the pod in its storage format, about 10 KB."""
     return _filled(
         "others-pod",
         index,
@@ -87,12 +83,10 @@ def encode_pod(index: int) -> bytes:
 
 
 def encode_deployment(index: int) -> bytes:
-    """Encode the Deployment in its storage format, about 8 KB."""
     return _filled("others-deployment", index, name=_deployment_name(index))
 
 
 def _filled(sample: str, index: int, *, name: str, **values: str) -> bytes:
-    """Return the sample with its placeholders filled in: the argument `pod_ip` replaces `@pod-ip@`."""
     text = _sample(sample)
     common = {"name": name, "uid": _uid(name), "namespace": _namespace(index), "owner": _owner(index)}
     for key, value in (common | values).items():

@@ -1,4 +1,4 @@
-"""A measured program: an operator of Memcacheds whose kubeconfig can be set."""
+"""A measured program: an operator of Memcacheds that takes a kubeconfig as an argument."""
 
 from __future__ import annotations
 
@@ -56,11 +56,10 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """A command with a name for the tables.
+    """A program to measure, as a command with a name for the tables.
 
-    In the command `{kubeconfig}` is replaced by the file, `{workload}`, `{concurrency}` and `{health}` by the
-    setting's values, and `{metrics}` where the program has that. The flags of leader election are appended if
-    it is on.
+    In the command, `{kubeconfig}` is replaced by the file, and `{workload}`, `{concurrency}`, `{health}` and
+    `{metrics}` by values of the setting. The flags of leader election are appended if it is enabled.
     """
 
     name: str
@@ -70,11 +69,7 @@ class Program:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `NAME=COMMAND` from the command line.
-
-        Raises:
-            ValueError: the text has another form.
-        """
+        """Parse `NAME=COMMAND` from the command line; raise ValueError if the text has another form."""
         name, found, command = text.partition("=")
         if not found or not name or "{kubeconfig}" not in command:
             raise ValueError(f"{text!r} is not NAME=COMMAND with {{kubeconfig}} in the command")
@@ -82,11 +77,11 @@ class Program:
 
     @property
     def tells_readiness(self) -> bool:
-        """Whether the command has a flag for the address of /readyz."""
+        """Return whether the command has a flag for the address of /readyz."""
         return any("{health}" in part for part in self.command)
 
     def arguments(self, kubeconfig: Path, setting: Setting) -> list[str]:
-        """Return the whole command line."""
+        """Return the command line with the kubeconfig and the setting's values filled in."""
         values = {
             "{kubeconfig}": str(kubeconfig),
             "{workload}": setting.workload,
@@ -117,13 +112,12 @@ class Program:
 
 
 def pinned_by(variable: str) -> list[str]:
-    """Return the command prefix that limits a program to the processors in the variable."""
+    """Return the command prefix that limits a program to the processors that the variable lists."""
     cpus = os.environ.get(variable, "")
     return ["taskset", "--cpu-list", cpus] if cpus else []
 
 
 def by_contract(name: str, *command: str, concurrency: int | None = None) -> Program:
-    """Return a program with the flags of `benchmarks.peers`; `concurrency` overrides the suite's value."""
     flags = ["--kubeconfig={kubeconfig}", f"--concurrency={concurrency or '{concurrency}'}"]
     flags += ["--health-probe-bind-address={health}", "--workload={workload}"]
     return Program(name, [*command, *flags])

@@ -13,7 +13,7 @@ __all__ = ["Budget", "Progress", "minutes"]
 
 
 class Progress:
-    """A line on standard error for each step."""
+    """A display of the current step: one line on standard error for each step."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -24,16 +24,15 @@ class Progress:
         self.note(f"{minutes(time.monotonic() - self._began)} gone: {which}: {what}")
 
     def note(self, text: str) -> None:
-        """Print a line."""
+        """Print a line of text."""
         print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Print the total time."""
+        """Print how long all steps took."""
         self.note(f"done in {minutes(time.monotonic() - self._began)}")
 
 
 def minutes(seconds: float) -> str:
-    """Format seconds as minutes and seconds: 2:05."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
@@ -47,20 +46,23 @@ class Budget:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start the time limit; `note` receives a line for each skipped step."""
+        """Start the time limit of `seconds`; `note` receives a line for each skipped step."""
         self._clock = clock
         self._end = clock() + seconds
         self._note = note
 
     def allows(self, what: str, seconds: float = 0.0) -> bool:
-        """Return whether the rest of the time is enough for step `what`, which usually takes `seconds`."""
+        """Return whether the remaining time is enough for step `what`, which usually takes `seconds`."""
         if self._end - self._clock() > seconds:
             return True
         self._note(f"left out, as the time is up: {what}")
         return False
 
     def rounds(self, count: int, what: str) -> Iterator[int]:
-        """Yield the numbers of the rounds that fit, as each takes as long as the longest; always yield 1."""
+        """Yield the numbers of the rounds for which the time is enough, but at least 1.
+
+        It assumes that each round takes as long as the longest round so far.
+        """
         longest = 0.0
         for number in range(1, count + 1):
             began = self._clock()

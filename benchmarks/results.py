@@ -61,7 +61,7 @@ class Sample:
 
 @dataclasses.dataclass(slots=True)
 class Results:
-    """The samples of each part, and the date of the part's run."""
+    """The samples of each part, with the run in which the part was measured."""
 
     runs: dict[str, Run] = dataclasses.field(default_factory=dict)
     """The runs by date."""
@@ -77,26 +77,21 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a results file, as `write` creates it.
-
-        Raises:
-            ValueError: the file has a wrong format.
-            OSError: the file cannot be read.
-        """
+        """Read the file of `write`; raise OSError if it is unreadable, ValueError if its format is wrong."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except msgspec.DecodeError as error:
             raise ValueError(f"{path} has no results of this suite: {error}") from None
 
     def write(self, path: Path) -> None:
-        """Write a file; a concurrent reader gets the old or the new one."""
+        """Write a file atomically: a concurrent reader gets the old or the new one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(path.name + ".new")
         scratch.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
         scratch.replace(path)
 
     def merged_with(self, newer: Results) -> Results:
-        """Return the parts of `newer`, and the parts that only the older results have."""
+        """Return the parts of `newer`, and those parts of these results that `newer` does not have."""
         of_run = {**self.of_run, **newer.of_run}
         runs = {**self.runs, **newer.runs}
         return Results(
@@ -106,11 +101,11 @@ class Results:
         )
 
     def run_of(self, part: str) -> Run:
-        """Return a part's run."""
+        """Return the run in which a part was measured."""
         return self.runs[self.of_run[part]]
 
     def rounds_of(self, part: str) -> int:
-        """Return the number of rounds with figures; a particular figure may have fewer."""
+        """Return the number of rounds in which a part has figures; single figures may have fewer."""
         return len({each.round for each in self.samples[part] if each.figures})
 
     def sample(self, part: str, peer: str, number: int) -> Sample:
@@ -133,11 +128,10 @@ class Recorder:
         lacks: Iterable[str] = (),
         pace: Callable[[], float] | None = None,
     ) -> None:
-        """Set up the recorder.
+        """Set up the recorder for the figures of one peer.
 
-        The peer never runs the parts in `lacks`, not even as steps towards other parts.
-
-        `pace` returns the machine's pace, which is recorded together with the figures that depend on it.
+        The peer never runs the parts in `lacks`, not even as steps before other parts. `pace` returns the
+        machine's speed, which is recorded together with the figures that depend on it.
         """
         self._results = results
         self._parts = set(results.samples) - set(lacks)
@@ -154,7 +148,7 @@ class Recorder:
         group: str = "",
         requests: Mapping[str, int] | None = None,
     ) -> None:
-        """Record the figures of a round."""
+        """Record the figures of a part and a round, unless the peer lacks the part."""
         if part not in self._parts:
             return
         # Figures that do not depend on the pace skip this: measuring the pace would disturb other
@@ -176,6 +170,6 @@ class Recorder:
 
 
 def pace_of(figure: str) -> str | None:
-    """Return the name of the machine's pace for a figure; None if the pace does not affect it."""
+    """Return the name of the machine's speed for a figure; None if the figure does not depend on it."""
     group, dot, key = figure.rpartition(".")
     return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None

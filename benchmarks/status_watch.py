@@ -1,4 +1,4 @@
-"""A watch in this process for the time at which each object has a status for its latest spec."""
+"""A watch that records the time at which each object has a status for its latest spec."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 class StatusWatch:
     """A watch in a thread, within a `with` block, that records the objects' statuses.
 
-    `seen` maps each name to the monotonic second at which the object first appeared, `converged` to the
-    second of its first status, and `observed` to the latest generation with a status, and its second.
+    All times are in monotonic seconds. By name, `seen` has the time of the first event, and `converged` the
+    time of the first status. `observed` has the latest generation with a status, and the time of that status.
     """
 
     def __init__(self, plane: ControlPlane) -> None:
-        """Set up the watch; existing objects count once they change."""
+        """Set up the watch; objects that exist already count only when they change."""
         self.seen: dict[str, float] = {}
         self.converged: dict[str, float] = {}
         self.observed: dict[str, tuple[int, float]] = {}
@@ -60,11 +60,9 @@ class StatusWatch:
         self._connection.close()
 
     def wait(self, count: int, process: Daemon, timeout: float) -> None:
-        """Wait until `count` objects have converged; `process` is the program that reconciles them.
+        """Wait until `count` objects have a current status, which `process` writes.
 
-        Raises:
-            TimeoutError: fewer objects had converged after `timeout` seconds.
-            DaemonDied: the process ended.
+        Raises TimeoutError after `timeout` seconds, and DaemonDied if the process ends.
         """
         self._wait(
             lambda: len(self.converged) >= count,
@@ -76,9 +74,7 @@ class StatusWatch:
     def wait_generation(self, name: str, generation: int, process: Daemon, timeout: float) -> float:
         """Wait until an object's status is for this generation; return the time of that status.
 
-        Raises:
-            TimeoutError: the status was not there after `timeout` seconds.
-            DaemonDied: the process ended.
+        Raises TimeoutError after `timeout` seconds, and DaemonDied if the process ends.
         """
         self._wait(
             lambda: self.observed.get(name, (0, 0.0))[0] >= generation,
@@ -93,7 +89,7 @@ class StatusWatch:
         deadline = time.monotonic() + timeout
         while len(self.seen) < count:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the API server showed {len(self.seen)} of {count} objects")
+                raise TimeoutError(f"the watch showed {len(self.seen)} of {count} objects")
             time.sleep(0.02)
 
     def _wait(

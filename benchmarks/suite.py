@@ -36,7 +36,7 @@ WARM_WITHIN, LONG_ENOUGH = 20.0, 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Taking:
-    """A peer that is measured."""
+    """A peer to measure."""
 
     name: str
     program: Program
@@ -44,7 +44,7 @@ class Taking:
 
 
 class Suite:
-    """A run of the suite; `results` is complete up to the last finished step."""
+    """A run of the suite; `results` contains every finished step."""
 
     def __init__(
         self,
@@ -57,7 +57,6 @@ class Suite:
         save: Callable[[], None],
         budget: Budget,
     ) -> None:
-        """Set up the run; `save` is called after each new result."""
         self._peers = {peer.name: peer for peer in peers}
         self._parts = set(parts)
         self._rounds = rounds
@@ -96,7 +95,6 @@ class Suite:
         return [each for each in many.WORKLOADS if each not in self._peers[peer].lacks]
 
     def _warm_up(self, progress: Progress) -> None:
-        """Start each program once, so that its code is compiled and its files are in the system's cache."""
         progress.step("", "all", "every program once")
         with fresh_plane() as plane:
             for peer in self._peers.values():
@@ -152,7 +150,6 @@ class Suite:
             self._save()
 
     def _many(self, progress: Progress) -> None:
-        """Measure the parts with so many objects that each program runs all its rounds in succession."""
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
@@ -244,7 +241,6 @@ class Suite:
 
 
 def _start_once(plane: EnvtestControlPlane, program: Program, workloads: Iterable[str]) -> None:
-    """Start the program with each of its commands until it is ready: a failure here would repeat later."""
     commands: dict[tuple[str, ...], str] = {}
     for workload in workloads:
         commands.setdefault(tuple(program.others.get(workload, program.command)), workload)

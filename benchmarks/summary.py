@@ -1,4 +1,4 @@
-"""Summaries of several rounds for the tables."""
+"""Summaries of the figures of several rounds, for the tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEADY = 1.15
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """A peer's figure over all rounds."""
+    """The median, minimum and maximum of a peer's figure over all rounds."""
 
     median: float
     low: float
@@ -31,19 +31,18 @@ class Summary:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary:
-        """Summarize one or more values."""
+        """Summarize the values of a figure; there must be at least one."""
         return cls(statistics.median(values), min(values), max(values), len(values))
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that is at least as large as `share` of the sorted values."""
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
 
 
 def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | None:
-    """Summarize a figure; return None if no round has the figure.
+    """Summarize a figure over the rounds; return None if no round has the figure.
 
-    If a slower machine makes the figure worse, only rounds count in which the pace was close to the peer's
+    If the figure depends on the machine's speed, only rounds count in which the speed was close to the peer's
     best.
     """
     found = [
@@ -59,13 +58,11 @@ def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | 
 
 
 def median(results: Results, part: str, peer: str, figure: str) -> float | None:
-    """Return the median of a figure's rounds; None if no round has the figure."""
     summary = summarize(results, part, peer, figure)
     return None if summary is None else summary.median
 
 
 def failure(results: Results, part: str, peer: str, group: str = "") -> str | None:
-    """Return the first recorded reason why a peer has no figures in a part or group, or None."""
     for sample in results.samples.get(part, ()):
         if sample.peer == peer:
             for key in (group, ""):
@@ -75,7 +72,7 @@ def failure(results: Results, part: str, peer: str, group: str = "") -> str | No
 
 
 def requests(results: Results, part: str, peer: str) -> dict[str, float]:
-    """Return the median count of each kind of request; a round without such requests counts as 0."""
+    """Return the median number of requests of each kind; a round without such requests counts as 0."""
     samples = [each for each in results.samples.get(part, ()) if each.peer == peer and each.requests]
     names = sorted({name for each in samples for name in each.requests})
     return {name: statistics.median(each.requests.get(name, 0) for each in samples) for name in names}

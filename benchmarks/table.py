@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Format a table with fitting column widths and right-aligned numbers."""
     shown = [[_show(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *shown, strict=True)]
     lines = [

@@ -1,9 +1,9 @@
-"""Measure webhooks: the time of a response in the process, and the responses per second over TLS.
+"""Measure webhooks: the time of a response within the process, and responses per second over TLS.
 
     python -m benchmarks.webhook_speed
 
 The AdmissionReviews are for the Pet operator, in the form that the API server sends. The TLS server has its
-own process, whose CPU seconds show the capacity of one core. The clients keep their connections.
+own process, whose CPU seconds show the capacity of one core. The clients keep their connections open.
 """
 
 from __future__ import annotations
@@ -49,14 +49,13 @@ HEAD = (
 
 
 def pet(name: str, version: str) -> dict[str, Any]:
-    """Build a Pet with the fields that an API server adds."""
     raw = (SAMPLES / "pet.json").read_text().replace("@name@", name).replace("@version@", version)
     found: dict[str, Any] = orjson.loads(raw)
     return {**found, "spec": dict(SPECS[version])}
 
 
 def admission_review(*, tidy: bool) -> bytes:
-    """Build an AdmissionReview of a Pet's update; an untidy Pet needs a patch."""
+    """Return an AdmissionReview of a Pet's update; an untidy Pet needs a patch."""
     review = orjson.loads((SAMPLES / "admission-review.json").read_bytes())
     old, new = pet("thor", "v1beta1"), pet("thor", "v1beta1")
     if not tidy:
@@ -77,7 +76,6 @@ def conversion_review(start: str, end: str) -> bytes:
 
 
 async def serve(port: int) -> None:
-    """Serve until the process is killed."""
     metrics = Metrics()
     endpoints = endpoints_of(Webhooks(webhooks_of(PetOperator)), metrics)
     address, certificate = BindAddress("127.0.0.1", port), ServedCertificate(SelfSigned())
@@ -85,7 +83,6 @@ async def serve(port: int) -> None:
 
 
 async def connected(port: int) -> Connection:
-    """Open a connection."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     loop = asyncio.get_running_loop()
@@ -94,14 +91,12 @@ async def connected(port: int) -> Connection:
 
 
 async def ask(connection: Connection, path: str, body: bytes) -> float:
-    """Send a request; return the seconds until its response."""
     begun = time.perf_counter()
     await connection.send(HEAD.format(path=path, length=len(body)).encode() + body)
     return time.perf_counter() - begun
 
 
 async def within(endpoint: Any, body: bytes, count: int = REVIEWS) -> list[float]:
-    """Measure the seconds of each response within the process."""
     seconds = []
     for _ in range(count):
         begun = time.perf_counter()
@@ -111,7 +106,6 @@ async def within(endpoint: Any, body: bytes, count: int = REVIEWS) -> list[float
 
 
 async def over_tls(server: Daemon, port: int, path: str, body: bytes) -> list[object]:
-    """Measure responses over TLS; return per second, per CPU second of the server, and the median in ms."""
     clients = [await connected(port) for _ in range(CONNECTIONS)]
     for client in clients:
         await ask(client, path, body)

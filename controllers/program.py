@@ -25,5 +25,4 @@ def main() -> int:
 
 
 def _operators() -> Sequence[AnyOperator]:
-    """Return the operators; the import is delayed until a command needs them."""
     return cast("Sequence[AnyOperator]", importlib.import_module("controllers.main").OPERATORS)

@@ -21,12 +21,12 @@ def main() -> int:
     from demo.run import Demo
     from demo.screen import choose_screen
 
-    parser = argparse.ArgumentParser(prog="make demo", description="everything at work, without a cluster")
+    parser = argparse.ArgumentParser(prog="make demo", description="run all operators without a cluster")
     parser.add_argument(
-        "--once", action="store_true", help="end by itself when all is ready (make demo ONCE=1)"
+        "--once", action="store_true", help="end when all samples are ready (make demo ONCE=1)"
     )
-    parser.add_argument("--folder", type=Path, default=ROOT / ".local" / "demo", help="for its files")
-    parser.add_argument("--plain", action="store_true", help="lines instead of a live view")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".local" / "demo", help="folder for files")
+    parser.add_argument("--plain", action="store_true", help="print lines instead of a live view")
     arguments = parser.parse_args()
     screen = choose_screen(plain=arguments.plain or not sys.stdout.isatty())
     demo = Demo(root=ROOT, folder=arguments.folder, once=arguments.once, screen=screen)

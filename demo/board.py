@@ -1,4 +1,4 @@
-"""The demo's state for display: the samples, their workloads and the latest Events, updated by watches."""
+"""The data that the demo displays: the samples, their workloads and the latest Events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKLOADS = ("deployments", "statefulsets", "jobs", "persistentvolumeclaims", "s
 
 @dataclasses.dataclass(slots=True)
 class Entry:
-    """A watched object."""
+    """A watched object, as the view shows it."""
 
     plural: str
     kind: str
@@ -35,12 +35,12 @@ class Entry:
 
     @property
     def because(self) -> str:
-        """The message of the most important condition, which explains why the object is not ready."""
+        """Return the message of the most important condition, which explains the object's state."""
         return next((message for _, _, message in sorted(self.conditions, key=_importance) if message), "")
 
     @property
     def title(self) -> str:
-        """The object's name such as `memcached/memcached-sample`, with any namespace but `default`."""
+        """Return the object's name such as `memcached/memcached-sample`; it omits the namespace `default`."""
         where = f" in {self.namespace}" if self.namespace != DEFAULT else ""
         return f"{self.kind.lower()}/{self.name}{where}"
 
@@ -70,7 +70,7 @@ class Answer:
 
     @property
     def brief(self) -> str:
-        """The message without its usual beginning, which repeats the object's kind and name."""
+        """Return the message without its beginning, which repeats the object's kind and name."""
         return self.message.rpartition(" is invalid: ")[2]
 
 
@@ -89,16 +89,16 @@ class Board:
 
     @property
     def notes(self) -> Collection[Note]:
-        """The operators' Events, and every warning."""
+        """Return the Events to display: those of the operators, and all warnings."""
         return self._notes.values()
 
     @property
     def ready(self) -> bool:
-        """Whether every sample exists and is ready."""
+        """Return whether every sample exists and is ready."""
         return all((entry := self.samples.get(key)) is not None and entry.ready for key in self.expected)
 
     def waiting_for(self) -> list[str]:
-        """Return the samples that are not ready, each with its reason."""
+        """Return a line for each sample that is not ready, with the reason."""
         missing = []
         for kind, namespace, name in self.expected:
             entry = self.samples.get((kind, namespace, name))
@@ -169,7 +169,6 @@ class Board:
 
 
 def _importance(condition: tuple[str, str, str]) -> int:
-    """Return a condition's rank: problems first, then progress, then other bad states, then good ones."""
     name, status, _ = condition
     match name, status == "True":
         case "Degraded", True:
@@ -182,9 +181,9 @@ def _importance(condition: tuple[str, str, str]) -> int:
 
 
 def _state(ready: bool, conditions: list[tuple[str, str, str]]) -> str:
-    """Return the state in the conditions' words.
+    """Return an object's state in one word or two, from its conditions.
 
-    A kind with the single condition Happy is `happy` or `not happy`.
+    For example, an object with the single condition Happy is `happy` or `not happy`.
     """
     match conditions:
         case [(name, status, _)] if name not in GOOD and ready:

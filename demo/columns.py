@@ -29,11 +29,10 @@ class Columns:
             ]
 
     def __contains__(self, plural: str) -> bool:
-        """Return whether a CustomResourceDefinition has this plural name."""
         return plural in self._of
 
     def defines(self, kind: str) -> bool:
-        """Return whether a CustomResourceDefinition has this kind."""
+        """Return whether a CustomResourceDefinition on the board has this kind."""
         return kind in self._kinds
 
     def read(self, plural: str, obj: dict[str, Any]) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ LOG_LINES = 5
 
 
 class Ports(contextlib.ExitStack):
-    """Reserved ports; as a context manager, it keeps other demos off the ports until the programs listen."""
+    """Reserved ports of this machine; other demos do not use them until the end of the `with` block."""
 
     def claim(self, preferred: int) -> int:
         """Reserve this port of 127.0.0.1, or another port if this one is in use; return the port."""
@@ -35,7 +35,6 @@ class Ports(contextlib.ExitStack):
                 return bound
 
     def _lock(self, port: int) -> bool:
-        """Lock the port; return False if another demo of this user has reserved it."""
         path = Path(tempfile.gettempdir()) / f"operator-manager-demo-{os.getuid()}-{port}.lock"
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
@@ -64,7 +63,6 @@ class Program:
     """A program of this project, run by the demo."""
 
     def __init__(self, name: str, *arguments: str, folder: Path, log: str) -> None:
-        """Describe the program without starting it; `log` names its log file in `folder`."""
         self.name = name
         self.log = folder / log
         self.command = os.path.relpath(PROGRAMS / name)
@@ -86,7 +84,7 @@ class Program:
             )
 
     async def ended(self) -> str:
-        """Wait until the program ends by itself; return the reason from its log."""
+        """Wait until the program ends without a request; return the reason from its log."""
         assert self._process is not None
         code = await self._process.wait()
         lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
@@ -116,7 +114,6 @@ class ManagerProgram(Program):
     """The program `operator-manager run`."""
 
     def __init__(self, kubeconfig: Path, folder: Path, ports: Ports, *, petstore: str) -> None:
-        """Describe the manager; `petstore` is the address of the pet store."""
         self.metrics = f"127.0.0.1:{ports.claim(METRICS_PORT)}"
         self.health = f"127.0.0.1:{ports.claim(HEALTH_PORT)}"
         self.console = f"127.0.0.1:{ports.claim(CONSOLE_PORT)}"

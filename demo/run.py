@@ -34,7 +34,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DemoFailed(Exception):
-    """A demo that cannot continue; the text is the reason, for the user."""
+    """An error that ends the demo; the text is the reason, for the user."""
 
 
 def load(folder: Path) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def load(folder: Path) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def sole(folder: Path) -> Iterator[None]:
-    """Keep other demos out of the folder. Raise DemoFailed if another demo runs in it."""
+    """Reserve the folder for this demo; raise DemoFailed if another demo runs in it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as file:
         try:
@@ -65,10 +65,9 @@ def sole(folder: Path) -> Iterator[None]:
 
 
 class Demo:
-    """Control plane, manager and samples, shown until q or Ctrl-C, or until all is ready."""
+    """Control plane, manager and samples, until q or Ctrl-C or, with `once`, until all samples are ready."""
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
-        """Set up the demo; `root` is the project's folder, and `folder` is for the demo's own files."""
         self._crds, self._samples = load(root / "config" / "crd" / "bases"), load(root / "config" / "samples")
         self._folder = folder
         self._once = once
@@ -138,10 +137,9 @@ class Demo:
             with self._screen:
                 await self._show(self._programs, stop)
             if not self._once:
-                self._screen.say("\nstopping the manager, then what it works with ...")
+                self._screen.say("\nstopping the manager, then the other programs ...")
 
     async def _ask_webhooks(self, cluster: DevCluster) -> None:
-        """Send two Pets to show the webhooks' responses; later, the webhooks receive all applied objects."""
         try:
             self._board.answers = await show_webhooks(cluster)
         except WebhooksSilent as silent:
@@ -150,7 +148,6 @@ class Demo:
             self._screen.show_news(answer)
 
     async def _unless_ended(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-        """Run `work`. Raise DemoFailed if a program ends first; cancel `work` if the demo is stopped."""
         working = asyncio.create_task(work, name="webhooks")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in self._programs]
@@ -227,7 +224,7 @@ class Demo:
 
 
 def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStoreProgram) -> str:
-    """Return the hints: commands that a user can try next."""
+    """Return a text with commands that a user can try next."""
     return f"""\
 export KUBECONFIG={cluster.kubeconfig_path}
 kubectl get memcacheds,foos,pets,wordpresses,mysrvs

@@ -29,16 +29,16 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
 
     @property
     def is_over(self) -> bool:
-        """Whether the user has pressed q or closed the terminal, which does not always send a signal."""
+        """Return whether the user has pressed q or closed the terminal, which sometimes sends no signal."""
         return False
 
     @abc.abstractmethod
     def say(self, text: str) -> None:
-        """Print a text that stays on the screen."""
+        """Print a text that stays on the screen after the demo."""
 
     @abc.abstractmethod
     def show_news(self, news: Entry | Note | Answer) -> None:
-        """Show a change."""
+        """Show a changed object, an Event, or a webhook's response."""
 
     @abc.abstractmethod
     def settle(self, hints: str) -> None:
@@ -61,7 +61,7 @@ class Lines(Screen):
         print(text, flush=True)
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: printed lines stay as they are."""
+        """Do nothing, because printed lines stay as they are."""
 
     def show_news(self, news: Entry | Note | Answer) -> None:
         if isinstance(news, Answer):
@@ -81,7 +81,7 @@ class Lines(Screen):
         print(f"everything is ready.\n\n{hints}".rstrip(), flush=True)
 
     def refresh(self, board: Board, hints: str) -> None:
-        """Do nothing: printed lines stay as they are."""
+        """Do nothing, because printed lines stay as they are."""
 
 
 class View(Screen):
@@ -124,10 +124,10 @@ class View(Screen):
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def show_news(self, news: Entry | Note | Answer) -> None:
-        """Do nothing: the next refresh shows the change."""
+        """Do nothing, because the next refresh shows the change."""
 
     def settle(self, hints: str) -> None:
-        """Do nothing: the view shows the hints."""
+        """Do nothing, because the next refresh shows the hints."""
 
     def refresh(self, board: Board, hints: str) -> None:
         self._board = board

@@ -1,4 +1,4 @@
-"""The live view: the most important lines of the board, as many as the terminal has room for."""
+"""The live view: the most important lines of the board, as many as fit on the terminal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ HEAD = 1
 
 
 def render(board: Board, console: Console, *, height: int, footer: str = "") -> Group:
-    """Render the whole view in at most `height` lines; the last one is the footer.
+    """Render the whole view in at most `height` lines; the last line is the footer.
 
-    The view shows the latest Events. If the Events need the space, the view only counts the workloads.
+    If space is short, the view counts the workloads instead of listing them, to make room for Events.
     """
     width = console.width
     end = [Text(footer, "dim", no_wrap=True, overflow="ellipsis")] if footer else []
@@ -90,7 +90,7 @@ def _samples(board: Board, width: int, room: int) -> Table:
 
 
 def _workloads(entries: Sequence[Entry], room: int) -> tuple[RenderableType, int]:
-    """Render a line per workload, per kind, or for all, depending on `room`.
+    """Render one line per workload, or else per kind, or else one for all, so that `room` lines are enough.
 
     Return the lines and their number.
     """

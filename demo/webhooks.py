@@ -1,4 +1,4 @@
-"""A demonstration of the webhooks: one Pet is refused, and one Pet is converted between versions."""
+"""A demonstration of the webhooks: they refuse one Pet, and convert another Pet between versions."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class WebhooksSilent(Exception):
 
 
 async def show_webhooks(cluster: DevCluster) -> list[Answer]:
-    """Create a Pet to refuse and a Pet to convert; return the responses. Raise WebhooksSilent."""
+    """Create a Pet to be refused, and a Pet to be converted; return the responses. Raises WebhooksSilent."""
     try:
         async with asyncio.timeout(WEBHOOKS_WITHIN):
             # No event reports that the API server has begun to call the webhooks, so this code polls.
             while (refusal := await _refusal(cluster)) is None or not _converts(cluster):  # noqa: ASYNC110
                 await asyncio.sleep(EVERY)
     except TimeoutError:
-        raise WebhooksSilent(f"the webhooks were not asked within {WEBHOOKS_WITHIN:g} s") from None
+        raise WebhooksSilent(f"the API server called no webhook within {WEBHOOKS_WITHIN:g} s") from None
     created = await _send(cluster, "POST", "v1alpha1", body=_OLD)
     if created.status != HTTPStatus.CREATED:
         raise WebhooksSilent(f"a Pet of v1alpha1 is refused: {_message(created)}")

@@ -1,1 +1,1 @@
-"""Example programs, meant for copying: each uses the library for its own purpose."""
+"""Example programs that use the library; they are meant for copying."""

@@ -1,4 +1,4 @@
-"""The last change of each object, from the caches' events."""
+"""A store of each object's last changes, which it learns from the caches' events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_TOLD = {".lastTransitionTime", ".lastUpdateTime", ".observedGeneration"}
 
 
 class Field(NamedTuple):
-    """A changed field. If the field is missing on one side, that text is empty."""
+    """A changed field; the text before or after the change is empty if the field is missing there."""
 
     path: str
     before: str
@@ -35,7 +35,7 @@ class Field(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of an object."""
+    """A change of an object, with its JSON before and after."""
 
     spec: WatchSpec
     key: ObjectKey
@@ -45,13 +45,13 @@ class Change(NamedTuple):
 
 
 class Changes:
-    """The last change of each object's spec, and its last other change; Secrets are excluded.
+    """The last change of each object's spec, and the last change of its other fields; Secrets are excluded.
 
     It stores the JSON before and after each change, and compares them only when a page needs it.
     """
 
     def __init__(self, cache: Cache, on_deletion: Callable[[WatchSpec, ObjectKey], None]) -> None:
-        """Create an empty store; `on_deletion` is called with each deleted object."""
+        """Create an empty store; `on_deletion` is called for each deleted object, with its kind and key."""
         self._cache = cache
         self._on_deletion = on_deletion
         self._changes: OrderedDict[tuple[str, bool], Change] = OrderedDict()
@@ -59,7 +59,7 @@ class Changes:
         self._bytes = 0
 
     async def run(self) -> None:
-        """Subscribe to all caches, including later ones, until cancelled."""
+        """Subscribe to all caches, also to caches that start later, until cancelled."""
         heard: set[Informer] = set()
         while True:
             known = set(self._cache.informers)
@@ -91,7 +91,10 @@ class Changes:
     async def of(
         self, uid: str, may_get: Callable[[WatchSpec, ObjectKey], Awaitable[bool]]
     ) -> list[tuple[Change, list[Field]]]:
-        """Return the last changes of an object and its children that the user may get, latest first."""
+        """Return the last changes of an object and its children, latest first.
+
+        Changes of objects that the user may not get are left out.
+        """
         uids = {uid}
         for informer in filter(_is_kept, tuple(self._cache.informers)):
             await informer.prepare(owner_uid=uid)
@@ -123,7 +126,7 @@ _ABSENT = object()
 
 
 def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
-    """Yield the differing fields one by one: all paths together could need too much memory."""
+    """Yield the changed fields one by one, because a list of them could need too much memory."""
     one, other = _parts(before), _parts(after)
     for part in {**one, **other}:
         old, new = one.get(part, _ABSENT), other.get(part, _ABSENT)
@@ -135,7 +138,7 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """Return the parts of a value by the suffix of their path; empty for a value that is shown as a whole.
+    """Return the parts of a value by the end of their path; empty for a value without parts.
 
     Items of a list are identified by a field such as a condition's type or a container's name.
     """

@@ -1,4 +1,4 @@
-"""The numbers of the overview, without names of objects, and the search for objects."""
+"""The figures of the overview page, without names of objects, and the search for objects."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _MINUTE, _BARS = 60.0, 60
 async def search(
     manager: Manager, resources: Collection[str], query: Mapping[str, str], seconds: float = 0.0
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the found objects' rows, in order, and whether further objects were left out.
+    """Return the rows of the found objects, in order, and whether further objects were left out.
 
     `query` may contain `kind` (a resource), `namespace`, `name` (a part of the name), and `state` (one of
-    `STATES`). Empty values match everything. `seconds` is the limit for states with `longer than`.
+    `STATES`). Empty values match everything. `seconds` is the minimum duration for states with `longer than`.
     """
     found, portions = list[dict[str, Any]](), Portions()
     kind, namespace, name, state = (query.get(each, "") for each in ("kind", "namespace", "name", "state"))
@@ -77,7 +77,7 @@ async def search(
 def _activity(
     controller: Controller, key: ObjectKey, seconds: float
 ) -> tuple[str, float | None, dict[str, bool]]:
-    """Return a controller's activity for an object, its duration in seconds, and the matching states."""
+    """Return what a controller does with an object, for how many seconds, and the states that match."""
     last, waiting = controller.runs.last(key), controller.waiting(key)
     doing, began = "", None
     if (running := controller.running(key)) is not None:
@@ -128,8 +128,8 @@ def _readiness_of(informer: Informer, record: Record) -> Verdict:
 class Figures:
     """The figures of one controller: its recent reconciles, and its objects that are not ready.
 
-    The history drops some reconciles early, so each one is copied. Objects are counted in portions; while
-    pages ask for the number, only changed objects are counted again.
+    Reconciles are copied, because the history drops some of them early. Objects are counted in portions.
+    While pages ask for the number, only changed objects are counted again.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -168,7 +168,7 @@ class Figures:
         self._bad.clear()
 
     def rates(self) -> dict[str, Any]:
-        """Return the numbers of recent reconciles, and their durations."""
+        """Return the numbers of recent reconciles and of failures, and quantiles of the durations."""
         now = asyncio.get_running_loop().time()
         self._read(now - WINDOW)
         runs = self._runs.values()
@@ -189,7 +189,6 @@ class Figures:
         }
 
     def _read(self, since: float) -> None:
-        """Copy the reconciles that were added since the last call; they are in the order of their ends."""
         last = max((at for at, _, _ in self._runs.values()), default=since)
         for record in islice(self._controller.runs.latest(), _MOST):
             at = record.started + record.seconds
@@ -201,14 +200,14 @@ class Figures:
 
 
 class Overview:
-    """The overview: the manager's own components, and figures from its metrics."""
+    """The data of the overview page: the manager's components, and figures from its metrics."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
         self._figures: dict[str, Figures] = {}
 
     async def look(self) -> dict[str, Any]:
-        """Return the values for the page."""
+        """Return the current data of the page by name."""
         now, manager = asyncio.get_running_loop().time(), self._manager
         metrics, readiness = manager.metrics, manager.health.readiness
         informers = {controller.name: informer for controller, informer in sources(manager)}
@@ -266,7 +265,6 @@ def _counts(counter: Metric, *names: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _quantile(histogram: Histogram, part: float, *, webhook: str | None = None) -> float | None:
-    """Return a quantile's upper bound in seconds; None without observations."""
     buckets = Counter[float]()
     for family in histogram.collect():
         for sample in family.samples:

@@ -1,4 +1,4 @@
-"""The console's pages and actions, and their access checks. An open page polls its changing part."""
+"""The console's pages and actions, and their access checks; an open page reloads its changing part."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def console_routes(
 
 
 class Console:
-    """The pages of a manager."""
+    """The pages and actions of the console of one manager."""
 
     def __init__(
         self,
@@ -129,11 +129,12 @@ class Console:
         self._made: Answers[Hashable, tuple[int, str]] = Answers(limit=64, keep_yes=_FRESH, keep_no=_FRESH)
 
     def routes(self, *, has_debug_pages: bool = False) -> list[RouteDef]:
-        """Return the routes: an object's pages require `get` on it, others the path `/console`.
+        """Return the routes of pages and actions.
 
-        `/api/objects/RESOURCE/NAMESPACE/NAME` (without a namespace for cluster-scoped kinds) is the report of
-        an object as JSON; `/objects/...` is its page. RESOURCE is `pets.petstore.example.com`. Actions
-        require the right to `update` the object, or all objects of its kind.
+        Pages of an object require the right to `get` the object, other pages require `get` on the path
+        `/console`. `/api/objects/RESOURCE/NAMESPACE/NAME` (without a namespace for cluster-scoped kinds) is
+        the report of an object as JSON; `/objects/...` is its page. RESOURCE is `pets.petstore.example.com`.
+        Actions require the right to `update` the object, or all objects of its kind.
         """
         admitted, act = self._admitted, self._admitted(self._act, partial(_on_object, "update"))
         may_get = partial(_on_object, "get")
@@ -156,7 +157,7 @@ class Console:
     def _admitted(self, handler: Handler, asks: Asks | None) -> Handler:
         """Return a handler that first checks the user's right from `asks`; None requires no right.
 
-        Without `access`, the request's Host must be a name of this machine: otherwise a web page in a local
+        Without `access`, the request's Host must be a name of this machine. Otherwise a web page in a local
         browser could read the console through a host name that resolves to this machine.
         """
         if self._access is not None:
@@ -191,7 +192,7 @@ class Console:
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        """Hold one of the few slots in which pages are created; close it for a while after the page."""
+        """Limit how many pages are created at once; after a page, its slot stays closed for a while."""
         await self._slots.acquire()
         began = time.thread_time()
         try:
@@ -226,7 +227,6 @@ class Console:
             return plain(await in_thread(lambda: to_yaml(raw, gvk)))
 
     async def _act(self, request: Request) -> Response:
-        """Do the requested action for an object, or for all controllers of the kind if no object is named."""
         _, _, origin = request.headers.get("Origin", "").partition("://")
         if not origin or origin != request.headers.get("Host"):  # browsers send it
             return plain("not from a page of this console\n", _FORBIDDEN)
@@ -270,7 +270,6 @@ class Console:
         return web.answer(_SEE_OTHER, {"Location": web.object_address(key, resource) if key.name else "/"})
 
     def _end_pause(self, spec: WatchSpec, key: ObjectKey) -> None:
-        """Remove the pause of a deleted object, so that a new object of its name is not paused."""
         for controller in self._controllers(spec.gvk):
             if controller.queue is not None:
                 controller.queue.resume(key)
@@ -337,7 +336,6 @@ class Console:
         return Collector(self._transport, mapper, self._owned, may_get=may_get, informers=caches)
 
     async def _kind(self, place: Place) -> GroupVersionKind | None:
-        """Return the kind of a resource, among the kinds that operators reconcile or own."""
         primaries = (each.primary for each in self._manager.controllers)
         for gvk in dict.fromkeys((*primaries, *kinds_of(self._owned))):
             if gvk is not None and gvk.group == place.group:
@@ -368,7 +366,6 @@ class Console:
 
 
 def _named(request: Request) -> tuple[Place, ObjectKey]:
-    """Return the object in a path; an empty name means all objects of the kind."""
     found = request.match_info
     key = ObjectKey(found.get("namespace", ""), found.get("name", ""))
     return _place(found["resource"], *key), key

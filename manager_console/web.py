@@ -54,7 +54,7 @@ def audience_of(program: Program) -> str:
 
 
 def answer(status: int, headers: Mapping[str, str], body: bytes = b"") -> Response:
-    """Return a response with these additional headers."""
+    """Return a response with these headers, in addition to those of every response."""
     return Response(status=status, headers={**_HEADERS, **headers}, body=body)
 
 
@@ -133,7 +133,7 @@ def object_address(key: ObjectKey, resource: str) -> str:
 
 
 def _printable(value: Any) -> Any:
-    """Return a text without bidirectional and invisible characters; the template escapes it afterwards."""
+    """Return a text without bidirectional and invisible characters; the template escapes the rest."""
     return on_one_line(shortened(value, _LONGEST)) if type(value) is str else value
 
 

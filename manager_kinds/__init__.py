@@ -3,6 +3,6 @@
     from manager_kinds.apps_v1 import Deployment
     from manager_kinds.core_v1 import ConfigMap, ContainerDict, EnvVar
 
-A kind has its spec and status as JSON, and type checkers know each field. Each type also has a model
+A kind stores its spec and status as JSON, whose fields type checkers know. Each type also has a model
 (`EnvVar`) for your own kinds, and a `TypedDict` (`EnvVarDict`) for its JSON.
 """

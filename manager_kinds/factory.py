@@ -1,4 +1,4 @@
-"""The factory of types: a type is created at its first use in a program.
+"""The factory of Kubernetes' types: a type is created when a program first uses it.
 
 Type checkers read a module's `.pyi`. At run time, its `.json` has the same content, one type per line.
 """
@@ -45,23 +45,23 @@ L = TypeVar("L")
 if TYPE_CHECKING:
 
     class Part(ApiModel, Generic[L]):
-        """A part of Kubernetes' own objects; `L` is the type of its JSON."""
+        """The base class of models for parts of built-in objects; `L` is the type of their JSON."""
 
         @classmethod
         def of(cls, literal: L) -> Self:
-            """Return the model for this JSON."""
+            """Create a model from its JSON form."""
 
         def to_wire(self, *, only: set[str] | None = None) -> L:  # type: ignore[override]
-            """Return the JSON form."""
+            """Return the model as JSON."""
 
 else:
 
     class Part(ApiModel, defer_build=True):
-        """A part of Kubernetes' own objects."""
+        """The base class of models for parts of built-in objects."""
 
         @classmethod
         def of(cls, literal: Any) -> Self:
-            """Return the model for this JSON."""
+            """Create a model from its JSON form."""
             return cls.model_validate(literal)
 
 
@@ -88,7 +88,7 @@ _in_work: set[str] = set()
 
 
 def importer(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module of types."""
+    """Return a module's function `__getattr__`, which creates its types."""
 
     def find(name: str) -> Any:
         if name.endswith("Dict") and has_type(module, name.removesuffix("Dict")):
@@ -106,7 +106,7 @@ def importer(module: str) -> Callable[[str], Any]:
 
 
 def lister(module: str) -> Callable[[], list[str]]:
-    """Return the `__dir__` of a module of types."""
+    """Return a module's function `__dir__`, which lists its types."""
 
     def names() -> list[str]:
         table: dict[str, dict[str, Any]] = orjson.loads(_table(module))
@@ -122,7 +122,7 @@ def has_type(module: str, name: str) -> bool:
 
 @cache
 def kind_of(gvk: GroupVersionKind) -> type[Resource] | None:
-    """Return the built-in kind, or None."""
+    """Return the class of a built-in kind; None for any other kind."""
     module = f"{__package__}.{gvk.group.partition('.')[0] or 'core'}_{gvk.version}"
     record = _record(module, gvk.kind)
     if record is None or record.get("kind", {}).get("group") != gvk.group:
@@ -156,7 +156,7 @@ def kinds_named(version: str, name: str) -> Sequence[GroupVersionKind]:
 
 
 def _record(module: str, name: str) -> dict[str, Any] | None:
-    """Return a type's line of the module's table, without caching it: most types are never used."""
+    """Parse and return a type's line in the module's table, or None; most types are never used."""
     table = _table(module)
     start = table.find(f'\n"{name}": '.encode())
     if start < 0:
@@ -167,7 +167,6 @@ def _record(module: str, name: str) -> dict[str, Any] | None:
 
 
 def _table(module: str) -> bytes:
-    """Return the table of a module; b"" for any other module."""
     try:
         return (_FOLDER / f"{module.rpartition('.')[2]}.json").read_bytes()
     except FileNotFoundError:
@@ -207,7 +206,6 @@ def _field(
     hidden: bool = False,
     marks: Mapping[str, list[Any]] | None = None,
 ) -> tuple[Any, Any]:
-    """Return the annotation and the default of a field."""
     annotation = _type(module, type)
     settings: dict[str, Any] = {"alias": alias} if alias is not None else {}
     if hidden:
@@ -222,7 +220,6 @@ def _field(
 
 
 def _type(module: str, code: Any) -> Any:
-    """Return the type for a code: a name, or `["list", code]`, or `["dict", code]`."""
     if isinstance(code, list):
         outer, inner = code
         inner = _type(module, inner)

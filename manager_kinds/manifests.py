@@ -15,7 +15,7 @@ _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_BASE):  # type: ignore[misc] # the available one
-    """YAML dumper that writes multi-line text as a block, and repeats values instead of using aliases."""
+    """A YAML dumper that writes a text with several lines as a block, and never writes aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
         return True

@@ -1,4 +1,4 @@
-"""The methods that some kinds have besides their fields."""
+"""The methods of some built-in kinds, in addition to their fields."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SecretMethods:
 
 
 class DeploymentMethods:
-    """The methods of a Deployment: the progress of its roll-out, and the reason of a delay."""
+    """The methods of a Deployment: the progress of its rollout, and the reason for a delay."""
 
     if TYPE_CHECKING:
         metadata: ObjectMeta
@@ -45,7 +45,6 @@ class DeploymentMethods:
         return status if isinstance(status, dict) else {}
 
     def _condition(self, name: str) -> Mapping[str, Any]:
-        """Return the condition of that type; empty if there is none."""
         if conditions := self._status.get("conditions"):
             for each in objects(conditions):
                 if each.get("type") == name:
@@ -63,7 +62,7 @@ class DeploymentMethods:
         return self._condition("Available").get("status") == "True"
 
     def is_rolled_out(self, size: int) -> bool:
-        """Return whether all replicas have the latest spec, are ready, and are as many as `size`."""
+        """Return whether `size` replicas exist, and all have the latest spec and are ready."""
         status = self._status
         if number(status.get("observedGeneration")) < self.metadata.generation:
             return False
@@ -72,7 +71,7 @@ class DeploymentMethods:
 
     @property
     def failure(self) -> Problem | None:
-        """Return the reported failure: pods are refused, or not ready in time; None if there is none."""
+        """Return the failure that the Deployment reports, such as refused or late pods; None without one."""
         for name, wrong, otherwise in _FAILURES:
             condition = self._condition(name)
             if condition and condition.get("status") == wrong:
@@ -93,11 +92,11 @@ class DeploymentMethods:
     def conditions_for(
         self, size: int, pods: Sequence[PodHealth] = ()
     ) -> Iterator[tuple[ConditionType, bool, str, str]]:
-        """Yield the conditions of an object that is implemented by this Deployment, for `ctx.condition`.
+        """Yield an object's conditions from the state of this Deployment, as arguments of `ctx.condition`.
 
         The conditions are Available, Progressing (until `size` replicas are rolled out) and Degraded (see
         `problem`), each with its status, reason and message. If there is a problem, its reason also explains
-        an unwanted status of the first two. `pods` is the result of `ctx.pods`.
+        why Available is false or Progressing is true. `pods` is the result of `ctx.pods`.
         """
         count = self.ready_replicas
         ready = f"{count} of {size} replicas are ready"

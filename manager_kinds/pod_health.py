@@ -1,4 +1,4 @@
-"""The health of pods: the reason why a pod does not run, as a word for programs and a sentence for people."""
+"""The health of pods: the reason why a pod does not run, as one word, and as a message."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _NO_WORD = re.compile(r"[^A-Za-z0-9_]+|^[^A-Za-z]+")
 
 
 class Problem(NamedTuple):
-    """An obstacle to a wanted state: a word for programs, a sentence for people."""
+    """A problem that keeps a pod or a Deployment from running: one word, and a message."""
 
     reason: str
     message: str
@@ -100,7 +100,7 @@ class PodHealth(NamedTuple):
     def of(cls, pod: Mapping[str, Any], now: datetime, *, grace: timedelta = STARTS_WITHIN) -> PodHealth:
         """Return the health of a pod from its JSON. Fields with an unexpected type count as missing.
 
-        For the time `grace`, a pod may lack a node, sandbox or volumes.
+        During the time `grace`, a pod without node, sandbox or volumes has no problem.
         """
         metadata, status = fields(pod, "metadata"), fields(pod, "status")
         conditions = {text(each.get("type")): each for each in objects(status.get("conditions"))}
@@ -132,10 +132,10 @@ class PodHealth(NamedTuple):
 
 
 def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | None:
-    """Return why pods of a Deployment do not run, with their number and one pod's name.
+    """Return why pods of a Deployment do not run, with the number of such pods, and the name of one.
 
-    `missing` means that fewer replicas are ready than wanted. Then a failed pod counts until another one has
-    become ready.
+    `missing` says that fewer replicas are ready than wanted. Then a failed pod counts until another pod
+    becomes ready.
     """
     active = [pod for pod in pods if pod.is_active]
     bad = [pod for pod in active if pod.problem is not None]
@@ -157,7 +157,7 @@ def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | No
 
 
 def warning_of(events: Iterable[Any]) -> Problem | None:
-    """Return the last warning among the Events of a pod that has a node."""
+    """Return the last warning among a pod's Events, ignoring FailedScheduling; None without one."""
     warnings = (each for each in events if text(fields(each).get("type")) == "Warning")
     warnings = (each for each in warnings if text(each.get("reason")) != FAILED_SCHEDULING)
     last = max(warnings, key=event_time, default=None)
@@ -167,7 +167,7 @@ def warning_of(events: Iterable[Any]) -> Problem | None:
 
 
 def one_line(said: str, longest: int = LONGEST_LINE) -> str:
-    """Return the last line of a text that is not blank, shortened and without control characters."""
+    """Return the last line of a text that is not blank; it is shortened, without control characters."""
     lines = (" ".join(_printable(line).split()) for line in reversed(_ESCAPE.sub("", said).splitlines()))
     line = next(filter(None, lines), "")
     return line if len(line) <= longest else f"{line[:longest]}…"
@@ -178,7 +178,6 @@ def _printable(line: str) -> str:
 
 
 def _flat(said: str) -> str:
-    """Return all lines of a text in one line."""
     return one_line(" ".join(said.split()))
 
 
@@ -192,12 +191,12 @@ def _pods(count: int) -> str:
 
 
 def _problem(reason: str, otherwise: str, message: str) -> Problem:
-    """Return a problem with a valid reason for a condition: `OutOfnvidia.com/gpu` is invalid."""
+    """Return a problem whose word is valid as a condition's reason: `OutOfnvidia.com/gpu` is not."""
     return Problem(_NO_WORD.sub("", reason)[:100] or otherwise, message)
 
 
 def _failure(status: Mapping[str, Any]) -> Problem:
-    """Return why a pod has failed: evicted, rejected by its node, past its deadline, or ended by itself."""
+    """Return why a pod has failed: evicted, refused by its node, past its deadline, or ended by itself."""
     reason = text(status.get("reason"))
     if not reason:
         for container, _ in _containers(status):
@@ -208,7 +207,6 @@ def _failure(status: Mapping[str, Any]) -> Problem:
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """Yield each container's status, and whether it is an init container."""
     for each in objects(status.get("initContainerStatuses")):
         yield each, True
     for each in objects(status.get("containerStatuses")):
@@ -218,7 +216,7 @@ def _containers(status: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
 def _of_container(
     container: Mapping[str, Any], now: datetime, *, first: bool
 ) -> tuple[Problem | None, datetime | None]:
-    """Return the problem of a container, if it has one, and the time when the problem ends."""
+    """Return the problem of a container, or None, and the time at which the problem will be over."""
     waiting, ended = fields(container, "state", "waiting"), fields(container, "state", "terminated")
     last, running = fields(container, "lastState", "terminated"), fields(container, "state", "running")
     reason = text(waiting.get("reason"))
@@ -246,7 +244,7 @@ def _of_container(
 
 
 def _settled_at(running: Mapping[str, Any], last: Mapping[str, Any], now: datetime) -> datetime:
-    """Return when a container that has ended before will have run long enough to count as healthy."""
+    """Return when a restarted container will have run long enough to count as healthy."""
     began, ended = _time(last.get("startedAt")), _time(last.get("finishedAt"))
     ran = ended - began if began is not None and ended is not None else _SETTLED
     since = _time(running.get("startedAt"))
@@ -274,7 +272,7 @@ def _end_of(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
 
 
 def _silent(status: Mapping[str, Any], problem: Problem) -> str:
-    """Return the name of the container in the problem, if it has ended without a message."""
+    """Return the name of the container that caused the problem, if it ended without a message; else ""."""
     for container, _ in _containers(status):
         for state in ("state", "lastState"):
             ended = fields(container, state, "terminated")
@@ -294,7 +292,7 @@ def _called(container: Mapping[str, Any]) -> str:
 def _start(
     conditions: Mapping[str, Mapping[str, Any]], now: datetime, grace: timedelta
 ) -> tuple[Problem | None, bool, datetime | None]:
-    """Return the problem of a pod whose containers have none, whether it is stuck, and when to look again."""
+    """Return why a pod's containers do not start, whether the pod is stuck, and when to check again."""
     scheduled = conditions.get("PodScheduled", {})
     has_sandbox = text(conditions.get("PodReadyToStartContainers", {}).get("status")) == "True"
     if has_sandbox:

@@ -1,4 +1,4 @@
-"""Quantities in the API's notation for amounts of bytes and others: `10Gi`, `1.5G`, `500m`, `2e9`."""
+"""Quantities in the Kubernetes API's notation for bytes and other amounts: `10Gi`, `1.5G`, `500m`, `2e9`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUFFIXES = {
 
 
 def parse_quantity(text: str) -> Fraction:
-    """Return the exact amount, for comparison and addition: `1Gi` equals `1024Mi`, unlike with floats.
+    """Return the exact amount, which can be compared and added: `1Gi` equals `1024Mi`.
 
     Raises ValueError for an invalid quantity.
     """

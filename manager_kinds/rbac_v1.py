@@ -1,5 +1,5 @@
 # Made by scripts/generate-kinds; do not edit.
-"""Kinds and types of rbac.authorization.k8s.io/v1, each made when it is first used."""
+"""Kinds and types of rbac.authorization.k8s.io/v1; each is created at its first use."""
 
 from __future__ import annotations
 

@@ -75,10 +75,10 @@ class TransportApiClient(ApiClient):
         _preload_content: bool = True,
         _request_timeout: Any = None,
     ) -> Any:
-        """Send a request; with `_preload_content=False`, the answer is read piece by piece.
+        """Send a request; with `_preload_content=False`, the caller reads the answer piece by piece.
 
         Raises:
-            ApiException: the server answered with an error, which is an `ApiError` of the library, too.
+            ApiException: the server answered with an error, which is also an `ApiError` of the library.
             TransportError, Fenced: as for every request of the manager.
         """
         given = {name.lower(): value for name, value in (headers or {}).items()}
@@ -118,7 +118,6 @@ class TransportApiClient(ApiClient):
         return answer
 
     def _observe(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
-        """Add the result of a write to the cache, except for a dry run or several objects."""
         options = body if isinstance(body, dict) else {}
         if "dryRun" in query or (method == "DELETE" and options.get("dryRun")):
             return
@@ -153,9 +152,9 @@ class TransportApiClient(ApiClient):
 
 
 class _Answer:
-    """An answer with the part of aiohttp's interface that the package and its users need.
+    """An answer with the part of aiohttp's interface that kubernetes-asyncio and its users need.
 
-    `data` is the unread part: everything, or the next part of a stream. `content` is the answer itself, too.
+    `data` is everything unread or, for a stream, the next part. `content` is this answer itself.
     """
 
     reason = ""
@@ -202,7 +201,6 @@ class _Answer:
         return line
 
     async def read(self) -> bytes:
-        """Return the whole rest, up to `LONGEST` bytes."""
         found = bytearray()
         while self.data or await self._more():
             found += self.data
@@ -216,7 +214,7 @@ class _Answer:
             yield line
 
     def close(self) -> None:
-        """Close the connection; a running read closes it at its end."""
+        """Close the connection; if a read is running, the connection closes after the read."""
         self._chunks, self.data = None, b""
         if self._closing is None and not self._reading:
             self._closing = asyncio.get_running_loop().create_task(self._stack.aclose())
@@ -224,7 +222,6 @@ class _Answer:
     release = close
 
     async def _more(self) -> bool:
-        """Read more of the answer; return False at the end."""
         if self._chunks is None:
             return False
         self._reading = True
@@ -251,7 +248,7 @@ def _identity(raw: bytes) -> GroupVersionKind | None:
 
 
 def _replaced(method: str, body: Mapping[str, Any]) -> int | None:
-    """Return the version that a write replaced: 0 for a create, None if the body demands no version."""
+    """Return the resourceVersion that a write replaces: 0 for a create, None if the body has none."""
     if method == "POST":
         return 0
     version = str(fields(body, "metadata").get("resourceVersion") or "")
@@ -259,7 +256,6 @@ def _replaced(method: str, body: Mapping[str, Any]) -> int | None:
 
 
 def _check(method: str, headers: Mapping[str, str], post_params: Any) -> None:
-    """Raise ApiValueError for a request that the transport cannot send."""
     if method not in {"GET", "POST", "PUT", "PATCH", "DELETE"}:
         raise ApiValueError(f"the manager's transport sends no {method} requests")
     if post_params:
@@ -299,7 +295,6 @@ def _seconds(timeout: Any, *, idle: bool = False) -> float | None:
 
 
 async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
-    """Return the output of a process, like the package's own WsApiClient."""
     answer, printed = _Answer(), bytearray()  # the output may arrive a byte at a time
     async with opening as socket:
         while (message := await socket.receive_message()) is not None:
@@ -313,8 +308,6 @@ async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
 
 
 class _Answered(ApiException):
-    """An error with the server's own message."""
-
     def __str__(self) -> str:
         return Exception.__str__(self)
 
@@ -325,7 +318,7 @@ def _both(kind: Any) -> Any:
 
 
 def _as_api_exception(error: ApiError) -> ApiError:
-    """Return the error as an instance of the package's ApiException, too."""
+    """Return a copy of the error that is also an ApiException of kubernetes-asyncio."""
     kind: Any = type(error)
     kind = _both(kind)
     found: ApiError = kind.__new__(kind, *error.args)

@@ -17,10 +17,11 @@ _named = re.compile(r"(V[0-9]+(?:(?:alpha|beta)[0-9]+)?)([A-Z]\w*)").fullmatch
 
 
 def to_resource(model: KubernetesModel, kinds: Iterable[type[Resource]]) -> Resource:
-    """Return the object for a model, in the package's own serialisation.
+    """Return the object for a model of kubernetes-asyncio.
 
-    Its class is the one in `kinds` with that apiVersion and kind, else the library's, else `Unstructured`. A
-    model without them is converted to the library's kind with its name: `V1Deployment`, `V1ConfigMap`.
+    Its class is the class in `kinds` with that apiVersion and kind, else the library's, else `Unstructured`.
+    A model without apiVersion and kind is converted to the library's kind with the same name: `V1Deployment`
+    to Deployment.
 
     Raises ValueError if no kind has the model's name; the model must then set `api_version` and `kind`.
     """

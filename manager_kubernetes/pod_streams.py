@@ -96,7 +96,7 @@ class Output(NamedTuple):
 
 
 class _Channels:
-    """The numbered channels that share a WebSocket; `name` identifies the stream in errors."""
+    """The numbered channels in one WebSocket; `name` identifies the stream in errors."""
 
     def __init__(self, socket: WebSocket, name: str) -> None:
         self._socket = socket
@@ -110,7 +110,6 @@ class _Channels:
             raise ConnectionLost(f"{self._name}: the connection broke: {error}") from error
 
     async def _receive(self) -> tuple[int, bytes] | None:
-        """Return channel and data of the next message that is not empty; None at the end."""
         while (message := await self._socket.receive_message()) is not None:
             if len(message) > 1:
                 return message[0], message[1:]
@@ -132,7 +131,7 @@ class ContainerStreams(_Channels):
         await self._send(_STDIN, data)
 
     async def close_stdin(self) -> None:
-        """End stdin."""
+        """Close stdin, so that the process reads its end."""
         await self._send(_CLOSE, bytes([_STDIN]))
 
     def __aiter__(self) -> ContainerStreams:
@@ -154,18 +153,18 @@ class ContainerStreams(_Channels):
 
 
 class PortConnection(_Channels):
-    """A connection to a port of a pod. Iterate to read until the other side stops sending."""
+    """A connection to a port of a pod. Iterate to read until the program in the pod stops sending."""
 
     def __init__(self, socket: WebSocket, name: str) -> None:
         super().__init__(socket, name)
         self._begun = set[int]()
 
     async def write(self, data: bytes) -> None:
-        """Send data; waits while the other side reads slowly. Raises ConnectionLost and Fenced."""
+        """Send data; waits while the pod reads slowly. Raises ConnectionLost and Fenced."""
         await self._send(0, data)
 
     async def read(self) -> bytes:
-        """Return the next bytes; empty at the end. Raises ConnectionLost with the message of the node."""
+        """Return the next bytes; empty at the end. Raises ConnectionLost with the node's message."""
         while (message := await self._receive()) is not None:
             channel, data = message
             rest = data if channel in self._begun else data[_PORT_PREFIX:]
@@ -182,9 +181,9 @@ class PortConnection(_Channels):
 
 
 class PodStreams:
-    """Streams to and from a pod. All except `logs` count as writes: a lost lease ends them.
+    """Streams to and from a pod, which is given by its object or its key.
 
-    A pod is identified by its object or its key.
+    All methods except `logs` count as writes: their streams end when the process loses its Lease.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -193,15 +192,15 @@ class PodStreams:
     async def exec(
         self, pod: Resource | ObjectKey, command: Sequence[str], **options: Unpack[ExecOptions]
     ) -> ExecResult:
-        """Run a command in a container, and return its output and exit code, whatever the exit code is.
+        """Run a command in a container, and return its output and its exit code, which may be a failure's.
 
         By default, the limits are 30 seconds and 1 MiB of output.
 
         Raises:
-            ApiError: the server or the node cannot run it: there is no such pod, container or program.
-            DeadlineExceeded: it has not ended in time; whether it continues depends on the container.
-            ProtocolError: it printed more than `limit` bytes.
-            ConnectionLost: the connection broke; the command may have had its effect.
+            ApiError: the pod, container or program does not exist, or the request was refused.
+            DeadlineExceeded: the command has not ended in time; it may still be running.
+            ProtocolError: the command printed more than `limit` bytes.
+            ConnectionLost: the connection broke; the command may have taken effect.
             Fenced: the process may no longer write.
         """
         if isinstance(command, str):
@@ -226,10 +225,10 @@ class PodStreams:
     async def attach(
         self, pod: Resource | ObjectKey, *, container: str = "", stdin: bool = False
     ) -> AsyncIterator[ContainerStreams]:
-        """Attach to a container's running process: its output from now on, and its stdin on request.
+        """Attach to a container's running process: read its new output and, with `stdin`, write its input.
 
         Raises:
-            ApiError: the server or the node refuses it.
+            ApiError: the server or the node refuses the request.
             ConnectionLost: the connection could not be opened, or broke.
             Fenced: the process may no longer write.
         """
@@ -286,7 +285,6 @@ class PodStreams:
         query: Sequence[tuple[str, str]],
         protocols: Sequence[str] = PROCESS_CHANNELS,
     ) -> AsyncIterator[tuple[WebSocket, str]]:
-        """Open a WebSocket; yield it with a name for errors."""
         async with AsyncExitStack() as stack:
             opening = self._transport.websocket(_path(pod, subresource), query=query, protocols=protocols)
             try:
@@ -300,7 +298,7 @@ class PodStreams:
 
 
 async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenerator[bytes, None]:
-    """Yield the lines, without line ends, including an unfinished last line at the regular end of a stream.
+    """Yield the lines without their line ends; at the end, also an unfinished line.
 
     If the stream fails, an unfinished line is dropped. A line of more than `longest` bytes is split.
     """
@@ -320,7 +318,6 @@ async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenera
 async def _communicate(
     process: ContainerStreams, stdin: bytes | None, limit: int, name: str
 ) -> dict[str, bytearray]:
-    """Write stdin and read the output at the same time: each may wait for the other."""
     output, size = {"stdout": bytearray(), "stderr": bytearray()}, 0
     feeding = None if stdin is None else asyncio.create_task(_feed(process, stdin), name=name)
     try:
@@ -360,7 +357,6 @@ def _path(pod: Resource | ObjectKey, subresource: str) -> str:
 
 
 def _exit_code(status: bytes, name: str) -> int:
-    """Return the exit code in a process's final Status; raises ApiError if the process did not run."""
     found: dict[str, Any] = json_object(status, f"the end of {name}")
     if found.get("status") == "Success":
         return 0

@@ -28,13 +28,13 @@ _LONGEST_REFUSAL = 1024 * 1024
 
 
 class WebSocket(aiohttp.ClientWebSocketResponse):
-    """aiohttp's WebSocket as a `manager.kube.wire.WebSocket`, whose messages need the permit."""
+    """An aiohttp WebSocket that implements `manager.kube.wire.WebSocket`; each write calls `permit` first."""
 
     permit: Callable[[], None]
     _has_ended = False
 
     async def receive_message(self) -> bytes | None:
-        """See `manager.kube.wire.WebSocket.receive_message`."""
+        """Return the next message; None at the regular end. Raises ConnectionLost and ProtocolError."""
         if self._has_ended:
             return None
         message = await self.receive()
@@ -70,7 +70,7 @@ async def connect(
     protocols: Sequence[str],
     longest: int,
 ) -> AsyncIterator[WebSocket]:
-    """Open a WebSocket over its own connection; see `Wire.websocket`."""
+    """Open a WebSocket on a separate connection, as `Wire.websocket` does."""
     permit = request.permit or (lambda: None)
     async with aiohttp.ClientSession(
         connector=_Connector(open_connection, permit),
@@ -117,8 +117,6 @@ async def connect(
 
 
 class _Connector(aiohttp.BaseConnector):
-    """A connector that gives aiohttp a connection of the manager's wire."""
-
     def __init__(
         self, open_connection: Callable[[], Awaitable[Connection]], permit: Callable[[], None]
     ) -> None:
@@ -141,14 +139,14 @@ class _Connector(aiohttp.BaseConnector):
         return handler
 
     def close(self, **options: Any) -> Any:
-        """Close the connections at once: even after a refusal, TLS would wait for the server's reply."""
+        """Abort the connections, because a regular end of TLS would wait for the server's reply."""
         for transport in self._transports:
             transport.abort()
         return super().close(**options)
 
 
 class _Handshake(aiohttp.ClientResponse):
-    """The answer to a handshake; a refusal is raised with the Status that the server sent."""
+    """The response to a WebSocket's handshake; a refusal raises the error of the server's Status."""
 
     async def start(self, connection: Any) -> Self:
         await super().start(connection)

@@ -1,4 +1,4 @@
-"""Shards: the division of objects among replicas that share the work. Imported for `--shards`."""
+"""Shards: the division of objects among replicas. Imported only if `--shards` is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A filter by which a cache has only the objects of this replica's shards, which change over time."""
+"""A filter for the cache, which keeps only the objects of this replica's current shards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NARROW_AFTER = 5.0
 
 
 def index_by_uid(record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG001 - the signature of index functions
-    """Return the value of the index `SLICES` for an object that is no child."""
+    """Return the value of the index `SLICES` for an operator's object: the label of its UID's slice."""
     return (label_of_slice(slice_of_uid(meta.uid)),)
 
 
@@ -34,22 +34,23 @@ def has_listed(informer: Informer, number: int) -> bool:
 
 
 def records_in(informer: Informer, shards: ShardSet) -> list[Record]:
-    """Return the records of the objects in these shards; the informer needs the index `SLICES`."""
+    """Return the cached records of the objects in these shards; the informer needs the index `SLICES`."""
     return [record for label in shards.labels for record in informer.list(index=(SLICES, label))]
 
 
 class ShardFilter:
     """A `manager.cache.ObjectFilter` for the objects of a changing set of shards.
 
-    An operator's objects are divided by their UIDs, children by their owners' UIDs. Children have a label
-    with their owner's slice, by which the server selects; without the label, the owner reference counts. A
-    child without both, or with an owner of a kind that was not added by `add_owner`, is in no shard.
+    An operator's object is in the shard of its UID, a child is in the shard of its owner's UID. A label on
+    each child contains the slice of its owner; the server selects children by this label. A child without the
+    label is found by its owner reference. A child without label and owner, or with an owner of a kind that
+    was not added by `add_owner`, is in no shard.
     """
 
     def __init__(
         self, shards: ShardSet, *, label: str = "", learned: Callable[[], None] = lambda: None
     ) -> None:
-        """Create a filter; `label` is the key of the children's label, or "" if the objects are no children.
+        """Create a filter; `label` is the key of the children's label, "" for an operator's own objects.
 
         `learned` is called whenever more shards have been listed.
         """
@@ -63,12 +64,12 @@ class ShardFilter:
         self._publish: Callable[[Sequence[CacheEvent]], None]
 
     def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
-        """See `ObjectFilter.attach`."""
+        """Set the filtered store; `publish` gets an event for each object that the filter removes."""
         self._store, self._publish = store, publish
         store.indexes.add(SLICES, self._index if self.of_children else index_by_uid)
 
     def of_watch(self, sink: Sink, reflector: Reflector) -> ShardWatch:
-        """See `ObjectFilter.of_watch`."""
+        """Create the filter for the watch of one namespace."""
         self.watches.append(ShardWatch(self, sink, reflector))
         return self.watches[-1]
 
@@ -90,9 +91,9 @@ class ShardFilter:
         return () if number is None else (label_of_slice(number),)
 
     def query(self, shards: ShardSet) -> dict[str, str]:
-        """Return the query parameters for the objects of these shards; the server may also send others.
+        """Return the query parameters for the objects of these shards; other objects may also arrive.
 
-        A selector of children excludes the labels of other shards, so it includes unlabelled objects.
+        The selector for children excludes the labels of other shards, so it includes unlabelled objects.
         """
         if not self.of_children:
             return {"shardSelector": shards.selector}
@@ -105,9 +106,9 @@ class ShardFilter:
         return number is not None and shards.number_of_slice(number) in shards.numbers
 
     def restrict(self, shards: ShardSet) -> None:
-        """Keep only the objects of these shards: drop others at once, and list new ones.
+        """Keep only the objects of these shards: drop other objects at once, and list new shards.
 
-        Subscribers get dropped objects as `handed_over`, and not as deleted.
+        Subscribers get an event with `handed_over` for each dropped object, because it is not deleted.
         """
         before, self.shards = self.shards, shards
         for each in self.watches:
@@ -121,24 +122,24 @@ class ShardFilter:
         return all(number in each.known for each in self.watches)
 
     def is_complete(self) -> bool:
-        """See `ObjectFilter.is_complete`."""
+        """Return whether all objects in the selected shards have been listed."""
         return all(map(self.has_listed, self.shards.numbers))
 
     def holds_children_of(self, uid: str) -> bool:
-        """See `ObjectFilter.holds_children_of`."""
+        """Return whether this is a filter for children, and the owner's UID is in a selected shard."""
         return self.of_children and uid in self.shards
 
     def add_owner(self, owner: GroupVersionKind) -> None:
-        """See `ObjectFilter.add_owner`."""
+        """Also keep children whose owner is of the kind `owner`."""
         self._owners.add((owner.group, owner.kind))
 
 
 class ShardWatch:
-    """A `manager.cache.sink.WatchFilter` that adapts the watch of one namespace to the wanted shards.
+    """A `manager.cache.sink.WatchFilter` that limits the watch of one namespace to the wanted shards.
 
-    While further shards are listed, the current watch continues. The next watch begins at a version at which
-    both are complete. If that fails, all shards are listed again. All objects of the shards in `known` have
-    been listed, objects in `taken` are accepted, and the watch requests `asked`.
+    The current watch continues while further shards are listed. The next watch begins at a version at which
+    all shards are complete. If that fails, all shards are listed again. All objects of the shards in `known`
+    have been listed. Objects in `taken` are accepted. `asked` are the shards in the watch's request.
     """
 
     def __init__(self, object_filter: ShardFilter, sink: Sink, reflector: Reflector) -> None:
@@ -158,44 +159,44 @@ class ShardWatch:
 
     @property
     def seen(self) -> int:
-        """See `WatchFilter.seen`."""
+        """Return the highest version of the lists that are newer than the watch; 0 if there is none."""
         return max(self._ahead.values(), default=0)
 
     @property
     def is_empty(self) -> bool:
-        """See `WatchFilter.is_empty`."""
+        """Return whether no shard has been listed yet."""
         return not self.known
 
     def takes(self, meta: Meta) -> bool:
-        """See `WatchFilter.takes`."""
+        """Return whether the object is in a shard that is accepted at present."""
         return self._filter.takes(meta, self.taken)
 
     def knows(self, meta: Meta, version: int) -> bool:
-        """See `WatchFilter.knows`. Otherwise a deleted object would reappear for a moment."""
+        """Return whether the list of the object's shard is newer than the change, which is then ignored."""
         if not self._ahead:
             return False
         number = self._filter.slice_of(meta)
         return number is not None and version <= self._ahead.get(self.taken.number_of_slice(number), 0)
 
     def query(self) -> Mapping[str, str]:
-        """See `WatchFilter.query`."""
+        """Return the query parameters for the requested shards; the server may ignore them."""
         return self._filter.query(self.asked)
 
     def listed(self) -> None:
-        """See `WatchFilter.listed`."""
+        """Record that the list of all accepted shards is complete."""
         self._ahead.clear()
         self.known = self.taken.numbers
         self._filter.learned()
 
     def advanced(self, version: int) -> None:
-        """See `WatchFilter.advanced`."""
+        """Record that the watch has reached a version."""
         if self._ahead and version >= max(self._ahead.values()):
             self._ahead.clear()
 
     # Changes of the shards
 
     def want(self, shards: ShardSet) -> None:
-        """Set the wanted shards, and accept no more objects of others."""
+        """Set the wanted shards; objects of all other shards are no longer accepted."""
         self._wanted = shards
         self.taken &= shards
         self.known &= shards.numbers
@@ -203,7 +204,7 @@ class ShardWatch:
         self._changed.set()
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch the objects of the wanted shards until cancelled."""
         async with asyncio.TaskGroup() as watches:
             while True:
                 await self._changed.wait()
@@ -234,7 +235,6 @@ class ShardWatch:
                     self._changed.set()
 
     async def _take(self, more: ShardSet) -> None:
-        """List the objects of more shards beside the watch, then accept them; or list all shards again."""
         found: dict[ObjectKey, Record] = {}
         decoder, takes = self._sink.decoder, self._filter.takes
 

@@ -1,4 +1,4 @@
-"""Replicas that share the work: their registry, the division of shards, and this replica's shards."""
+"""Replicas that divide the objects: their registry, the assignment of shards, and this replica's shards."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _log = get_logger("leader")
 def balance(count: int, members: Collection[str], holders: Mapping[int, str]) -> dict[int, str]:
     """Return the member that should hold each of `count` shards, given their present `holders`.
 
-    Each member gets the same number, or one more, and as few shards as possible change their holder. The
-    result depends only on the arguments. Replicas with different views may both want a shard for a while, or
-    neither may: the Lease decides.
+    Each member gets the same number of shards, or one more. As few shards as possible change their holder.
+    The result depends only on the arguments. Replicas with different views may all want a shard for a while,
+    or none of them; the Lease decides.
     """
     if not members:
         return {}
@@ -70,12 +70,12 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
 
 
 def lease_of_shard(name: str, number: int) -> str:
-    """Return the name of a shard's Lease, which begins with `name`, the name of the first shard's Lease."""
+    """Return the name of a shard's Lease; `name` is the first shard's Lease, and the prefix of all names."""
     return f"{name}-{number}" if number else name
 
 
 def number_of_shards(first: Lease, name: str) -> str | None:
-    """Return the number of shards in the first Lease's annotation, current or coming; None without one."""
+    """Return the first Lease's number of shards, during a change the new one; None if it names none."""
     stated = first.annotations.get(f"{name}/shards")
     return None if stated is None else str(stated).removeprefix("to ")
 
@@ -83,8 +83,8 @@ def number_of_shards(first: Lease, name: str) -> str | None:
 class ReplicaRegistry:
     """The registry of a program's replicas, in which this replica registers itself.
 
-    It grants nothing: a replica that counts as gone keeps its shards as long as it renews them. A replica
-    that cannot register does not count itself as a member, either.
+    A registration gives no right to a shard. A replica without a valid registration keeps its shards while it
+    renews their Leases. A replica that cannot register does not count itself as a member.
     """
 
     def __init__(self, config: ElectionConfig, group: Leases, watcher: LeaseWatcher, *, count: int) -> None:
@@ -115,19 +115,19 @@ class ReplicaRegistry:
 
     @property
     def members(self) -> frozenset[str]:
-        """Return the identities of all live replicas, including this one if the others can know it."""
+        """Return the identities of all live replicas; of this one only if its registration is valid."""
         now = clock.monotonic()
         others = {view.holder for view in self._others(self._kind) if self._gone_at(view) > now}
         return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)
 
     def publish_ready(self, numbers: frozenset[int]) -> None:
-        """Publish the shards that this replica waits for, and whose objects it knows."""
+        """Publish the numbers of the shards that this replica waits for, and whose objects it has cached."""
         if numbers - self._ready:
             self._wake.set()
         self._ready = numbers
 
     def is_awaited(self, number: int) -> bool:
-        """Return whether another replica waits for a shard, and knows its objects."""
+        """Return whether another live replica waits for this shard, and has cached its objects."""
         now = clock.monotonic()
         for view in self._others(self._kind):
             ready = "" if view.lease is None else str(view.lease.annotations.get(self._annotation, ""))
@@ -136,13 +136,13 @@ class ReplicaRegistry:
         return False
 
     def changes_at(self) -> float:
-        """Return the loop time at which the first replica is gone unless it renews; infinity for never."""
+        """Return the loop time at which the next registration expires; infinity if there is none."""
         now = clock.monotonic()
         times = [self._known_until, *map(self._gone_at, self._others(self._kind))]
         return min((each for each in times if each > now), default=math.inf)
 
     async def run(self, *, cleans: Callable[[], bool]) -> None:
-        """Renew this replica's Lease until cancelled; while `cleans`, delete the Leases of dead replicas."""
+        """Renew this replica's Lease until cancelled; while `cleans` returns True, delete expired Leases."""
         while True:
             again = clock.monotonic() + self._config.renewal_pause()
             self._wake.clear()
@@ -152,7 +152,7 @@ class ReplicaRegistry:
             await pause(self._wake, until=again)
 
     async def leave(self, *, within: float) -> None:
-        """Delete this replica's Lease, which informs the others, after the end of `run`. Does not raise."""
+        """Delete this replica's Lease, after the end of `run`; return within some seconds, log errors."""
         self._known_until = -math.inf
         try:
             async with asyncio.timeout(within):
@@ -178,10 +178,7 @@ class ReplicaRegistry:
             self._error.clear()
 
     async def _delete_dead(self, *, until: float) -> None:
-        """Delete the Leases of dead replicas, as many as time allows: nothing may delay a renewal.
-
-        A newly started replica would count them as members, and leave shards to them.
-        """
+        """Delete dead replicas' Leases until that time, as a new replica would count them as members."""
         for view in list(self._others(MEMBER)):
             now, lease = clock.monotonic(), view.lease
             if now >= until:
@@ -213,9 +210,9 @@ class ReplicaRegistry:
 
 
 class ShardCoordinator(Coordinator):
-    """A coordinator that takes and gives up shards, to share them equally. It can be used once.
+    """A coordinator that acquires and releases shards, so that each replica has the same number of them.
 
-    For each shard, it gives the same guarantee as `LeaderElector`, with the same limits.
+    For each shard, it gives the same guarantee as `LeaderElector`, with the same limits. It can be used once.
     """
 
     def __init__(self, config: ElectionConfig, shards: OwnedShards) -> None:
@@ -253,16 +250,16 @@ class ShardCoordinator(Coordinator):
 
     @property
     def leadership(self) -> Leadership:
-        """Return the right of the caller's shard, or of the first shard."""
+        """Return the right to work on the caller's shard; outside of all shards, on the first shard."""
         return self.shards.leadership
 
     @property
     def owned(self) -> str:
-        """Return the number of this replica's shards, as in `5 of 16`."""
+        """Return how many shards this replica holds, as in `5 of 16`."""
         return f"{len(self.held.numbers)} of {self._count}"
 
     def attach(self, work: Work) -> None:
-        """Start the controllers of `work` at once, and its leader's runnables with the first shard."""
+        """Start the controllers of `work` at once; start its leader's runnables with the first shard."""
         self.shards.attach(work)
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
@@ -271,7 +268,7 @@ class ShardCoordinator(Coordinator):
 
     @property
     def held(self) -> ShardSet:
-        """Return the shards that this replica holds, including those being given up."""
+        """Return the shards that this replica holds, including shards that it is releasing."""
         now = clock.monotonic()
         numbers = (
             number for number, lock in enumerate(self._locks) if lock.held.is_set() and lock.deadline > now
@@ -280,7 +277,7 @@ class ShardCoordinator(Coordinator):
 
     @property
     def problem(self) -> str | None:
-        """Return why this replica cannot read, take or renew Leases; None if it can."""
+        """Return why this replica cannot read, acquire or renew Leases; None if it can."""
         problems = (
             self._disagreement(),
             self._registry.problem,
@@ -290,7 +287,7 @@ class ShardCoordinator(Coordinator):
         return next((problem for problem in problems if problem is not None), None)
 
     def _disagreement(self) -> str | None:
-        """Return why the holder of the first shard's Lease, if it shares, excludes our number of shards."""
+        """Return a message if the first Lease's holder has another number of shards, above 1; else None."""
         view = self._views[0]
         lease = view.lease
         if lease is None or lease.holder in {"", self.identity}:
@@ -302,7 +299,7 @@ class ShardCoordinator(Coordinator):
         return f"{others}, and this replica has {self._count}"
 
     def prepared(self, numbers: Iterable[int]) -> None:
-        """Record that this replica knows the objects of exactly these shards."""
+        """Record that this replica has cached the objects of exactly these shards."""
         self._prepared = frozenset(numbers)
         self._wake.set()
 
@@ -311,22 +308,22 @@ class ShardCoordinator(Coordinator):
             lock.ended("the election is over")
 
     def leave(self, *, within: float = 5.0) -> None:
-        """Leave the members, and give up each shard when its work has ended, because the stop has begun.
+        """Begin to leave: release each shard as soon as its running reconciles have ended.
 
-        Informing the other replicas takes at most `within` seconds, or one request's time limit.
+        The message to the other replicas takes at most `within` seconds, or one request's time limit.
         """
         for lock in self._locks:
             lock.release_within = within
         self._leaving.set()
 
     async def handed_over(self) -> None:
-        """Return when each shard has been given up, after `leave`."""
+        """Wait until all shards are released, after `leave`."""
         while self._running and any(lock.taken for lock in self._locks):
             self._gave_back.clear()
             await self._gave_back.wait()
 
     async def release(self) -> None:
-        """Leave, and give all shards back: others take over at once. All work must have ended.
+        """Leave, and release all shards, so that other replicas take over at once. All work must have ended.
 
         Returns shortly before `run` does, after at most twice the timeout of `leave`.
         """
@@ -426,7 +423,7 @@ class ShardCoordinator(Coordinator):
                 lock.give_up()
 
     def _should_keep(self, number: int, who: str | None) -> bool:
-        """Return whether to work on a shard until its next owner, `who`, knows its objects."""
+        """Return whether to keep a shard until its next owner `who` has cached its objects."""
         if who in {None, self.identity} or self._registry.is_awaited(number):
             return False
         now = clock.monotonic()

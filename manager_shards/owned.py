@@ -36,12 +36,12 @@ class OwnedShard:
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def enter(self) -> None:
-        """Permit effects of the current context only while the shard is ours."""
+        """Permit writes and external calls of the current context only while this replica owns the shard."""
         _current.set(self)
         require_permit_from_here(self.leadership.permit)
 
     def cancel(self, *, waiting: bool) -> None:
-        """Cancel the reconciles without grace; with `waiting`, cancel all."""
+        """Cancel the running reconciles that asked for it (`at_once`); with `waiting`, cancel all."""
         now = asyncio.get_running_loop().time()
         for limit, at_once in self.running.items():
             if (at_once or waiting) and not limit.expired():
@@ -52,13 +52,13 @@ _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None
 
 
 class OwnedShards:
-    """The work on the objects of the shards that a `ShardCoordinator` takes.
+    """The work on the objects in the shards that a `ShardCoordinator` acquires.
 
-    `leadership` permits effects in the caller's shard; outside of all shards, in the first one.
+    `leadership` permits writes in the caller's shard or, outside of all shards, in the first one.
     """
 
     def __init__(self, count: int, metrics: Metrics, *, grace: float = 30.0) -> None:
-        """Divide the objects into `count` shards; `grace` is for reconciles of a shard that is given up."""
+        """Divide the objects into `count` shards; at a release, reconciles have `grace` seconds to end."""
         self.count = count
         self.leadership: Leadership = _LeadershipOfCaller(self)
         self._metrics = metrics
@@ -73,7 +73,7 @@ class OwnedShards:
         self._work: Work | None = None
 
     def attach(self, work: Work) -> None:
-        """Start `work` with the first shard, stop it after the last, and cache only owned shards."""
+        """Start `work` with the first shard, stop it after the last, and cache only the owned shards."""
         self._work = work
         label = label_key(work.program.name)
         work.cache.make_filter = lambda of_children: ShardFilter(
@@ -86,19 +86,20 @@ class OwnedShards:
         return self._controllers[-1]
 
     def find(self, number: int) -> OwnedShard | None:
-        """Return a shard; None if it is not ours, or is being given up."""
+        """Return a shard; None if this replica does not own it, or is releasing it."""
         shard = self._shards.get(number)
         return None if shard is None or shard.ending else shard
 
     def number_of(self, uid: str) -> int:
-        """Return the number of the object's shard."""
+        """Return the number of the shard that contains the object with that UID."""
         return self._everything.number_of(uid)
 
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
-        """Start the controllers, and call `prepared` with all prepared shards whenever these change.
+        """Start the controllers, and call `prepared` with the cached shards whenever these change.
 
-        The first call waits until the rest of the cache is known, and a shard waits until its objects are
-        known, but not for ever, because a kind may not be served. Unknown objects are not reconciled.
+        A shard counts as cached when all its objects are listed, or after a time limit, because a kind may
+        not be served. Unlisted objects are not reconciled. The first call waits in the same way for the rest
+        of the cache.
         """
         assert self._work is not None
         self._work.start_controllers()
@@ -119,7 +120,7 @@ class OwnedShards:
                     await self._changed.wait()
 
     def prepare(self, numbers: frozenset[int]) -> None:
-        """Fetch the objects of exactly these shards."""
+        """Cache the objects of exactly these shards."""
         until = asyncio.get_running_loop().time() + KNOWN_WITHIN
         self._asked_for = {number: self._asked_for.get(number, until) for number in numbers}
         self._fetched = ShardSet.of(self.count, numbers)
@@ -128,7 +129,7 @@ class OwnedShards:
         self._changed.set()
 
     def begin(self, number: int, leadership: Leadership) -> None:
-        """Begin to work on the objects of a shard."""
+        """Begin to reconcile the objects of a shard."""
         shard = self._shards[number] = OwnedShard(number, leadership)
         if self._work is not None and number == 0:
             self._work.start_leader_runnables(shard.enter)
@@ -136,7 +137,7 @@ class OwnedShards:
             controller.begin(number)
 
     async def end(self, number: int) -> None:
-        """Start no more reconciles in a shard; return when all running ones have ended."""
+        """Start no more reconciles in a shard; return when all running reconciles have ended."""
         shard = self._shards[number]
         shard.ending = True
         cut = False
@@ -177,7 +178,6 @@ class ControllerShards:
     """The objects of one controller that are in owned shards."""
 
     def __init__(self, shards: OwnedShards, controller: ControllerObjects, metrics: Metrics) -> None:
-        """Use the objects of `controller`; a shard is complete when each restricted informer listed it."""
         self._shards = shards
         self._controller = controller
         self._objects = controller.objects
@@ -192,9 +192,9 @@ class ControllerShards:
 
     @asynccontextmanager
     async def work_on(self, key: ObjectKey, *, at_once: bool = False) -> AsyncIterator[bool]:
-        """Return a context manager with the right of the object's shard; it yields False if that is not ours.
+        """Enter the object's shard for a block; yield whether this replica owns the shard.
 
-        With `at_once`, the block is cancelled without grace when the shard is given up.
+        With `at_once`, the block is cancelled without grace when the shard is released.
         """
         shard = self._shard_of(key)
         if shard is None:
@@ -222,7 +222,7 @@ class ControllerShards:
         return self._whole or (shard is not None and shard.number == self._shards.number_of(uid))
 
     def begin(self, number: int) -> None:
-        """Enqueue the objects of our shard when all are known; may be called again."""
+        """Enqueue the objects of an owned shard, once all of them are listed; may be called again."""
         if number in self._begun:
             return
         informers = (self._objects, *self._controller.others)
@@ -235,7 +235,7 @@ class ControllerShards:
                 self._controller.enqueue(record.key)
 
     def end(self, number: int) -> None:
-        """Call `handed_over` for the objects of a shard that is no longer ours."""
+        """Call `handed_over` for the objects of a shard that this replica no longer owns."""
         self._begun.discard(number)
         for record in self._in(number):
             self._controller.handed_over(record.key)
@@ -258,8 +258,6 @@ class ControllerShards:
 
 
 class _LeadershipOfCaller(Leadership):
-    """The right in the caller's shard, or else in the first one."""
-
     def __init__(self, shards: OwnedShards) -> None:
         super().__init__(elected=False)
         self._shards = shards

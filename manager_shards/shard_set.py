@@ -1,4 +1,4 @@
-"""Shards: equal ranges of the UIDs' hashes, by which all objects are divided."""
+"""Shards: equal ranges of the hashes of UIDs, into which all objects are divided."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ class ShardSet:
         return number * self.count // LABEL_SLICES
 
     def __contains__(self, uid: str) -> bool:
-        """Return whether an object is in one of the selected shards."""
         return self.everything or self.number_of(uid) in self.numbers
 
     def __and__(self, other: ShardSet) -> ShardSet:
@@ -67,9 +66,9 @@ class ShardSet:
 
     @property
     def selector(self) -> str:
-        """Return the `shardSelector` of a list or a watch; empty if all shards are selected.
+        """Return the `shardSelector` for a list or a watch; empty if all shards are selected.
 
-        Without any shard, the selector is empty, too, but then no request must be sent.
+        It is also empty if no shard is selected; then no request must be sent.
         """
         if self.everything:
             return ""
@@ -91,7 +90,6 @@ class ShardSet:
         ]
 
     def _joined(self) -> Iterator[tuple[int, int]]:
-        """Yield the first hash of each group of consecutive shards, and the hash after its last."""
         size = (1 << HASH_BITS) // self.count
         for inside, group in groupby(range(self.count), self.numbers.__contains__):
             first, *others = group

@@ -84,7 +84,10 @@ class Proxy:
         *,
         named: str | None = None,
     ) -> None:
-        """Set up the proxy for the console's address; the console's certificate must be for `named`."""
+        """Set up the proxy for the console at `manager`.
+
+        The console's certificate must be for the host name `named`; None means the host of `manager`.
+        """
         self._manager = manager.origin()
         self._authorization = authorization
         self._tls = tls
@@ -95,16 +98,16 @@ class Proxy:
         self._host = ""
 
     def address(self, own: str) -> str:
-        """Return the address that one browser can open once; the proxy is served at `own`."""
+        """Return the URL that one browser can open once; `own` is the URL at which the proxy listens."""
         self._host = f"{secrets.token_hex(16)}.localhost:{own.rpartition(':')[2]}"
         return f"http://{self._host}/?{_KEY}={self._key}"
 
     def pages(self) -> Mapping[str, Page]:
-        """Return the only page, for GET and for POST."""
+        """Return the handler of GET and POST requests, which is the same for every path."""
         return {ANY_PATH: self._page}
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections to the console."""
         if self._session is not None:
             await self._session.close()
 
@@ -171,14 +174,15 @@ class Installed:
 
     @property
     def metrics_host(self) -> str:
-        """The host name in the certificate of `/metrics`; the console may use the same certificate."""
+        """Return the host name in the certificate of `/metrics`, which the console may use, too."""
         return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
     async def pod(self, transport: Transport, wanted: str | None = None) -> str:
-        """Return the name of the leader's pod or the `wanted` pod; of any pod if there is no leader.
+        """Return the name of the pod `wanted`; None means the leader's pod or, without a leader, any pod.
 
         Any client that may write the Lease can put a name into it. So the pod must run as the manager's
-        account, which gives a pod all rights of the manager anyway. Raises `KubeError`.
+        account, which gives a pod all rights of the manager anyway. Raises `ConfigError` if there is no such
+        pod, and `KubeError`.
         """
         account = f"{self.prefix}{_ACCOUNT}"
         labels = ",".join(f"{name}={value}" for name, value in self.program.labels.items())
@@ -234,7 +238,7 @@ class Installed:
 
 
 def _name_of(pod: Any, account: str) -> str:
-    """Return a pod's name if the pod runs as the manager's account or as the account of a single operator."""
+    """Return the name of a live pod of the manager's or one operator's account; "" for any other pod."""
     metadata = fields(pod, "metadata")
     runs_as = text(fields(pod, "spec").get("serviceAccountName"))
     has_ended = text(fields(pod, "status").get("phase")) in _ENDED or "deletionTimestamp" in metadata
@@ -255,7 +259,7 @@ class AccountToken(Credentials):
         self._audience = audience
 
     async def obtain(self) -> Obtained:
-        """Return a token as `Credentials.obtain` does."""
+        """Request a new token, and return it with its lifetime. Raises `ConfigError` if it is refused."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

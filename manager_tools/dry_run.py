@@ -32,7 +32,7 @@ _COLLECTION, _OBJECT = 1, 2
 
 
 class Change(NamedTuple):
-    """An object before and after a plan; None if it does not exist."""
+    """An object before and after the planned writes; None where the object does not exist."""
 
     before: Object | None
     after: Object | None
@@ -43,8 +43,6 @@ class Change(NamedTuple):
 
 
 class _Planned:
-    """An object in a plan with at least one write."""
-
     def __init__(self, stored: Object | None) -> None:
         self.stored = stored
         self.after = stored
@@ -55,8 +53,6 @@ class _Planned:
 
 
 class _Plan:
-    """The writes of one reconcile."""
-
     def __init__(self) -> None:
         self.planned: dict[str, _Planned] = {}
         self.touched: dict[str, None] = {}
@@ -74,7 +70,7 @@ _plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
 class DryRunTransport(Transport):
     """A transport that makes every write a dry run; later reads return the results of earlier writes.
 
-    It is the only connection to the API server, so no write can bypass it.
+    It is the operators' only connection to the API server, so no write can bypass it.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -90,8 +86,8 @@ class DryRunTransport(Transport):
     def planning(self) -> Iterator[Callable[[], tuple[list[Change], list[str]]]]:
         """Collect the writes of one reconcile, from the current context and the tasks started in it.
 
-        The yielded function returns the changes, and the other requests. After the call, only the cache has
-        the changes.
+        The yielded function returns the changes, and the other requests. After the block, only the cache
+        still contains the changes.
         """
         plan = _Plan()
         token = _plan.set(plan)
@@ -214,9 +210,10 @@ class DryRunTransport(Transport):
     async def _applied(
         self, where: str, planned: _Planned, after: Object, query: Mapping[str, str] | None
     ) -> Object:
-        """Return the result of an apply that takes over fields (`_without_dropped`).
+        """Return the result of an apply that takes over fields from another field manager.
 
-        If the API server accepts it, a second dry run fills in defaults for removed fields.
+        `_without_dropped` computes this result. If the API server accepts it, a second dry run fills in
+        defaults for removed fields.
         """
         manager = (query or {}).get("fieldManager", "")
         left = _without_dropped(after, planned.taken_over[1:], manager)
@@ -233,7 +230,6 @@ class DryRunTransport(Transport):
         return after
 
     def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
-        """Record an object's state after a write; return it as the response."""
         planned.after = after
         self._plan.planned[where] = planned
         self._plan.touched[where] = None
@@ -254,7 +250,7 @@ class DryRunTransport(Transport):
         return planned
 
     def _shown(self, where: str, planned: _Planned) -> bytes:
-        """Return the planned object, with a newer resourceVersion than all earlier ones."""
+        """Return the planned object, with a higher resourceVersion than all earlier results."""
         after = planned.after
         if after is None:
             raise _not_found(where)
@@ -265,8 +261,6 @@ class DryRunTransport(Transport):
 
 
 class _Write(NamedTuple):
-    """A write to one object, or to its status."""
-
     method: str
     query: Mapping[str, str] | None
     body: bytes | None
@@ -274,7 +268,7 @@ class _Write(NamedTuple):
     subresource: str
 
     def put_into_effect(self, there: Object) -> Object | None:
-        """Apply the write to an object that is not stored, so that the API server cannot try it."""
+        """Return the object after the write; used for an object that exists only in the plan."""
         if self.method == "DELETE":
             return None
         wanted: Any = orjson.loads(self.body or b"null")
@@ -287,7 +281,7 @@ class _Write(NamedTuple):
 
 
 def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> bytes | None:
-    """Return the body with the stored resourceVersion in place of a planned one."""
+    """Return the body with a resourceVersion of the plan replaced by the stored resourceVersion."""
     if not body or content_type == JSON_PATCH or b'"resourceVersion"' not in body:
         return body
     told = orjson.loads(body)
@@ -299,7 +293,7 @@ def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> byte
 
 
 def _place(path: str) -> tuple[str, int, str]:
-    """Split a path: path of the object or collection, parts below the namespace, subresource."""
+    """Split a path: path of the object or collection, number of parts below the namespace, subresource."""
     parts = path.strip("/").split("/")
     skipped = 2 if parts[0] == "api" else 3
     rest = parts[skipped:]
@@ -317,7 +311,7 @@ def _not_found(path: str) -> ApiError:
 
 
 def _has(there: Any, wanted: Any) -> bool:
-    """Return whether an object already has all fields that an apply of `wanted` would set."""
+    """Return whether the object `there` already has all fields and values of `wanted`."""
     if isinstance(wanted, dict):
         return isinstance(there, dict) and all(_has(there.get(name), each) for name, each in wanted.items())
     if isinstance(wanted, list):
@@ -326,7 +320,7 @@ def _has(there: Any, wanted: Any) -> bool:
 
 
 def _with_released(body: bytes | None, planned: _Planned) -> bytes:
-    """Return an apply with the values of released fields, which the API server would otherwise remove."""
+    """Return an apply's body with the values of the fields that it releases, so that none is removed."""
     wanted = orjson.loads(body or b"{}")
     ours, *taken_over = planned.taken_over
     for each in taken_over:
@@ -335,7 +329,7 @@ def _with_released(body: bytes | None, planned: _Planned) -> bytes:
 
 
 def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-    """Insert the values of fields that are in `owned` but not in `kept` into a map or a list."""
+    """Copy the values of fields in `owned` but not in `kept` from `there` into `wanted`."""
     for path, below in owned.items():
         if path.startswith("f:") and isinstance(wanted, dict) and isinstance(there, dict):
             step = path[2:]
@@ -352,9 +346,10 @@ def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, 
 
 
 def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> Object:
-    """Return an object without the fields that an apply removes after taking over their entries.
+    """Return an object without the fields that the apply of `manager` no longer contains.
 
-    The API server would remove the fields if the entries had been merged before (see `client.ownership`).
+    The API server would remove these fields if the entries in managedFields had been merged before (see
+    `client.ownership`).
     """
     joined = {(each.get("manager"), each.get("operation")) for each in taken_over} - {(manager, "Apply")}
     entries = [each for each in answer["metadata"].get("managedFields", ()) if not each.get("subresource")]

@@ -43,11 +43,11 @@ TOKEN_REQUEST = {
 
 
 class CannotStart(Exception):
-    """A control plane that cannot start; the text is one line with the reason."""
+    """An error: a control plane cannot start; the text is the reason in one line."""
 
 
 def kubeconfig_of(server: str, authority: str, token: str) -> dict[str, Any]:
-    """Return a kubeconfig for the user of a token; `authority` is PEM in base64."""
+    """Return a kubeconfig with a user's token; `authority` is the CA certificate, PEM in base64."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -61,7 +61,7 @@ def kubeconfig_of(server: str, authority: str, token: str) -> dict[str, Any]:
 
 
 class Envtest:
-    """A control plane from the programs in a folder. `start` and `stop` block."""
+    """A control plane of the programs in a folder; `start` and `stop` block."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         """Find the programs; raise CannotStart if KUBEBUILDER_ASSETS names no folder with them."""
@@ -99,7 +99,7 @@ class Envtest:
                 raise
 
     def stop(self) -> None:
-        """Kill the programs, and remove their files."""
+        """Kill the programs, and delete their files."""
         for process in reversed(self._running.values()):
             process.kill()
             process.wait()
@@ -166,11 +166,11 @@ class Envtest:
             time.sleep(0.1)
 
     def kubeconfig(self, token: str) -> dict[str, Any]:
-        """Return a kubeconfig for the user of a token."""
+        """Return a kubeconfig with the token of a user."""
         return kubeconfig_of(self.server, base64.b64encode(self.authority.certificate).decode(), token)
 
     def kubeconfig_for(self, token: str) -> Path:
-        """Write the kubeconfig of the user of a token; return its path."""
+        """Write a kubeconfig with the token of a user; return its path."""
         path = self.folder / f"kubeconfig-{secrets.token_hex(4)}"
         path.write_text(json.dumps(self.kubeconfig(token)), encoding="utf-8")
         return path
@@ -188,7 +188,7 @@ class Envtest:
 
 
 class Administrator:
-    """Blocking requests with the token of a kubeconfig, for fixtures."""
+    """A client of the API server with the token of a kubeconfig, for fixtures; its requests block."""
 
     def __init__(self, kubeconfig: Mapping[str, Any]) -> None:
         cluster = kubeconfig["clusters"][0]["cluster"]
@@ -223,7 +223,7 @@ class Administrator:
 
 
 def path_of(manifest: Mapping[str, Any]) -> str:
-    """Return the path to which such an object is posted, for kinds whose plural just adds an `s`."""
+    """Return the path for creating such an object; the kind's plural must be its name and an `s`."""
     api, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace", "")
     within = f"/namespaces/{namespace}" if namespace else ""
     return f"/{'apis' if '/' in api else 'api'}/{api}{within}/{manifest['kind'].lower()}s"
@@ -232,7 +232,7 @@ def path_of(manifest: Mapping[str, Any]) -> str:
 def install_account(
     administrator: Administrator, manifests: list[dict[str, Any]], namespace: str, name: str
 ) -> str:
-    """Create a ServiceAccount with roles; return its token."""
+    """Create a ServiceAccount with the roles in `manifests`; return a token of the account."""
     for manifest in ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, *manifests):
         try:
             administrator.request("POST", path_of(manifest), manifest)

@@ -1,8 +1,8 @@
 """Pytest options and fixtures for operators: `addopts = ["-p", "manager_tools.pytest_plugin"]`.
 
 `--control-plane=envtest` runs the same tests on a real API server, which starts when the first test needs it
-and serves the whole session. Fixtures for your own programs and clients give a namespace for a test, the
-administrator's kubeconfig, and a kubeconfig for an account with only the operators' roles.
+and serves the whole session. Fixtures for your own programs and clients give a namespace for a test, and
+kubeconfigs of the administrator and of an account with only the operators' roles.
 
     def test_mine(cluster_kubeconfig, cluster_namespace, manager_kubeconfig):
         kubeconfig = manager_kubeconfig(MyOperator)
@@ -29,7 +29,7 @@ _PLANE = pytest.StashKey[Envtest | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--control-plane`."""
+    """Add the option `--control-plane` to pytest."""
     parser.getgroup("operator-manager").addoption(
         "--control-plane",
         choices=_PLANES,
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the control plane by the option."""
+    """Use the control plane that the option `--control-plane` names."""
     plane = None
     if config.getoption("--control-plane") == "envtest":
         try:
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the control plane."""
+    """Stop the control plane after the last test."""
     plane = config.stash.get(_PLANE, None)
     use_control_plane(None)
     if plane is not None:
@@ -70,7 +70,7 @@ def pytest_runtest_call() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cluster_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Return the administrator's kubeconfig for the whole session."""
+    """Yield the path of the administrator's kubeconfig, for the whole session."""
     plane = request.config.stash[_PLANE]
     if plane is not None:
         plane.start()
@@ -96,11 +96,11 @@ def cluster_namespace(cluster_kubeconfig: Path) -> Iterator[str]:
 def manager_kubeconfig(
     cluster_kubeconfig: Path, cluster_namespace: str, tmp_path: Path
 ) -> Callable[..., Path]:
-    """Return a function that installs the operators' roles and returns the account's kubeconfig."""
+    """Return a function that installs operators' roles, and returns the kubeconfig of their account."""
     administrator = _administrator(cluster_kubeconfig)
 
     def install(*operators: AnyOperator, program: str = "test") -> Path:
-        """Install the roles; `program` is the program's name, which is also its Lease's name."""
+        """Install the roles; `program` is the program's name, and also the name of its Lease."""
         found = roles_of(operators, program)
         manifests = roles.installed(found, namespace=cluster_namespace, prefix=f"{cluster_namespace}-")
         token = install_account(administrator, manifests, *roles.account_of(manifests))

@@ -121,14 +121,14 @@ class VirtualClock:
     async def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Return when this time has passed and all due timers have fired."""
+        """Let this time pass; return when all timers that are due by then have fired."""
         left = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
         if left < 0:
             raise ValueError(f"a clock does not go back, by {-left:g} s")
         await _pass(left)
 
     async def advance_to(self, moment: datetime) -> None:
-        """Return at that time, which must not be in the past."""
+        """Let time pass until `moment`, which must not be in the past."""
         if moment.tzinfo is None:
             raise ValueError(f"VirtualClock needs a moment with a time zone, such as UTC, not {moment!r}")
         left = (moment - self.now()).total_seconds()
@@ -161,18 +161,18 @@ async def operated(
 
     Args:
         operators: the manager's operators. Their kinds are defined, and their webhooks are called.
-        objects: created before the manager starts, in this order.
-        settings: parsed values by key. The others have their defaults.
+        objects: are created before the manager starts, in this order.
+        settings: parsed values by setting. All other settings have their defaults.
         kinds: further kinds to define.
-        pod_ready_delay: seconds from scheduling a pod to its being ready.
-        clock: runs instead of the machine's. The running loop is in virtual time until the context exits.
-        services: handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
+        pod_ready_delay: seconds from the scheduling of a pod until it is ready.
+        clock: replaces the machine's clock. The running loop is in virtual time until the context exits.
+        services: aiohttp handlers by URL (`http://HOST:PORT`), which answer the operators' HTTP calls.
             They need a `clock`.
-        namespaces: those that the manager watches, and has rights in, as with `--namespaces`; by default all.
-            They are created. The first is the world's `namespace`.
+        namespaces: the manager watches, and has rights in, these namespaces only, as with `--namespaces`; by
+            default all. They are created. The first is the world's `namespace`.
 
     Raises NotVirtual for a `clock` in a loop that is not asyncio's own. With a clock, it raises NotRepeatable
-    in the end if an operator wanted to reach a host that is none of the `services`.
+    at the end if an operator tried to reach a host that is not in `services`.
     """
     if services and clock is None:
         raise ValueError("operated: services need a VirtualClock, as only virtual time has names of its own")
@@ -222,7 +222,7 @@ async def operated(
 
 
 class NeedsDevcluster(Exception):
-    """A test on a real API server uses a feature that only devcluster has."""
+    """An error: a test on a real API server uses a feature that only devcluster has."""
 
 
 def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> roles.Roles:
@@ -234,7 +234,7 @@ def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> 
 
 
 def use_control_plane(plane: Envtest | None) -> None:
-    """Make `operated` use a real API server from now on or, with None, devcluster."""
+    """Make `operated` use this API server from now on; None means devcluster."""
     _Chosen.plane = plane
 
 
@@ -291,19 +291,15 @@ class _Stage:
         await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def limited(self, manifests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        """Return the manifests limited to the test's namespaces, if it has some."""
         return [*limited_to(self._watched, manifests)] if self._watched else manifests
 
     async def wire(self, token: str) -> Wire:
-        """Return a wire for the user of a token or, without a token, for the administrator."""
         raise NotImplementedError
 
     async def account(self, found: roles.Roles) -> Wire:
-        """Install a ServiceAccount with these roles; return a wire for it."""
         raise NotImplementedError
 
     async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:
-        """Make the API server call the webhooks at the endpoints."""
         raise NotImplementedError
 
     async def create(self, manifest: dict[str, Any]) -> None:
@@ -315,7 +311,7 @@ class _Stage:
 
     @property
     def version(self) -> int:
-        """A number that increases with each write, or with each read if writes are not observed."""
+        """Return a number that increases with each write; if writes are not observed, with each read."""
         raise NotImplementedError
 
 
@@ -349,8 +345,6 @@ class _OnDevcluster(_Stage):
 
 
 class _OnEnvtest(_Stage):
-    """A namespace of a real API server, which is emptied at the end."""
-
     pause = _LOOKS_EVERY
 
     def __init__(self, plane: Envtest, closing: AsyncExitStack, namespaces: Sequence[str]) -> None:
@@ -464,7 +458,7 @@ class _OnEnvtest(_Stage):
         return True
 
     async def _delete(self, path: str) -> None:
-        """Delete an object, and return when it is gone: the next test may need its name."""
+        """Delete an object, and wait until it is gone, because the next test may use the same name."""
         with suppress(NotFound):
             await self.tester.request("DELETE", path)
 
@@ -474,7 +468,6 @@ class _OnEnvtest(_Stage):
         await self._until(is_gone)
 
     async def _empty(self, path: str) -> None:
-        """Delete all objects of a resource, and remove their finalizers."""
         try:
             listed = orjson.loads(await self.tester.request("GET", path))
         except (NotFound, MethodNotAllowed):
@@ -495,7 +488,6 @@ class _OnEnvtest(_Stage):
                     )
 
     async def _delete_namespace(self, name: str) -> None:
-        """Delete the namespace's objects, as the namespace controller does."""
         for path in await self._namespaced(name):
             await self._empty(path)
         path = f"/api/v1/namespaces/{name}"
@@ -505,7 +497,6 @@ class _OnEnvtest(_Stage):
             await self.tester.request("PUT", f"{path}/finalize", body=orjson.dumps({**left, "spec": {}}))
 
     async def _namespaced(self, name: str) -> list[str]:
-        """Return the paths of all resources in a namespace."""
         groups = orjson.loads(await self.tester.request("GET", "/apis"))["groups"]
         versions = ["/api/v1", *(f"/apis/{each['preferredVersion']['groupVersion']}" for each in groups)]
         found = []
@@ -528,8 +519,6 @@ class _OnEnvtest(_Stage):
 
 
 class _Issued:
-    """A `manager.tls.served.CertificateSource` with one certificate."""
-
     def __init__(self, pair: KeyPair) -> None:
         self._pair = pair
 
@@ -554,7 +543,6 @@ async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIter
 
 
 async def _answered(endpoint: Endpoint[Any], review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
-    """Respond to an AdmissionReview like the webhook server, without a connection."""
     try:
         return HTTPStatus.OK, await endpoint.answer(review, waits=seconds)
     except Unanswered as error:
@@ -577,8 +565,8 @@ class World:
 
     Attributes: `namespace` is the default namespace of objects: the first of `namespaces`. Without
     `namespaces` it is `default` on devcluster, and a separate namespace for the test on a real API server.
-    `cluster` is devcluster, `manager` runs the operators with the roles that `generate` writes, `client`
-    writes as an administrator would, and reads from the server with `client.uncached`.
+    `cluster` is devcluster. `manager` runs the operators with the roles that `generate` writes. `client`
+    writes as an administrator would; `client.uncached` reads from the server.
     """
 
     def __init__(self, stage: _Stage, manager: Manager) -> None:
@@ -610,13 +598,13 @@ class World:
         return await self.client.uncached.find(kind, self._key(kind, name, namespace))
 
     async def update(self, obj: R, change: Callable[[R], object]) -> R:
-        """Read an object, call `change` with it, and write it."""
+        """Read an object, call `change` with it to modify it, and write it."""
         live = await self.client.uncached.get(type(obj), obj.key)
         change(live)
         return await self.client.patch(live)
 
     async def delete(self, obj: Resource) -> None:
-        """Delete an object."""
+        """Delete an object as a user would; do not wait until it is gone."""
         await self.client.delete(obj)
 
     async def until(self, obj: R, holds: Callable[[R], object], *, timeout: float = 10.0) -> R:
@@ -640,7 +628,7 @@ class World:
                 wire = last.to_wire()
                 wire["metadata"].pop("managedFields", None)
                 shown = orjson.dumps(wire, option=orjson.OPT_INDENT_2).decode()
-                raise AssertionError(f"not so after {timeout:g} s; at last{gone}:\n{shown}")
+                raise AssertionError(f"still false after {timeout:g} s; at last{gone}:\n{shown}")
             await self._wait_to_look_again(version, deadline)
 
     async def until_gone(self, obj: Resource, *, timeout: float = 10.0) -> None:
@@ -653,7 +641,7 @@ class World:
             version = self._stage.version
 
     async def _wait_to_look_again(self, version: int, deadline: float) -> None:
-        """Wait for a moment or, in virtual time, for a write after that version."""
+        """Sleep for a moment; in virtual time, wait until a write after `version`, or for a time limit."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
             await asyncio.sleep(self._stage.pause)
@@ -692,14 +680,13 @@ class LocalWire(Wire):
     host = "devcluster"
 
     def __init__(self, cluster: DevCluster, token: str = "") -> None:
-        """`token` names the user; by default, the administrator."""
         self._cluster = cluster
         self._token = token or cluster.token
         self._cut: asyncio.Event = asyncio.Event()
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[WireResponse]:
-        """Send a request to the control plane."""
+        """Send a request to the control plane; yield its response."""
         if request.permit is not None:
             request.permit()
         try:
@@ -718,7 +705,7 @@ class LocalWire(Wire):
     async def websocket(
         self, request: WireRequest, protocols: Sequence[str], *, longest: int
     ) -> AsyncIterator[_Socket]:
-        """Connect as `manager.kube.wire.Wire.websocket` does, to `world.cluster.sessions`."""
+        """Connect to the handlers in `world.cluster.sessions`, as `Wire.websocket` would to the server."""
         permit = request.permit or (lambda: None)
         permit()
         headers = {
@@ -764,18 +751,16 @@ class LocalWire(Wire):
         )
 
     def abort(self) -> None:
-        """Cancel the current reads."""
+        """Cancel the requests that are waiting for data."""
         self._cut.set()
         self._cut = asyncio.Event()
 
     async def aclose(self) -> None:
-        """Cancel the current reads."""
+        """Cancel the requests that are waiting for data."""
         self.abort()
 
 
 class _Socket:
-    """A `manager.kube.wire.WebSocket`, with the control plane's side of the connection."""
-
     def __init__(self, protocol: str, permit: Callable[[], None], longest: int) -> None:
         self.protocol = protocol
         self._permit = permit
@@ -818,8 +803,6 @@ class _Socket:
 
 
 class _Answer:
-    """A `manager.kube.wire.WireResponse` of the local control plane."""
-
     def __init__(self, answer: ApiResponse, cut: asyncio.Event) -> None:
         self.status = answer.status
         self.headers = {"Content-Type": answer.content_type, **answer.headers}

@@ -1,1 +1,1 @@
-"""Traces by OpenTelemetry, imported if the standard `OTEL_*` variables request them."""
+"""Traces by OpenTelemetry, imported only if the standard `OTEL_*` variables request them."""

@@ -70,7 +70,6 @@ def _otlp(environ: Mapping[str, str]) -> SpanExporter:
 
 
 def _check_files(environ: Mapping[str, str]) -> None:
-    """Raise CannotTrace for an unsuitable file, on which the SDK might later block for ever."""
     for kind in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"):
         for name in (f"OTEL_EXPORTER_OTLP_{kind}", f"OTEL_EXPORTER_OTLP_TRACES_{kind}"):
             if not (path := environ.get(name)):

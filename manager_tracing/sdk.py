@@ -1,4 +1,4 @@
-"""The OpenTelemetry SDK: its start according to the environment, its messages, and its end."""
+"""The start and the end of the OpenTelemetry SDK, and the handling of its log messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def sdk_tracer(program: Program, environ: Mapping[str, str], asking: str) 
 
 
 def _set_up(program: Program, environ: Mapping[str, str]) -> tuple[Tracer, TracerProvider]:
-    """Import OpenTelemetry, which reads variables and logs invalid ones, and create its components."""
+    """Import OpenTelemetry, and create its components; it reads variables, and logs invalid ones."""
     from manager_tracing.export import make_provider  # noqa: PLC0415 - 19 ms, in a thread, after `_SdkMessages`
     from manager_tracing.spans import SpanTracer  # noqa: PLC0415 - 8 ms, likewise
 
@@ -66,7 +66,7 @@ def _without_headers(complaint: str, environ: Mapping[str, str]) -> str:
 
 
 class _SdkMessages(logging.Handler):
-    """The only handler of the SDK's messages: it collects them at the start, and later counts repetitions."""
+    """The only handler of the SDK's messages: it collects them at the start, and counts repetitions later."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -102,9 +102,9 @@ class _SdkMessages(logging.Handler):
 
 
 async def _sent_in_time(provider: Any) -> None:
-    """Send all remaining spans within a time limit, even if the collector does not answer.
+    """Send all remaining spans, but wait only for a limited time if the collector does not answer.
 
-    The SDK has no time limit here. The interpreter would wait for a thread of an executor at its end.
+    It uses a daemon thread, because the interpreter waits for an executor's threads at its end.
     """
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Spans of reconciles, of their requests, and of reviews."""
+"""Spans of reconciles, of their requests, and of webhook reviews."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PARENT = {
 
 
 class SpanTracer:
-    """A factory of spans. A process has one, because a write of one reconcile may trigger another one."""
+    """A factory of spans. All operators share one, because a write of one may trigger another's reconcile."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self.spans = provider.get_tracer("operator-manager")
@@ -52,22 +52,22 @@ class SpanTracer:
         return ReconcileSpans(self, run)
 
     def review(self, path: str, headers: Mapping[str, str]) -> ReviewSpan:
-        """Start the span of a webhook's review."""
+        """Start the span of a webhook's review; `headers` may contain the caller's trace."""
         return ReviewSpan(self, path, headers)
 
     def remember(self, what: Hashable, span: SpanContext) -> None:
-        """Remember the span of an action that may trigger a reconcile."""
+        """Remember the span of a reconcile or a write, which may trigger another reconcile."""
         self._written[what] = span
         self._written.move_to_end(what)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
 
     def known(self, what: Hashable) -> SpanContext | None:
-        """Return the remembered span of the action, if this process did it."""
+        """Return the remembered span of a reconcile or a write; None if it is unknown."""
         return self._written.get(what)
 
     def headers(self, span: Span) -> dict[str, str]:
-        """Return the headers by which the receiver continues the trace."""
+        """Return the headers with which the receiver of a request continues the trace."""
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
         if (parent := carrier.get("traceparent")) is not None:
@@ -84,13 +84,12 @@ class SpanTracer:
 
 
 def _calendar() -> Callable[[float], int]:
-    """Return a function that converts loop times to nanoseconds of Unix time."""
     offset = clock.now().timestamp() - clock.monotonic()
     return lambda moment: int((moment + offset) * 1e9)
 
 
 class ReconcileSpans:
-    """The spans of one reconcile: its own, which is current in the task, and those of its requests."""
+    """The spans of one reconcile, and of its requests; the reconcile's span is current in its task."""
 
     def __init__(self, tracer: SpanTracer, run: ReconcileRecord) -> None:
         self.tracer = tracer
@@ -150,7 +149,7 @@ class ReconcileSpans:
         return RequestSpan(self, sent)
 
     def ended(self) -> None:
-        """Finish the span of the reconcile from its complete record."""
+        """Finish the reconcile's span with the values from its complete record."""
         run, span, tracer = self._run, self.span, self.tracer
         end = self.at(run.started + run.seconds)
         for each in run.requests:
@@ -190,7 +189,7 @@ class ReconcileSpans:
 
 
 class RequestSpan:
-    """The span of one request with all its attempts."""
+    """The span of one request, including its retries."""
 
     def __init__(self, of: ReconcileSpans, sent: RequestRecord) -> None:
         self._of, self._sent = of, sent
@@ -249,7 +248,7 @@ class ReviewSpan:
 
 
 def _parent_in(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the valid trace headers of a caller, in the API servers' format; any client may have sent them.
+    """Return a caller's valid trace headers, in the format that API servers use; any client may send them.
 
     OpenTelemetry would read more headers, be slow for some of them, and log invalid ones verbatim.
     """

@@ -1,4 +1,4 @@
-"""`python -m petstore`."""
+"""The entry point of `python -m petstore`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address that a server listens on: `:6742`, `127.0.0.1:6742`, `[::1]:6742`."""
+"""The address on which a server listens: `:6742`, `127.0.0.1:6742`, `[::1]:6742`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class BindAddress(address.BindAddress):
 
     @property
     def reached(self) -> str:
-        """The address with which a client on this machine connects."""
+        """Return the address with which a client on this machine connects."""
         return str(self) if self.host else f"localhost{self}"
 
     @property
     def interface(self) -> str:
-        """The host, or the IPv6 address of all interfaces."""
+        """Return the host; if it is empty, the IPv6 address of all interfaces."""
         if self.host:
             return self.host
         return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- the user asked for it
 
     @property
     def target(self) -> str:
-        """The address in gRPC's syntax."""
+        """Return the address in gRPC's syntax."""
         return str(BindAddress(self.interface, self.port))
 
     def why_not(self) -> str:
-        """Return the reason why no server can listen on the address, or ""; blocks."""
+        """Return the reason why no server can listen on the address; "" if one can. Blocks."""
         try:
             for family, *_, where in socket.getaddrinfo(self.interface, self.port, type=socket.SOCK_STREAM):
                 # All interfaces include the IPv4 ones, as for the store itself.
@@ -44,11 +44,7 @@ class BindAddress(address.BindAddress):
 
 
 def parse_address(text: str) -> BindAddress:
-    """Parse an address to listen on.
-
-    Raises:
-        ValueError: with a message about the expected form.
-    """
+    """Parse an address on which a server listens; raise ValueError with the expected form."""
     parts = address.split_address(text)
     if parts is None:
         raise ValueError('an address such as ":6742", "127.0.0.1:6742" or "[::1]:6742" is expected')

@@ -134,8 +134,9 @@ class PetStoreClient:
     ) -> None:
         """Set up the client; `address` is `host:port`, or any name that gRPC resolves.
 
-        `handled` is called after each call. `writing` may refuse or cancel a call that changes data; the call
-        then raises the error of `writing`. `reading` is called before each search and may refuse it too.
+        `handled` is called after each call. `writing` returns a context manager around each call that changes
+        data. It may refuse or cancel the call, and its error is raised. `reading` is called before each
+        search, and may refuse the search by an error.
 
         Without `tls` the connection is not encrypted. With `tls`, the store's certificate must be for
         `server_name`, by default the host of `address`; new connections use renewed certificate files. `stub`
@@ -179,7 +180,6 @@ class PetStoreClient:
         self._looked = asyncio.get_running_loop().time()
 
     async def _current(self) -> PetStoreAsyncStub:
-        """Return a stub whose connection uses the current certificates."""
         now = asyncio.get_running_loop().time()
         if self._tls is not None and now - self._looked >= self._tls.look_every:
             self._looked = now
@@ -194,8 +194,9 @@ class PetStoreClient:
     async def add(self, pets: Iterable[Pet], *, timeout: float | None = None) -> list[str]:
         """Add all pets or, on failure, none; return their ids in order.
 
-        A pet with an idempotency key that the store already has is not added again: the result has the id of
-        the existing pet, which stays unchanged. A store without support for keys adds the pet a second time.
+        A pet with an idempotency key that the store already has is not added again. The result then has the
+        id of the stored pet, which stays unchanged. A store without support for keys adds the pet a second
+        time.
 
         Raises:
             InvalidPet: a pet already has an id, or an invalid value.
@@ -214,9 +215,9 @@ class PetStoreClient:
         return list(answer.ids)
 
     async def update(self, pets: Iterable[Pet], *, timeout: float | None = None) -> None:
-        """Change all pets, found by their ids, or on failure none.
+        """Change all pets or, on failure, none; a pet's id says which one to change.
 
-        If a stored pet has no idempotency key, it gets the key given here; "" gives no key.
+        A stored pet without idempotency key gets the given key; "" leaves it without a key.
 
         Raises:
             UnknownPet: no pet has one of the ids.
@@ -229,7 +230,7 @@ class PetStoreClient:
                 await (await self._current()).UpdatePets(request, timeout=self._seconds(timeout))
 
     async def delete(self, ids: Iterable[str], *, timeout: float | None = None) -> None:
-        """Delete the pets with these ids, all or on failure none; ignore unknown ids."""
+        """Delete the pets with these ids or, on failure, none; ignore unknown ids."""
         async with self._writing():
             with self._translated("DeletePets"):
                 await (await self._current()).DeletePets(
@@ -249,12 +250,12 @@ class PetStoreClient:
     ) -> AsyncGenerator[Pet, None]:
         """Yield the pets that match one value of each non-empty filter; without filters, yield all pets.
 
-        The timeout covers the whole search. A reader that leaves early must close the iterator (`aclosing`).
-        `keys` selects pets with one of these idempotency keys; a store without support for keys ignores that
-        filter, which the client notices at the first pet and then ends the search.
+        The timeout covers the whole search. A reader that stops early must close the iterator (`aclosing`).
+        `keys` selects pets with one of these idempotency keys. A store without support for keys ignores that
+        filter; the client notices this at the first pet, and ends the search.
 
-        An invalid pet (another store may allow empty names or birthdays) ends the search with
-        UnexpectedAnswer; with `lenient` it is skipped.
+        Another store may allow empty names or birthdays. Such an invalid pet ends the search with
+        UnexpectedAnswer; with `lenient`, it is skipped.
         """
         self._reading()
         request = pb.SearchPetsReq(
@@ -295,7 +296,7 @@ class PetStoreClient:
 
     @contextlib.contextmanager
     def _translated(self, method: str, kind_of_call: str = "unary") -> Iterator[None]:
-        """Translate errors of gRPC and the store into this module's errors; report the call to `handled`."""
+        """Replace errors of gRPC by those of `petstore.errors`, and report the call to `handled`."""
         code = grpc.StatusCode.OK
         began = asyncio.get_running_loop().time()
         try:

@@ -1,4 +1,4 @@
-"""A store in memory, with clients in the same process that call it without gRPC."""
+"""A store in memory, with clients in the same process; their calls do not use a network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EmbeddedStore:
 async def embedded_store(
     *, ignore_idempotency_keys: bool = False, new_id: Callable[[], str] = new_id
 ) -> AsyncIterator[EmbeddedStore]:
-    """Run a store; with `ignore_idempotency_keys` it supports only the published contract, without keys."""
+    """Run a store; with `ignore_idempotency_keys`, it behaves like a store without support for keys."""
     async with Storage(None) as storage:
         yield EmbeddedStore(
             PetStoreService(storage, None, ignore_idempotency_keys=ignore_idempotency_keys, new_id=new_id)
@@ -45,8 +45,6 @@ async def embedded_store(
 
 
 class _Stub:
-    """A gRPC stub that calls the service directly."""
-
     def __init__(self, service: PetStoreService, around: Around | None) -> None:
         self._service: Any = service
         self._around = around
@@ -74,8 +72,6 @@ class _Stub:
 
 
 class _Search:
-    """A running search."""
-
     def __init__(self, answer: Awaitable[list[Any]]) -> None:
         self._answer = answer
 
@@ -84,4 +80,4 @@ class _Search:
             yield pet
 
     def cancel(self) -> None:
-        """Do nothing: the call has ended."""
+        """Do nothing, because the call has ended."""

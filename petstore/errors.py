@@ -15,19 +15,19 @@ from __future__ import annotations
 
 
 def visible(text: str) -> str:
-    """Replace control characters, which a terminal would interpret; the result is one line."""
+    """Return the text on one line, without control characters, which a terminal would interpret."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 class PetStoreError(Exception):
-    """The base class of all errors; the text is for users, without control characters."""
+    """The base class of all errors; the text is for users, and has no control characters."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(visible(text))
 
 
 class NoAnswer(PetStoreError):
-    """A call that may or may not have taken effect; repeating the call is safe."""
+    """A call without an answer: it may or may not have taken effect. Repeating the call is safe."""
 
 
 class Unreachable(NoAnswer):
@@ -55,4 +55,4 @@ class Exhausted(PetStoreError):
 
 
 class UnexpectedAnswer(PetStoreError):
-    """The store failed, or another program than a pet store answered."""
+    """The store failed, or a program that is no pet store answered."""

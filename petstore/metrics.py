@@ -24,7 +24,7 @@ _CODE_NAMES: Final = {
 
 
 def code_name(code: grpc.StatusCode) -> str:
-    """Return the value of the label `grpc_code`."""
+    """Return the name of a status code in the label `grpc_code`."""
     return _CODE_NAMES[code]
 
 
@@ -61,7 +61,7 @@ class ServerMetrics:
 
 
 class CallMetrics:
-    """The metrics of one method, whose labels are looked up only once."""
+    """The metrics of one method; their labels are looked up only once."""
 
     def __init__(self, metrics: ServerMetrics, labels: tuple[str, str, str]) -> None:
         self.started = metrics._started.labels(*labels)  # noqa: SLF001 -- ServerMetrics and CallMetrics belong together

@@ -1,4 +1,4 @@
-"""An interceptor that measures each call, logs the sampled calls, and turns refusals into gRPC errors."""
+"""An interceptor that measures each call, logs some calls, and turns refusals into gRPC errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("petstore.calls")
 
 
 class ObservingInterceptor(grpc.aio.ServerInterceptor):
-    """An interceptor that measures every call except reflection, whose requests are a stream."""
+    """An interceptor that measures every call except gRPC reflection, whose requests are a stream."""
 
     def __init__(self, metrics: ServerMetrics, sampler: Sampler) -> None:
         self._metrics = metrics
@@ -35,7 +35,7 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """Return the method's handler, wrapped with the measurement."""
+        """Return the method's handler, wrapped so that its calls are measured."""
         handler = await continuation(handler_call_details)
         if handler is None or handler.request_streaming:
             return handler
@@ -119,7 +119,6 @@ async def _unless_refused(work: Awaitable[Any], context: Context) -> Any:
 
 
 def _code(context: Context, failure: BaseException | None) -> grpc.StatusCode:
-    """Return the status code of the call; `failure` is the exception from its handler."""
     code: Any = context.code()  # None until the handler sets it, unlike in the type stubs
     if isinstance(code, grpc.StatusCode):
         return code

@@ -18,7 +18,7 @@ class PetType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pet:
-    """A pet."""
+    """A pet in the store, or a pet to add to it."""
 
     name: str
     """A name that is not blank; it need not be unique."""

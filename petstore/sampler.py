@@ -9,7 +9,7 @@ from petstore.wire import Malformed
 
 
 class Sampler:
-    """A random choice of the calls to log. No calls are logged at first; a restart resets the rate."""
+    """A random choice of the calls that are logged; after a start, no calls are logged."""
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self._random = chance or random.Random()
@@ -17,10 +17,9 @@ class Sampler:
         """The share of calls to log, from 0 to 1."""
 
     def change(self, message: pb.Sampler) -> None:
-        """Set the rate that a client requests.
+        """Set the share of calls to log, as a client requests it.
 
-        Raises:
-            Malformed: the type is unknown, or the share is not above 0 and at most 1.
+        Raises Malformed if the type is unknown, or the share is not above 0 and at most 1.
         """
         match message.type:
             case pb.STNever:

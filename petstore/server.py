@@ -45,12 +45,12 @@ _GRPCS_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Drop gRPC's log records about clients that disconnected before the response: each has a traceback."""
+    """Return False for gRPC's log records about clients that disconnected early; each has a traceback."""
     return record.exc_info is None or type(record.exc_info[1]).__name__ != "ExecuteBatchError"
 
 
 class CannotListen(Exception):
-    """An address on which the server cannot listen."""
+    """An error: the server cannot listen on its address."""
 
     def __init__(self, address: BindAddress, reason: str) -> None:
         super().__init__(f"cannot listen on {address}: {reason}")
@@ -92,13 +92,12 @@ class PetStoreServer:
     """A store that serves calls while it is entered as a context manager.
 
     Entering raises TlsUnusable, DataUnusable or CannotListen. Leaving refuses new calls, waits up to `grace`
-    seconds for running calls, and closes the data file.
+    seconds for running calls, and then closes the data file.
     """
 
     def __init__(
         self, options: ServerOptions, *, interceptors: tuple[grpc.aio.ServerInterceptor, ...] = ()
     ) -> None:
-        """Set up the server; `interceptors` run after the interceptor that measures calls."""
         self._options = options
         self._interceptors = interceptors
         self._stack = AsyncExitStack()

@@ -41,7 +41,7 @@ _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
 
 
 class CallRefused(Exception):
-    """An error that ends the call with `code` and this text, which is for users."""
+    """An error that ends a call with the status `code` and a text for users."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -49,7 +49,7 @@ class CallRefused(Exception):
 
 
 class PetStoreService(PetStoreServicer):
-    """The calls of a store with the pets of `storage`, which the caller must have entered."""
+    """The calls of a store; the caller must have entered its `storage` as a context manager."""
 
     def __init__(
         self,
@@ -59,10 +59,11 @@ class PetStoreService(PetStoreServicer):
         ignore_idempotency_keys: bool = False,
         new_id: Callable[[], str] = new_id,
     ) -> None:
-        """Set up the service; with ChangeSampler, clients may change a given `sampler` for the log.
+        """Set up the service.
 
-        `ignore_idempotency_keys` limits the store to the published contract. `new_id` generates the ids of
-        new pets.
+        With a `sampler`, clients may choose by ChangeSampler which calls are logged; None forbids this. With
+        `ignore_idempotency_keys`, the store supports only the published contract, without keys. `new_id`
+        generates the ids of new pets.
         """
         self._storage = storage
         self._sampler = sampler
@@ -78,7 +79,7 @@ class PetStoreService(PetStoreServicer):
         return pb.AddPetsResp(ids=await _stored(self._storage.add(pets, self._new_id)))
 
     async def UpdatePets(self, request: pb.UpdatePetsReq, context: Context) -> pb.UpdatePetsResp:
-        """Change all pets or, on failure, none."""
+        """Change all pets or, on failure, none; a pet's id says which one to change."""
         try:
             pets = self._read(request.pets, with_ids=True)
         except Malformed as error:
@@ -87,7 +88,7 @@ class PetStoreService(PetStoreServicer):
         return pb.UpdatePetsResp()
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Context) -> pb.DeletePetsResp:
-        """Delete the pets with these ids, all or on failure none; ignore unknown ids."""
+        """Delete the pets with these ids or, on failure, none; ignore unknown ids."""
         await _stored(self._storage.delete(list(request.ids)))
         return pb.DeletePetsResp()
 
@@ -106,7 +107,7 @@ class PetStoreService(PetStoreServicer):
             raise _failed(error) from None
 
     async def ChangeSampler(self, request: pb.ChangeSamplerReq, context: Context) -> pb.ChangeSamplerResp:
-        """Choose which calls are logged from now on, if clients may do so."""
+        """Choose which calls are logged from now on; refuse the call without a sampler."""
         if self._sampler is None:
             text = "this store was not started with --allow-change-sampler"
             raise CallRefused(grpc.StatusCode.PERMISSION_DENIED, text)
@@ -130,7 +131,6 @@ class PetStoreService(PetStoreServicer):
         return pets
 
     def _shown(self, pet: Pet) -> Pet:
-        """Return the pet without the fields that the published contract lacks."""
         if self._ignore_keys and pet.idempotency_key:
             return dataclasses.replace(pet, idempotency_key="")
         return pet

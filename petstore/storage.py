@@ -55,7 +55,7 @@ _PAGE: Final = 200
 
 
 class StorageError(Exception):
-    """The base class of all errors; the text is for users."""
+    """The base class of all storage errors; the text is for users."""
 
 
 class DataUnusable(StorageError):
@@ -88,7 +88,7 @@ class KeyTaken(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A query for pets that match one value of each non-empty filter; without filters, for all pets."""
+    """A query for pets that match one value of each non-empty filter; without filters, all pets match."""
 
     names: Sequence[str] = ()
     types: Sequence[PetType | None] = ()
@@ -110,11 +110,11 @@ def new_id() -> str:
 
 
 class Storage:
-    """The pets in a file or, for None, in memory: a context manager that can be entered once.
+    """A store of pets in a file or, for None, in memory: a context manager that can be entered once.
 
     Entering raises DataUnusable. Leaving completes waiting changes, and closes the file. A method that
-    changes data returns when the change is durable, and raises Refused or WriteFailed. If it is cancelled
-    before the thread begins the change, the change is not made.
+    changes data returns when the change is durable, and raises Refused or WriteFailed. If the method is
+    cancelled before the thread begins the change, the change is not made.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -142,8 +142,8 @@ class Storage:
     async def add(self, pets: Sequence[Pet], new_id: Callable[[], str] = new_id) -> list[str]:
         """Add pets, and return their ids in order.
 
-        For a pet with an idempotency key that is already stored, the result has the id of the stored pet.
-        That pet stays unchanged: a repeated call must not undo a later change.
+        If a pet with the same idempotency key is stored, the result has its id, and the stored pet stays
+        unchanged: a repeated call must not undo a later change.
         """
         return await self._run(
             self._commit,
@@ -151,9 +151,9 @@ class Storage:
         )
 
     async def update(self, pets: Sequence[Pet]) -> None:
-        """Change name, type and birthday of pets, found by their ids, in order.
+        """Change name, type and birthday of pets, which are found by their ids, in order.
 
-        If a stored pet has no idempotency key, it gets the given key, if any.
+        A stored pet without idempotency key gets the given key, if any.
 
         Raises:
             PetUnknown: no pet has one of the ids.
@@ -170,13 +170,10 @@ class Storage:
         )
 
     async def search(self, query: Query) -> AsyncGenerator[list[Pet], None]:
-        """Yield pages of matching pets in the order of their addition.
+        """Yield pages of matching pets in the order of their addition; raise WriteFailed if a read fails.
 
         The search sees every change requested before it. Later changes are made between two pages, so the
         search may or may not show them. A pet that exists all the time is returned exactly once.
-
-        Raises:
-            WriteFailed: the file cannot be read.
         """
         after: int | None = 0
         while after is not None:
@@ -190,7 +187,6 @@ class Storage:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     def _commit(self, change: Callable[..., T], *arguments: object) -> T:
-        """Make a change in one transaction, in the storage thread."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
             result = change(*arguments)
@@ -237,7 +233,6 @@ class Storage:
 
 
 def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[list[Pet], int | None]:
-    """Return the pets after `after`, and the start of the next page or, after the last page, None."""
     conditions, values = ["seq > ?"], list[object]([after])
     # Each list is passed as one JSON array, because SQLite limits the number of variables in a statement.
     types = [kind and kind.value for kind in query.types]
@@ -267,9 +262,9 @@ def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[
 
 
 def _lock(path: Path) -> int:
-    """Lock the file for this store, so that no other store uses it; return the lock's descriptor.
+    """Lock the file for this store, so that no other store uses it; return the lock's file descriptor.
 
-    The lock is a separate file: SQLite's own lock would keep backups from reading. The lock file is never
+    The lock is a separate file, because SQLite's own lock would also stop backups. The lock file is never
     removed, because another process may already have locked it.
     """
     path = path.resolve()
@@ -291,7 +286,7 @@ def _lock(path: Path) -> int:
 
 
 def _open(path: Path | None) -> sqlite3.Connection:
-    """Open or create the file; None is memory. A file that cannot be used stays unchanged."""
+    """Open or create the file; None means memory. A file that cannot be used stays unchanged."""
     if path is None:
         database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         database.executescript(_SCHEMA)

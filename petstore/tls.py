@@ -1,4 +1,4 @@
-"""The certificates of client and server, from files that may be renewed while the program runs."""
+"""The certificates of a client or a server, in files that may be renewed while the program runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("petstore.tls")
 
 
 class TlsUnusable(Exception):
-    """A missing or invalid file; the text is the reason, and `file` names the field in `TlsFiles`."""
+    """A missing or invalid file; the text is the reason, and `file` is its field's name in `TlsFiles`."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class TlsUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsContent:
-    """The contents of the files, in PEM."""
+    """The contents of a server's or a client's TLS files, in PEM."""
 
     ca: bytes | None = None
     certificates: bytes | None = None
@@ -41,7 +41,7 @@ class TlsContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """The files of one side: its trusted certificate authorities, and its certificate with key."""
+    """The paths of one side's files: its trusted certificate authorities, its certificate, and its key."""
 
     ca_file: Path | None = None
     cert_file: Path | None = None
@@ -84,13 +84,12 @@ class TlsFiles:
 
 
 class Tls:
-    """The contents of the files when they were last valid."""
+    """The last valid contents of the files."""
 
     look_every: ClassVar[float] = 10.0
     """The seconds between two checks of the files."""
 
     def __init__(self, files: TlsFiles, *, needs: str) -> None:
-        """Read the files; `needs` is the required file. Blocks. Raises TlsUnusable."""
         if getattr(files, needs) is None:
             raise TlsUnusable(needs, "is missing: without it there is no TLS")
         self._files = files
@@ -99,11 +98,11 @@ class Tls:
 
     @classmethod
     def of_client(cls, files: TlsFiles) -> Self | None:
-        """Return a client's TLS, which needs certificate authorities; return None without any file."""
+        """Return a client's TLS, which needs certificate authorities; None if there are no files."""
         return None if files == TlsFiles() else cls(files, needs="ca_file")
 
     def look(self) -> bool:
-        """Reload the files; return whether they changed. Blocks. Unusable files are logged once."""
+        """Reload changed files; return whether they changed. Blocks. Unusable files are logged once."""
         stamp = self._files.stamp()
         if stamp == self._stamp:
             return False
@@ -127,11 +126,11 @@ class ServerTls(Tls):
 
     @classmethod
     def of_server(cls, files: TlsFiles) -> Self | None:
-        """Return a server's TLS, or None without any file. Blocks. Raises TlsUnusable."""
+        """Return a server's TLS; None if there are no files. Blocks. Raises TlsUnusable."""
         return None if files == TlsFiles() else cls(files, needs="cert_file")
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return gRPC's server credentials, which reload renewed files at new connections."""
+        """Return gRPC's server credentials; new connections use renewed files."""
         self._looked = time.monotonic()
         return grpc.dynamic_ssl_server_credentials(
             self._configuration(),
@@ -156,7 +155,7 @@ class ServerTls(Tls):
 
 
 def _is_known(key: PrivateKeyTypes) -> bool:
-    """Return whether peers usually support this type of key; connections with other keys fail."""
+    """Return whether most peers support this type of key; connections with other types may fail."""
     if isinstance(key, rsa.RSAPrivateKey):
         return key.key_size >= _RSA_BITS
     return isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, (ec.SECP256R1, ec.SECP384R1))

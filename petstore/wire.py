@@ -20,26 +20,26 @@ _TYPES: Final = {int(number): kind for kind, number in _NUMBERS.items()}
 
 
 class Malformed(ValueError):
-    """A message that does not describe a pet; the text names the field and the reason."""
+    """An error: a message does not describe a pet; the text names the field and the reason."""
 
 
 def type_number(kind: PetType) -> pb.PetType.ValueType:
-    """Convert a species to its number."""
+    """Convert a species to its number in the protocol."""
     return _NUMBERS[kind]
 
 
 def read_type(number: int) -> PetType | None:
-    """Convert a number to a species; None for PTUnknown and for unknown numbers."""
+    """Convert a number in the protocol to a species; None for PTUnknown and for unknown numbers."""
     return _TYPES.get(number)
 
 
 def date_message(date: datetime.date) -> date_pb2.Date:
-    """Convert a date to a message."""
+    """Convert a date to a protobuf message."""
     return date_pb2.Date(year=date.year, month=date.month, day=date.day)
 
 
 def pet_message(pet: Pet) -> pb.Pet:
-    """Convert a pet to a message."""
+    """Convert a pet to a protobuf message."""
     return pb.Pet(
         id=pet.id,
         name=pet.name,
@@ -50,11 +50,7 @@ def pet_message(pet: Pet) -> pb.Pet:
 
 
 def read_date(message: date_pb2.Date) -> datetime.date:
-    """Convert a message to a date.
-
-    Raises:
-        Malformed: the day does not exist, or the date lacks the month or the day.
-    """
+    """Convert a message to a date; raise Malformed if the day does not exist, or month or day is missing."""
     try:
         return datetime.date(message.year, message.month, message.day)
     except (ValueError, OverflowError):
@@ -65,8 +61,8 @@ def read_date(message: date_pb2.Date) -> datetime.date:
 def read_pet(message: pb.Pet) -> Pet:
     """Convert a message to a pet.
 
-    Raises:
-        Malformed: the name is blank, the type unknown, the birthday impossible, or a text contains a NUL.
+    Raises Malformed if the name is blank, the type unknown, the birthday impossible, or a text contains a
+    NUL.
     """
     if not message.name or message.name.isspace():
         raise Malformed("name: must not be blank")

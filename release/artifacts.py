@@ -31,7 +31,7 @@ _NAME = "operator-manager"
 
 
 class CannotRelease(Exception):
-    """A release that cannot be made; the message names the missing file or program."""
+    """An error that prevents a release; the message names the missing file or program."""
 
 
 def chart_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
@@ -86,7 +86,7 @@ def wheels(folder: Path) -> list[str]:
 
 
 def checksums(folder: Path, names: list[str]) -> str:
-    """Return the checksums in the format of `sha256sum --check`."""
+    """Return the files' checksums in the format of `sha256sum --check`."""
     return "".join(
         f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(names)
     )

@@ -125,7 +125,7 @@ def _deployment(deployment: Manifest) -> Manifest:
 def _permissions(
     manifests: Sequence[Manifest], account: str
 ) -> tuple[dict[str, list[Manifest]], list[Manifest]]:
-    """Return the ServiceAccount's rules in OLM's form, and the roles and bindings that OLM thus creates."""
+    """Return the account's rules in OLM's form, and the roles and bindings that OLM creates from them."""
     roles = {(each["kind"], each["metadata"]["name"]): each for each in manifests if "rules" in each}
     rules: dict[str, list[Manifest]] = {}
     used = []
@@ -173,7 +173,6 @@ def _line(schema: Manifest) -> str:
 
 
 def _words(name: str) -> str:
-    """Return a field's name as a title: `readyReplicas` becomes "Ready Replicas"."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return spaced[:1].upper() + spaced[1:]
 
@@ -208,12 +207,10 @@ def _dockerfile() -> str:
 
 
 def _is_made_by_olm(manifest: Manifest) -> bool:
-    """Return whether OLM creates the object: a webhook configuration, webhook Service or certificate role."""
     return manifest["kind"] in _TYPES or manifest["metadata"]["name"].startswith(f"{PROGRAM.prefix}webhook-")
 
 
 def _webhook_definitions(manifests: Iterable[Manifest], deployment: Manifest) -> Iterator[Manifest]:
-    """Yield `spec.webhookdefinitions`: webhooks, then conversions, all served by `deployment`."""
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (port,) = [each["containerPort"] for each in container["ports"] if each["name"] == _PORT_NAME]
     # OLM's `containerPort` is the Service's port.
@@ -247,9 +244,9 @@ def _webhook_definitions(manifests: Iterable[Manifest], deployment: Manifest) ->
 def _led_to_olms_service(definition: Manifest, deployment: Manifest) -> Manifest:
     """Return the CustomResourceDefinition with OLM's Service name in its conversion.
 
-    OLM sets the Service's namespace when the operator starts. Until then, requests in another version than
-    the stored one fail. Without a conversion, such requests would lose the fields in which the versions
-    differ.
+    OLM sets the Service's namespace when the operator starts. Until then, requests for another version than
+    the stored one fail. Without a conversion in the CRD, such requests would lose fields that the versions do
+    not share.
     """
     if "conversion" not in definition["spec"]:
         return definition

@@ -57,7 +57,7 @@ _DESCRIPTION = "A Kubernetes controller manager: one asyncio process, shared wat
 
 
 class DoesNotFit(Exception):
-    """The cluster would not accept all manifests; the message names the missing kinds."""
+    """An error: the cluster would refuse some manifests; the message names the missing kinds."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,29 +87,29 @@ def _image(text: str) -> Image:
 
 
 _NAMESPACES = click.option(
-    "--namespaces", type=_names, metavar="NAME,...", help="watch these, with rights in them alone"
+    "--namespaces", type=_names, metavar="NAME,...", help="let the manager watch these namespaces only"
 )
 _IMAGE = click.option(
-    "--image", type=_image, metavar="IMAGE", help="the manager's image instead of the one in config/manager"
+    "--image", type=_image, metavar="IMAGE", help="image of the manager instead of the one in config/manager"
 )
 _PETSTORE_IMAGE = click.option(
     "--petstore-image",
     type=_image,
     metavar="IMAGE",
-    help="the store's, instead of the one in config/petstore",
+    help="image of the pet store, not the one in config/petstore",
 )
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 
 
 @click.group(help=__doc__)
 def commands() -> None:
-    """Group the commands."""
+    """Define the group of the commands below."""
 
 
 @commands.command()
-@click.option("--check", is_flag=True, help="write nothing; fail when a file is not current")
+@click.option("--check", is_flag=True, help="write nothing; fail if a file is outdated")
 def generate(check: bool) -> int:
-    """Write the tables of docs/configuration.md."""
+    """Write the tables of docs/configuration.md; with --check, only fail if they are outdated."""
     from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415 - 130 ms, 5 MB, for this command alone
     from release.configuration import with_tables  # noqa: PLC0415 - as above
 
@@ -128,17 +128,17 @@ def generate(check: bool) -> int:
 
 @commands.command()
 @click.argument("overlay", default="default")
-@click.option("--only", type=click.Choice([*_PARTS, *_POLICIES]), help="nothing but these")
-@click.option("--for-deletion", is_flag=True, help=f"without {' and '.join(_PARTS)}, what holds others last")
+@click.option("--only", type=click.Choice([*_PARTS, *_POLICIES]), help="print only these kinds")
+@click.option("--for-deletion", is_flag=True, help=f"omit {' and '.join(_PARTS)}, and order for deletion")
 @click.option(
     "--served",
     default="",
-    help="what `kubectl api-versions` prints: fail when more is needed; for deletion, leave it out",
+    help="output of `kubectl api-versions`: fail if it lacks a version; for deletion, omit such manifests",
 )
 @click.option(
     "--there",
     default="",
-    help="what `kubectl get namespaces --output=name` prints: fail when more are needed",
+    help="output of `kubectl get namespaces --output=name`: fail if it lacks a namespace",
 )
 @_NAMESPACES
 @_IMAGE
@@ -259,7 +259,8 @@ def _images(image: Image | None = None, petstore_image: Image | None = None) -> 
 def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:
     """Raise DoesNotFit for an API version or a Namespace that neither the cluster nor the manifests have.
 
-    An empty set means that the cluster's state is unknown; then the check passes.
+    `served` has the API versions of the cluster, `namespaces` its Namespaces. If one of the sets is empty, it
+    is unknown, and its check passes.
     """
     if served:
         unknown = sorted({each["apiVersion"] for each in manifests} - {*served})
@@ -274,5 +275,5 @@ def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespace
 
 
 def only_served(manifests: Sequence[Manifest], served: Collection[str]) -> list[Manifest]:
-    """Return the manifests of served kinds: objects of other kinds cannot exist, so none need deletion."""
+    """Return the manifests of kinds that the cluster serves; others cannot exist, so none needs deletion."""
     return [each for each in manifests if not served or each["apiVersion"] in served]

@@ -19,7 +19,7 @@ _HEAD = ("| flag | default | environment variable | what it is |", "|---|---|---
 
 
 class NoTables(CannotRelease):
-    """A page without the lines BEGIN and END, between which the tables belong."""
+    """An error: the page lacks the lines BEGIN and END, between which the tables belong."""
 
 
 def with_tables(page: str, operators: Sequence[AnyOperator], program: Program) -> str:

@@ -37,7 +37,7 @@ AND_OURS = 1.1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Aim:
-    """An aim, which is reached or not by the medians of a run."""
+    """An aim, and whether the medians of a run reach it."""
 
     part: str
     text: str
@@ -47,24 +47,22 @@ class Aim:
 
     @property
     def verdict(self) -> str:
-        """The result in a word or two, for the page."""
+        """Return the result in one or two words, for the page."""
         if self.reached is None:
             return UNCERTAIN if self.measured else NOT_MEASURED
         return REACHED if self.reached else NOT_REACHED
 
     @property
     def measured(self) -> bool:
-        """Whether this project and a peer both have a figure."""
+        """Return whether this project and at least one peer have a figure."""
         return self.found != DASH
 
 
 def aims_of(results: Results) -> list[Aim]:
-    """Return the aims for which this project and a peer have figures."""
     return [aim for aim in all_aims(results) if aim.measured]
 
 
 def all_aims(results: Results) -> list[Aim]:
-    """Return all aims, even without figures."""
     all_done = "start with {own:,} own objects, all done"
     cold, server = "cold convergence", "the API server's CPU per object"
     single = f"{cold}: at least 1.4 times the objects/s of {SINGLE}"
@@ -101,7 +99,6 @@ def all_aims(results: Results) -> list[Aim]:
 
 
 def asides_of(results: Results) -> list[tuple[str, str]]:
-    """Return comparisons that are no aims: a text, and the figures."""
     asked = [
         ("cold", "rate", OUT_OF_THE_BOX, "cold convergence, objects/s"),
         ("cold", "cpu_ms", LEANEST, CPU_OF_ONE),
@@ -153,9 +150,9 @@ def _compare(
     *,
     best: Callable[[Iterable[float]], float] = min,
 ) -> Iterator[Aim]:
-    """Compare with the peers; decide only if a correction for the machine's pace does not change the result.
+    """Compare our figure with the peers' by `factor`; yield no verdict if the machine's speed decides it.
 
-    If `best` is `max`, our figure has to be at least as large as the best peer's.
+    If `best` is `max`, our figure must be at least as large as the best peer's.
     """
     ours, rivals = median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
     theirs = best(value for value, _ in rivals) if rivals else None
@@ -172,7 +169,6 @@ def _compare(
 
 
 def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
-    """Yield each peer's figure, and the ratio by which the machine was slower during our measurement."""
     for peer in peers:
         value = median(results, part, peer, figure)
         if value is not None:
@@ -220,7 +216,6 @@ def _none(results: Results, part: str, figure: str, text: str) -> Iterator[Aim]:
 
 
 def _independent(results: Results) -> Iterator[Aim]:
-    """Decide whether the cost of a change does not depend on the number of objects."""
     few, many = (median(results, "change", OURS, f"{group}.cpu_ms") for group in ("few", "many"))
     text = "the CPU of one change does not grow with the number of objects"
     if few and many is not None:

@@ -26,7 +26,6 @@ PROSE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("prose.toml").rea
 
 
 def page(results: Results, *, has_profiles: bool = False) -> str:
-    """Return the page in Markdown."""
     return "\n".join(_lines(results, has_profiles=has_profiles)).rstrip() + "\n"
 
 
@@ -100,7 +99,6 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int) -> Iterator[str]:
-    """Yield the lines of a table: the first `labels` columns are aligned left, the others right."""
     yield _row(header)
     yield _row(["---"] * labels + ["--:"] * (len(header) - labels))
     for row in rows:

@@ -1,4 +1,4 @@
-"""Figures that other documents quote between two markers; `--render` updates them with the page.
+"""Figures that other documents quote between two markers; `--render` updates them together with the page.
 
 A quote is between the comments `<!-- benchmarks:NAME -->` and `<!-- /benchmarks -->`. `QUOTES` defines the
 names.
@@ -58,8 +58,7 @@ MORE, NEUTRAL = frozenset({"rate", "reached", "idle"}), frozenset({"events", "ch
 def with_quotes(text: str, results: Results) -> str:
     """Return a document with the current quotes between its markers.
 
-    Raises:
-        ValueError: a marker has an unknown name, or no end.
+    Raises ValueError for a marker with an unknown name, or without an end.
     """
 
     def quoted(match: re.Match[str]) -> str:
@@ -113,7 +112,7 @@ def _worse_rows(results: Results) -> Iterator[list[str]]:
 
 
 def _times(figure: Figure, ours: float, theirs: float) -> float:
-    """Return the ratio by which our figure is worse, with two digits: 1 for equal, less for better."""
+    """Return how many times worse our figure is, with two digits: 1 is equal, less than 1 is better."""
     worse, better = (theirs, ours) if figure.key in MORE else (ours, theirs)
     return round(worse / better, 2) if better else math.inf if worse else 1.0
 
@@ -126,7 +125,6 @@ def _cell(figure: Figure, ours: float, theirs: float | None) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table between line breaks, whose first column is a label."""
     lines = [["", *headings], ["---", *["--:"] * len(headings)], *rows]
     return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -39,7 +39,7 @@ SECONDS = 0.5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """The cells of a table; the first column and, if there are groups, the second column are labels."""
+    """The cells of a table; the first column contains labels, and with groups also the second one."""
 
     header: list[str]
     rows: list[list[str]]
@@ -49,7 +49,6 @@ class Table:
 
 
 def table_of(results: Results, key: str) -> Table:
-    """Return a part's table, without columns that are empty for all peers."""
     part, run = PARTS[key], results.run_of(key)
     grouped = len(part.groups) > 1
     figures = [
@@ -82,7 +81,6 @@ def table_of(results: Results, key: str) -> Table:
 
 
 def left_out(run: Run) -> Iterator[str]:
-    """Yield a line for each peer that was not measured in the run or in some parts, with the reason."""
     yield from (f"{peer} is left out: {reason}" for peer, reason in run.left_out.items())
     partly: dict[str, list[str]] = {}
     for peer, lacks in run.lacks.items():
@@ -95,7 +93,6 @@ def left_out(run: Run) -> Iterator[str]:
 
 
 def _is_measured(results: Results, part: Part, group: Group) -> bool:
-    """Return whether the run measured the group, which an older run may lack."""
     keys = {group.of(figure) for figure in part.figures}
     return any(
         {group.key, ""} & set(sample.failed) or not keys.isdisjoint(sample.figures)
@@ -104,29 +101,25 @@ def _is_measured(results: Results, part: Part, group: Group) -> bool:
 
 
 def why_empty(results: Results, part: Part, group: Group, peer: str) -> str | None:
-    """Return the reason for a peer's missing figures in a group, or "" if unknown."""
     reason = failure(results, part.key, peer, group.key)
     return f"failed: {reason}" if reason else None
 
 
 def group_label(group: Group, run: Run) -> str:
-    """Return a group's label, with the sizes of the run filled in."""
     return group.label.format(**run.sizes)
 
 
 def spread(summary: Summary) -> str:
-    """Return the median, followed by the minimum and maximum if they look different."""
+    """Return the median as text, with minimum and maximum if these differ from it in the shown digits."""
     median, low, high = number(summary.median), number(summary.low), number(summary.high)
     return median if low == high else f"{median} ({low}{DASH}{high})"
 
 
 def rounds_in_words(count: int) -> str:
-    """Return "1 round", or the number of rounds."""
     return "1 round" if count == 1 else f"{count} rounds"
 
 
 def number(value: float) -> str:
-    """Return a number with three significant digits."""
     if value == round(value):
         return f"{value:,.0f}"
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
@@ -134,13 +127,11 @@ def number(value: float) -> str:
 
 
 def behind(results: Results, peer: str, group: Group) -> bool | None:
-    """Return whether a peer falls behind at a rate; None if it was not measured."""
     summary = summarize(results, LATENCY, peer, f"{group.key}.behind")
     return None if summary is None else summary.median > SECONDS * rate_of(group)
 
 
 def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
-    """Yield each rate and peer that falls behind, with a description."""
     run = results.run_of(LATENCY)
     for group in PARTS[LATENCY].groups:
         for peer in run.versions:
@@ -156,5 +147,4 @@ def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
 
 
 def rate_of(group: Group) -> int:
-    """Return a group's rate of new objects per second."""
     return int(group.key.removeprefix("at_"))

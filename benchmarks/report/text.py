@@ -19,7 +19,6 @@ __all__ = ["shown"]
 
 
 def shown(results: Results) -> str:
-    """Return all tables, the requests that were counted, and the aims with their results."""
     return "\n".join(_lines(results))
 
 

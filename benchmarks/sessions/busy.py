@@ -1,4 +1,4 @@
-"""A program from its first start to its limits: start, idle, cold start with many objects, rising load."""
+"""A session of one program: its start, idle time, a start with many objects, and rising load."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ RATE_WITHIN = 60.0
 def missing(
     parts: Collection[str], results: Results, peer: str, number: int, sizes: Sizes
 ) -> Iterator[tuple[str, str]]:
-    """Return the parts and groups that a failed session did not measure."""
     groups = {
         "startup": [""],
         "cold": [""],
@@ -71,7 +70,6 @@ class Busy:
         recorder: Recorder,
         step: Callable[[str], None],
     ) -> None:
-        """Set up the session; `step` is called at the beginning of each step."""
         self.program = program
         self.number = number
         self.sizes = sizes
@@ -88,7 +86,6 @@ class Busy:
                 self._work(plane, with_latency="latency" in parts)
 
     def _start(self, plane: EnvtestControlPlane) -> None:
-        """Start the program with one finished object, then leave it idle."""
         self.step("start and idle")
         create(plane, 0)
         with StatusWatch(plane) as watch, health_ports() as (address,):
@@ -107,7 +104,6 @@ class Busy:
         delete_copies(plane, 0, 1)
 
     def _work(self, plane: EnvtestControlPlane, *, with_latency: bool) -> None:
-        """Start the program with many waiting objects, then create more objects at rising rates."""
         self.step("cold start")
         total = self.sizes.objects
         with StatusWatch(plane) as watch, health_ports() as (address,):
@@ -164,7 +160,7 @@ class Busy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
-    """The result of a steady load."""
+    """The result of a period in which objects were created at a constant rate."""
 
     reached: float
     """The objects per second that the API server accepted."""
@@ -173,7 +169,7 @@ class Load:
 
 
 def create_steadily(kubeconfig: Path, names: list[str], rate: float, finished: Callable[[], int]) -> Load:
-    """Create Memcacheds with these names, `rate` per second; `finished` returns how many have a status.
+    """Create `rate` Memcacheds with these names per second; `finished` returns how many have a status.
 
     A slow response does not delay the next request, because each request gets a free connection.
     """

@@ -1,4 +1,4 @@
-"""All operators of this project in one manager, with the samples of config/samples/ and a pet store."""
+"""A session of one manager with all operators of this project, their samples, and a pet store."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def idle(
     recorder: Recorder,
     settle: float,
 ) -> None:
-    """Start the manager, and read its memory when it is idle."""
     with health_ports() as (address,):
         flags = (f"--petstore-address={store}",)
         setting = Setting(workload=ALL_FIVE, health_address=address, flags=flags)

@@ -1,4 +1,4 @@
-"""Tens of thousands of objects: foreign objects next to ours, finished objects, and unfinished objects."""
+"""A session with tens of thousands of objects: foreign ones, finished ones, and unfinished ones."""
 
 from __future__ import annotations
 
@@ -56,18 +56,16 @@ FOREIGN_WRITES = 10
 
 
 def within(count: int) -> float:
-    """Return the timeout in seconds for this number of objects."""
     return 90.0 + count / 50
 
 
 def store_others(setup: Setup, count: int) -> None:
-    """Store foreign Deployments while the program is not running."""
     store_deployments(setup.plane.etcd, count)
     wait_shown(setup.plane, last_deployments(count))
 
 
 def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
-    """Start one of the programs; measure its CPU until it is idle, and its memory when it is idle."""
+    """Start the program with foreign Deployments; measure its CPU until it is idle, and then its memory."""
     with health_ports() as (address,):
         began = time.monotonic()
         setting = Setting(workload=workload, health_address=address)
@@ -84,7 +82,7 @@ def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
 
 
 def done(setup: Setup, number: int) -> None:
-    """Start with finished objects only, and wait until the program has read them."""
+    """Start the program when all objects are finished, and wait until it has read them."""
     counted = Requests(setup.plane)
     with health_ports() as (address,):
         began = time.monotonic()
@@ -107,7 +105,7 @@ def done(setup: Setup, number: int) -> None:
 
 
 def backlog(setup: Setup) -> None:
-    """Measure a start with a backlog, a list after expired history, and an upgrade of all Deployments."""
+    """Measure a start with many unfinished objects, a new list after lost history, and an upgrade."""
     setup.rewatch()
     with _observed(setup) as live:
         live.group("start")
@@ -127,7 +125,7 @@ def backlog(setup: Setup) -> None:
 
 
 def _expire(setup: Setup, live: Live) -> None:
-    """Make the API server forget its history: restart it after writes that no watch here receives."""
+    """Make the API server lose its event history: restart it after writes that no watch receives."""
     for index in range(FOREIGN_WRITES):
         name = {"metadata": {"generateName": f"write-{index}-"}}
         setup.plane.api.create(object_path("v1", "default", "configmaps"), name)
@@ -143,7 +141,7 @@ def _expire(setup: Setup, live: Live) -> None:
 
 
 def _watch_once(setup: Setup, path: str) -> None:
-    """Open a watch; raise the API server's error until its cache is filled."""
+    """Open a watch, and close it; raises the API server's error while its cache is not filled."""
     version = setup.plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
     setup.plane.api.request("GET", path, query=query)
@@ -160,7 +158,7 @@ def _observed(setup: Setup, *flags: str) -> Iterator[Live]:
 
 
 class Live:
-    """A program with a long queue, and single changes in the meantime."""
+    """A program with many waiting objects; single objects are changed and timed."""
 
     def __init__(self, setup: Setup, process: Daemon, metrics: str, began: float, counted: Requests) -> None:
         self.process = process
@@ -171,19 +169,19 @@ class Live:
         self._lags: dict[float, float] = {}
 
     def begin(self) -> None:
-        """Start to measure the time and the delays."""
+        """Begin to measure time and delays."""
         self._began = time.monotonic()
         self._lags = _lags(self.scrape())
 
     def count(self) -> None:
-        """Start to count requests."""
+        """Begin to count requests."""
         self._counted = Requests(self._setup.plane)
 
     def group(self, group: str, *, until_empty: bool = False) -> None:
         """Change one object after the other, at least one, until the program has no other work.
 
-        With `until_empty` the loop ends at an empty queue, although the program still sends Events, at a
-        limited rate.
+        With `until_empty`, the loop ends when the program's queue is empty. The program may still send Events
+        then, at a limited rate.
         """
         delays: list[float] = []
         for turn in itertools.count():
@@ -227,7 +225,10 @@ class Live:
 
 
 def quantile_of(now: dict[float, float], before: dict[float, float], share: float) -> float | None:
-    """Return the upper bound of the bucket with quantile `share` of the observations since `before`."""
+    """Return the upper bound of a histogram's bucket that contains the quantile `share`; None without values.
+
+    Only the observations between `before` and `now` count.
+    """
     grown = [(bound, count - before.get(bound, 0.0)) for bound, count in sorted(now.items())]
     if not grown or not grown[-1][1]:
         return None

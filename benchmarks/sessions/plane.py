@@ -39,7 +39,8 @@ DEPLOYMENT_KEY = "/registry/deployments/{}/"
 def fresh_plane(*flags: str, all_kinds: bool = False) -> Iterator[EnvtestControlPlane]:
     """Run etcd and kube-apiserver with only Memcached's CRD; delete their data afterwards.
 
-    `flags` are for the API server; with `all_kinds` it has all CustomResourceDefinitions of this project.
+    `flags` are for the API server. With `all_kinds`, all CustomResourceDefinitions of this project are
+    installed.
     """
     folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
     try:
@@ -56,12 +57,10 @@ def fresh_plane(*flags: str, all_kinds: bool = False) -> Iterator[EnvtestControl
 
 
 def name_of(index: int) -> str:
-    """Return the name of the object with this number."""
     return NAME.format(index)
 
 
 def create(plane: EnvtestControlPlane, index: int) -> dict[str, Any]:
-    """Create a Memcached through the API server."""
     created: dict[str, Any] = plane.api.create(memcached_path(NAMESPACE), memcached(name_of(index)))
     return created
 
@@ -69,10 +68,10 @@ def create(plane: EnvtestControlPlane, index: int) -> dict[str, Any]:
 def store_copies(
     plane: EnvtestControlPlane, first: int, end: int, *, of: int, namespaces: Sequence[str] = (NAMESPACE,)
 ) -> None:
-    """Store copies number `first` to `end` - 1 of Memcached `of`, and of its Deployment if it has one.
+    """Store the copies `first` to `end` - 1 of Memcached number `of`, and of its Deployment if it has one.
 
     The copies are distributed over the namespaces. They are written directly to etcd, in a tenth of the time,
-    in the API server's storage format. The program need not change the copy of a finished object.
+    in the API server's storage format. The copy of a finished object is finished, too.
     """
     sources = [(MEMCACHED_KEY, plane.api.get(memcached_path(NAMESPACE, name_of(of))))]
     deployment = plane.api.find(deployment_path(NAMESPACE, name_of(of)))
@@ -86,7 +85,6 @@ def store_copies(
 
 
 def delete_copies(plane: EnvtestControlPlane, first: int, end: int) -> None:
-    """Delete Memcacheds number `first` to `end` - 1 with their Deployments, directly in etcd."""
     keys = (
         [prefix.format(NAMESPACE) + name_of(index) for prefix in (MEMCACHED_KEY, DEPLOYMENT_KEY)]
         for index in range(first, end)
@@ -124,7 +122,7 @@ def _copy_of(uid: str, index: int) -> str:
 
 
 def _transactions(etcd: str, operations: Iterable[list[dict[str, Any]]]) -> None:
-    """Run each operation in a transaction of its own: a watch loses objects that share a revision."""
+    """Run each operation in its own transaction, because a watch loses objects that share a revision."""
     local = threading.local()
     connections: list[http.client.HTTPConnection] = []
 

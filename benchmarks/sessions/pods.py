@@ -1,4 +1,4 @@
-"""Many Pods of typical size that never change, to measure the cost of caching."""
+"""A session with many Pods of typical size that never change, to measure the cost of a cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ SETTLE = 2.0
 
 @contextlib.contextmanager
 def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
-    """Run a control plane with `count` pods."""
     with fresh_plane() as plane:
         store_pods(plane.etcd, count)
         wait_shown(plane, last_stored(count))
@@ -35,10 +34,10 @@ def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
 
 
 def wait_shown(plane: EnvtestControlPlane, paths: Iterable[str]) -> None:
-    """Wait until the API server's own cache has the objects at these paths, which were stored last.
+    """Wait until the API server's cache has the objects at these paths, which were stored last.
 
-    Until then, the API server refuses a watch of the objects, or ends it as too slow; the first measured
-    program would have to repeat it.
+    Until then, the API server refuses a watch of the objects, or ends it as too slow. Then the first measured
+    program would have to repeat the watch.
     """
     deadline = time.monotonic() + SHOWN_WITHIN
     for path in paths:
@@ -51,7 +50,6 @@ def wait_shown(plane: EnvtestControlPlane, paths: Iterable[str]) -> None:
 def sync(
     plane: EnvtestControlPlane, program: Program, workload: str, number: int, recorder: Recorder
 ) -> None:
-    """Start the program; measure its CPU until it is ready and its memory some seconds later."""
     with health_ports() as (address,):
         began = time.monotonic()
         with started(program, plane, Setting(workload=workload, health_address=address)) as process:

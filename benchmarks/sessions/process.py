@@ -47,7 +47,7 @@ class Machine:
         self._before = self._times()
 
     def idle_share(self) -> float:
-        """Return the idle share of the processors' time since this object's creation, from 0 to 1."""
+        """Return the share of idle processor time since this object's creation, from 0 to 1."""
         idle, total = (now - then for now, then in zip(self._times(), self._before, strict=True))
         return idle / total if total else 0.0
 
@@ -61,7 +61,6 @@ class Machine:
 
 @contextlib.contextmanager
 def health_ports(count: int = 1) -> Iterator[list[str]]:
-    """Yield `count` unused addresses."""
     with PortBlock(count) as block:
         yield [f"127.0.0.1:{block[index]}" for index in range(count)]
 
@@ -70,7 +69,6 @@ def health_ports(count: int = 1) -> Iterator[list[str]]:
 def started(
     program: Program, plane: EnvtestControlPlane, setting: Setting, *, replica: str = ""
 ) -> Iterator[Daemon]:
-    """Run a program's process within the block."""
     process = program.daemon(plane.kubeconfig, plane.folder, setting, replica=replica)
     process.start()
     try:
@@ -82,9 +80,7 @@ def started(
 def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> float:
     """Wait until /readyz responds with 200; return the time of the response (monotonic seconds).
 
-    Raises:
-        TimeoutError: /readyz did not respond with 200 in time.
-        DaemonDied: the process ended.
+    Raises TimeoutError after `timeout` seconds, and DaemonDied if the process ends.
     """
     deadline = time.monotonic() + timeout
     while not _is_ready(address):
@@ -98,7 +94,7 @@ def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> 
 def wait_quiet(
     process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN, share: float = QUIET_SHARE
 ) -> bool:
-    """Wait until the process has been idle for a while; return False if it stays busy for too long."""
+    """Wait until the process is idle, but for `at_least` seconds; return False after `timeout` seconds."""
     deadline, before = time.monotonic() + timeout, process.cpu_seconds()
     earliest = time.monotonic() + at_least
     while time.monotonic() < deadline:
@@ -112,17 +108,14 @@ def wait_quiet(
 
 
 def forget_peak(process: Daemon) -> None:
-    """Reset the peak value that `peak_mb` returns (Linux)."""
     Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
 
 def resident_mb(process: Daemon) -> float:
-    """Return the process's resident memory in MB."""
     return process.resident_bytes() / MB
 
 
 def peak_mb(process: Daemon) -> float:
-    """Return the process's peak resident memory in MB (Linux)."""
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -139,7 +132,7 @@ def _is_ready(address: str) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the failure in one line for a table's footnote, with a dead program's last line of output."""
+    """Return an error in one line for a table's footnote, with the last output line of a dead program."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     said, has_log, log = str(error).partition(LOG)

@@ -1,6 +1,7 @@
-"""Sessions of all programs at once, each on its own control plane, for steps that take time but little CPU.
+"""A session of all programs at once, for steps that take time but little CPU.
 
-While one program's change is timed, all other programs only wait, because they would affect the figure.
+Each program has its own control plane. While one program is timed, the others are idle, because they would
+affect the figure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PARTS = ("takeover", "change", "steady", "ten")
 
 
 class Quiet:
-    """The session of all programs in all rounds."""
+    """The session of all programs and rounds."""
 
     def __init__(
         self,
@@ -34,7 +35,6 @@ class Quiet:
         progress: Progress,
         budget: Budget,
     ) -> None:
-        """Set up the session; `setups` has the setup and the parts of each peer."""
         self._setups = setups
         self._rounds = rounds
         self._sizes = sizes
@@ -42,7 +42,7 @@ class Quiet:
         self._budget = budget
 
     def run(self) -> None:
-        """Measure all parts that at least one peer has."""
+        """Measure all parts that at least one peer needs."""
         with contextlib.ExitStack() as stack:
             for peer, (setup, _) in list(self._setups.items()):
                 self._progress.step("", peer, "a control plane that stays")
@@ -107,7 +107,6 @@ class Quiet:
         return [peer for peer, (_, parts) in self._setups.items() if part in parts]
 
     def _together(self, peers: list[str], do: Callable[[Setup], None], *, part: str) -> None:
-        """Run `do` for all peers at once, in threads; it must end the processes that it starts."""
         if peers:
             with ThreadPoolExecutor(len(peers)) as pool:
                 list(pool.map(lambda peer: self._try(peer, do, part=part), peers))
@@ -125,6 +124,5 @@ class Quiet:
 
 
 def rotated(peers: Iterable[str], number: int) -> list[str]:
-    """Return the peers in the order of a round; each round begins with another peer."""
     every = list(peers)
     return every[(number - 1) % len(every) :] + every[: (number - 1) % len(every)] if every else []

@@ -17,14 +17,14 @@ COUNTED = OBJECTS | {"events", "namespaces", "customresourcedefinitions"}
 
 
 class Requests:
-    """The requests since this object's creation, without the suite's own requests."""
+    """The requests of the program since this object's creation, without those of the suite."""
 
     def __init__(self, plane: EnvtestControlPlane) -> None:
         self._plane = plane
         self._before = plane.server_metrics(COUNTER)
 
     def so_far(self) -> dict[str, int]:
-        """Count the requests by verb, resource, subresource and code: "PATCH memcacheds status 200"."""
+        """Return the number of requests by verb, resource and code, such as "PATCH memcacheds status 200"."""
         after = self._plane.server_metrics(COUNTER)
         counts: dict[str, int] = {}
         for sample in after.select(COUNTER):
@@ -40,32 +40,26 @@ class Requests:
 
 
 def writes(counts: dict[str, int]) -> int:
-    """Count the writes of objects except Events."""
     return sum(count for name, count in counts.items() if _is_write(name))
 
 
 def all_writes(counts: dict[str, int]) -> int:
-    """Count the writes of objects including Events."""
     return sum(count for name, count in counts.items() if name.split()[0] in WRITES)
 
 
 def server_errors(counts: dict[str, int]) -> int:
-    """Count the requests with a server error (5xx) or 429."""
     return sum(count for name, count in counts.items() if name.split()[-1].startswith(("5", "429")))
 
 
 def events(counts: dict[str, int]) -> int:
-    """Count the writes of Events."""
     return sum(count for name, count in counts.items() if "events" in name.split())
 
 
 def conflicts(counts: dict[str, int]) -> int:
-    """Count the requests with a conflict (409)."""
     return sum(count for name, count in counts.items() if name.endswith(" 409"))
 
 
 def watches(samples: Samples, resource: str) -> int:
-    """Return the number of open watches of a kind."""
     return round(samples.value(WATCHES, verb="WATCH", resource=resource))
 
 

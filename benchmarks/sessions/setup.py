@@ -1,4 +1,4 @@
-"""A program on its own control plane, which serves several measurements at the same time as other setups."""
+"""A program on its own control plane, for several measurements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AFTERMATH = 1.0
 
 
 class Setup:
-    """A growing number of finished objects with a program that watches them, until `close`."""
+    """A control plane with finished objects and a program that watches them, from `open` until `close`."""
 
     def __init__(self, program: Program, recorder: Recorder) -> None:
         self.program = program
@@ -45,7 +45,7 @@ class Setup:
         self.process: Daemon
 
     def open(self) -> None:
-        """Start a control plane with one object, and let the program finish that object."""
+        """Start a control plane, and let the program finish its first object."""
         self.plane = self._stack.enter_context(fresh_plane())
         self._stack.enter_context(self._watching)
         self.rewatch()
@@ -65,11 +65,11 @@ class Setup:
 
     @property
     def runs(self) -> bool:
-        """Whether the program is running."""
+        """Return whether the program is running."""
         return self.process.running
 
     def start(self) -> None:
-        """Start the program."""
+        """Start the program; it watches the objects that exist."""
         addresses = self._running.enter_context(health_ports())
         setting = Setting(health_address=addresses[0])
         self.process = self._running.enter_context(started(self.program, self.plane, setting))
@@ -77,17 +77,17 @@ class Setup:
             wait_ready(self.process, addresses[0], START_WITHIN)
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the program."""
         self._running.close()
 
     def grow(self, count: int) -> None:
-        """Store finished objects until there are `count`."""
+        """Add finished objects until there are `count`."""
         store_copies(self.plane, self.objects, count, of=0)
         self.objects = count
         self.watch.wait_seen(count, SEEN_WITHIN + count / 500)
 
     def change(self, number: int, group: str, count: int) -> None:
-        """Change `count` of the objects, each after the previous one has its status."""
+        """Change `count` objects, one after the other, and wait each time for the new status."""
         self.process.check()
         counted, cpu = Requests(self.plane), self.process.cpu_seconds()
         self._size = 7 - self._size
@@ -110,12 +110,12 @@ class Setup:
         self.recorder.record("change", number, figures, group=group, requests=by_group)
 
     def begin_steady(self) -> None:
-        """Start to measure the steady state."""
+        """Begin to measure the program without changes."""
         self.process.check()
         self._steady = (Requests(self.plane), self.process.cpu_seconds(), time.monotonic())
 
     def end_steady(self, number: int) -> None:
-        """End the measurement of the steady state; record its figures per minute."""
+        """End the measurement without changes; record its figures per minute."""
         assert self._steady is not None
         self.process.check()
         counted, cpu, began = self._steady
@@ -140,16 +140,16 @@ class Setup:
         self.recorder.record("ten", number, figures)
 
     def replica(self, address: str, name: str) -> Daemon:
-        """Return one of two replicas that compete for a Lease; the replica is not started."""
+        """Return one of two replicas with leader election; it is not started yet."""
         setting = Setting(health_address=address, election=Election(f"bench-{self.program.name}"))
         return self.program.daemon(self.plane.kubeconfig, self.plane.folder, setting, replica=name)
 
     def unwatch(self) -> None:
-        """Stop the status watch, before the API server ends."""
+        """Stop the watch of the statuses, before the API server is restarted."""
         self._watching.close()
 
     def rewatch(self) -> None:
-        """Watch the statuses of future changes."""
+        """Start the watch of the statuses again."""
         self._watching.close()
         self.watch = self._watching.enter_context(StatusWatch(self.plane))
 

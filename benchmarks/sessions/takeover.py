@@ -1,4 +1,4 @@
-"""The time from the end of the leader to the first write of the other replica."""
+"""A measurement of the time from the end of a leader to the first write of the other replica."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOW = {"sigterm": signal.SIGTERM, "sigkill": signal.SIGKILL}
 
 
 def take_over(setup: Setup, rounds: int) -> None:
-    """In each round, end the leader once cleanly and once by a crash; it returns as the standby."""
+    """End the leader in each round, once cleanly and once by a crash; it then starts again as the standby."""
     with health_ports(2) as addresses, contextlib.ExitStack() as stack:
         replicas = [
             (setup.replica(address, f"-{number}"), address) for number, address in enumerate(addresses)
@@ -51,7 +51,6 @@ def take_over(setup: Setup, rounds: int) -> None:
 
 
 def _end(setup: Setup, leader: Daemon, standby: Daemon, how: signal.Signals) -> float:
-    """End the leader; return the seconds from the signal until the standby writes a status."""
     lease = f"{LEASES}/bench-{setup.program.name}"
     holder = setup.plane.api.get(lease)["spec"].get("holderIdentity")
     ended = time.monotonic()

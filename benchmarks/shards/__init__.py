@@ -1,4 +1,4 @@
-"""Measure the traffic, memory and CPU of one, two and three replicas that share the objects.
+"""Measure the traffic, memory and CPU of one, two and three replicas that divide the objects.
 
     python -m benchmarks.shards [--objects N] [--write]
 

@@ -31,16 +31,15 @@ FIGURES = ROOT / "docs" / "benchmarks" / RAW
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.shards",
         description=benchmarks.shards.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--objects", type=int, default=OBJECTS, metavar="N", help=f"at least {FEWEST} (%(default)s)"
+        "--objects", type=int, default=OBJECTS, metavar="N", help=f"{FEWEST} objects or more (%(default)s)"
     )
-    parser.add_argument("--write", action="store_true", help="keep the figures for the page of benchmarks")
+    parser.add_argument("--write", action="store_true", help="store the figures for the page of benchmarks")
     options = parser.parse_args(arguments)
     if options.objects < FEWEST:
         parser.error(f"--objects must be at least {FEWEST}, so that each shard has some")
@@ -55,7 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(objects: int) -> Figures:
-    """Measure with this number of objects."""
     began = time.monotonic()
 
     def step(what: str) -> None:

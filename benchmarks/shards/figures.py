@@ -1,4 +1,4 @@
-"""The figures of replicas that share the objects, and their file format."""
+"""The figures of replicas that divide the objects, and their file format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Change", "Figures", "Use"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """A replica's usage: from its start until it is idle, and then for its share of the changes."""
+    """The usage of a replica: from its start until it is idle, and then for the changes in its shards."""
 
     objects: int
     """The number of objects in the replica's shards."""
@@ -30,7 +30,7 @@ class Use:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A replica that joins or leaves while the others stay."""
+    """The effect of a replica that joins or leaves, while other replicas stay."""
 
     what: str
     replicas: int

@@ -1,4 +1,4 @@
-"""The page's section about replicas with shards; its text depends only on the figures."""
+"""The page's section about replicas with `--shards`; its text depends only on the figures."""
 
 from __future__ import annotations
 
@@ -78,12 +78,10 @@ the suite share the cores. `{raw}` in the folder of this page has the figures.
 
 
 def section(figures: Figures) -> str:
-    """Return the section in Markdown."""
     return "\n".join(_lines(figures)).rstrip() + "\n"
 
 
 def verdicts(figures: Figures) -> Iterator[tuple[str, str, bool]]:
-    """Yield each aim with its figure, and whether the aim is reached."""
     (alone,), three = figures.uses["1"], figures.uses["3"]
     for heading, of in COLUMNS:
         most = max(of(use) / of(alone) for use in three)

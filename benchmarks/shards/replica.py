@@ -1,4 +1,4 @@
-"""A replica of the manager behind its own proxy, observed from outside."""
+"""A replica of the manager with its own proxy, through which its traffic is measured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HELD = "leader_election_master_status"
 
 
 class CountedWay(LoopThread):
-    """A proxy that counts received bytes within a `with` block; its clients use `kubeconfig`."""
+    """A proxy to the API server that counts received bytes; its clients use the file `kubeconfig`."""
 
     def __init__(self, kubeconfig: Path, folder: Path, name: str) -> None:
         super().__init__(name)
@@ -43,7 +43,7 @@ class CountedWay(LoopThread):
 
     @property
     def received(self) -> int:
-        """Bytes received from the API server so far."""
+        """Return the bytes received from the API server so far."""
         return self._forwarder.passed_back
 
     async def _open(self) -> None:
@@ -60,7 +60,7 @@ class CountedWay(LoopThread):
 
 
 class Replica:
-    """A replica that runs from `start` to `end`, or to the end of the `with` block."""
+    """A replica of the manager that runs from `start` to `stop`, or to the end of the `with` block."""
 
     def __init__(self, plane: EnvtestControlPlane, number: int) -> None:
         self._stack = contextlib.ExitStack()
@@ -94,17 +94,17 @@ class Replica:
 
     @property
     def received_mb(self) -> float:
-        """MB received from the API server so far."""
+        """Return the MB received from the API server so far."""
         return self._way.received / MB
 
     @property
     def memory_mb(self) -> float:
-        """The resident memory in MB."""
+        """Return the resident memory in MB."""
         return resident_mb(self.process)
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU seconds used so far."""
+        """Return the CPU seconds used so far."""
         return self.process.cpu_seconds()
 
     def shards(self) -> frozenset[int]:
@@ -119,5 +119,4 @@ class Replica:
 
 
 def number_of(lease: str) -> int:
-    """Return the shard to which a Lease belongs."""
     return int(lease.removeprefix(LEASE).removeprefix("-") or 0)

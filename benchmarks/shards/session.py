@@ -43,7 +43,7 @@ WRITERS = 4
 
 
 def measure(figures: Figures, step: Callable[[str], None]) -> None:
-    """Measure the usage of one, two and three replicas, and the objects that move between them."""
+    """Measure the usage of one, two and three replicas, and the shards that move between replicas."""
     with fresh_plane(GATE) as plane:
         step("objects are stored")
         session = Session(plane, figures)
@@ -94,7 +94,7 @@ class Session:
                     each.stop()
 
     def use(self, replicas: Sequence[Replica]) -> list[Use]:
-        """Return each replica's usage so far, and its usage for its share of some changes."""
+        """Return each replica's usage so far, and its usage for the changes of some objects."""
         idle(replicas)
         starts = [self._start_of(each) for each in replicas]
         self._change_some(replicas[0])
@@ -109,7 +109,7 @@ class Session:
         ]
 
     def changes(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Iterator[Change]:
-        """Let one of three replicas leave in each way and return; then let two leave and another one join."""
+        """Measure how one of three replicas leaves in each way and returns, then two leave and one joins."""
         for how in (signal.SIGTERM, signal.SIGKILL):
             yield self._without(replicas, how)
             yield self._with_another(replicas, stack)
@@ -186,7 +186,7 @@ class Session:
         return stack.enter_context(Replica(self._plane, self._started))
 
     def _finish_one(self) -> None:
-        """Create the object to copy, and change it once: a created object may have a hash of its content."""
+        """Create the object to copy, and change it once: a new object may contain a hash of its content."""
         create(self._plane, 0)
         with StatusWatch(self._plane) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)
@@ -250,13 +250,11 @@ class Session:
 
 
 def idle(replicas: Sequence[Replica]) -> None:
-    """Wait until the replicas are idle; Lease renewals continue."""
     for each in replicas:
         if not wait_quiet(each.process, timeout=WITHIN, share=QUIET_SHARE):
             raise TimeoutError(f"{each.name} is not idle within {WITHIN:g} s")
 
 
 def namespace_of(name: str) -> str:
-    """Return the namespace of the copy with this number."""
     number = int(name.removeprefix("object-"))
     return NAMESPACES[number % len(NAMESPACES)] if number else "default"

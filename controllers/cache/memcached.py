@@ -61,7 +61,7 @@ class MemcachedOperator(Operator[Memcached]):
         ctx.set_conditions(deployment.conditions_for(size, pods))
 
     def deployment(self, memcached: Memcached) -> Deployment:
-        """Return the desired Deployment, with the fields that this operator owns."""
+        """Return the desired Deployment; it contains only the fields that this operator owns."""
         labels = labels_of(memcached)
         container: ContainerDict = {
             "name": "memcached",
@@ -115,12 +115,12 @@ class MemcachedOperator(Operator[Memcached]):
 
 
 def labels_of(memcached: Memcached) -> dict[str, str]:
-    """Return the labels that select the pods; constant, because a Deployment's selector is immutable."""
+    """Return the labels that select the pods; they never change, as a Deployment's selector is immutable."""
     return {"app": "memcached", CR_LABEL: memcached.metadata.name}
 
 
 def scaled(before: Deployment, now: Deployment) -> tuple[str, str] | None:
-    """Return the reason and message of the Event for a changed size, or None."""
+    """Return the reason and message of the Event for a changed size; None if the size is the same."""
     old, new = before.spec.get("replicas"), now.spec["replicas"]
     if old == new:
         return None

@@ -1,4 +1,4 @@
-"""The parts of a site: their names, labels and owners, and errors about them."""
+"""The parts of a site: their names, labels and owners, and the errors about them."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class Part:
     application: str
 
     def workload(self, site: Wordpress) -> str:
-        """Return the name of the Deployment, the Service and the Secret."""
+        """Return the common name of the part's Deployment, Service and Secret."""
         return site.metadata.name + self.workload_suffix
 
     def claim(self, site: Wordpress) -> str:
-        """Return the name of the PersistentVolumeClaim."""
+        """Return the name of the part's PersistentVolumeClaim."""
         return site.metadata.name + self.claim_suffix
 
     def selector(self, site: Wordpress) -> dict[str, str]:
-        """Return the labels that select the pods; constant, because a Deployment's selector is immutable."""
+        """Return the labels that select the pods; they never change: a Deployment's selector is immutable."""
         return {"app": site.metadata.name, "tier": self.tier}
 
     def labels(self, site: Wordpress, program: str) -> dict[str, str]:
-        """Return all labels of the part's objects."""
+        """Return all labels of the part's objects; `program` is the value of the managed-by label."""
         ours = recommended_labels(
             site, program, name=self.application, component=self.tier, part_of="wordpress"
         )
@@ -76,7 +76,7 @@ def identity(site: Wordpress, program: str) -> dict[str, str]:
 
 
 async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
-    """Correct the labels and the owner of a volume or a Secret; raises the errors of `check_ours`."""
+    """Correct the labels and the owner of the site's volume or Secret; raises the errors of `check_ours`."""
     check_ours(child.kind, child.metadata, site, ctx.program)
     if not is_claimed_for(child.metadata, site, part, ctx.program):
         await ctx.confirm()  # a deletion of the site would delete the object, too
@@ -85,10 +85,9 @@ async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
 
 
 def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -> None:
-    """Check that the site controls the object, or that it has the site's labels and no controller.
+    """Raise Blocked if another owner controls the object, or if it is being deleted.
 
-    Raises:
-        Blocked: the object belongs to another owner, or is being deleted.
+    The object is ours if the site controls it, or if it has the site's labels and no controller.
     """
     name, controller, ours = f"{kind} {metadata.name}", controller_of(metadata), identity(site, program)
     whose = ""
@@ -108,7 +107,10 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -
 
 
 def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -> bool:
-    """Return whether the object has the site's labels and, as its reclaimPolicy says, the site as owner."""
+    """Return whether the object has the site's labels, and the owner that reclaimPolicy requires.
+
+    With reclaimPolicy Delete, the owner must be the site; otherwise the site must not be an owner.
+    """
     owned = site.metadata.uid in {each.uid for each in metadata.owner_references}
     labelled = part.labels(site, program).items() <= metadata.labels.items()
     return labelled and owned is (site.spec.reclaim_policy == "Delete")
@@ -126,7 +128,7 @@ def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -
 
 
 class Trouble(NamedTuple):
-    """A problem with one part of a site that does not stop work on the other parts."""
+    """A problem with one part of a site; the operator continues with the other parts."""
 
     reason: str
     message: str

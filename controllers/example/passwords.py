@@ -1,4 +1,4 @@
-"""A site's passwords: the source of the root password, and the Secret that stores both passwords.
+"""A site's passwords: the source of the root password, and the Secret with the passwords of root and site.
 
 The cache has only the metadata of Secrets. The operator reads the content from the API server when a Secret
 has changed. No message, Event or error of this module contains a password.
@@ -42,7 +42,7 @@ _Version = tuple[str, str] | None
 
 
 class _Verdict(NamedTuple):
-    """The result of the last check of a site's Secret, with the versions of the checked objects."""
+    """The result of the last check of a site's Secret, with the versions of the objects in the check."""
 
     site: str  # the site's UID is enough: a password in its spec never changes
     secret: _Version
@@ -52,7 +52,7 @@ class _Verdict(NamedTuple):
 
 
 class Passwords:
-    """The checks of all sites' Secrets."""
+    """The results of the checks of all sites' Secrets."""
 
     def __init__(self) -> None:
         self._verdicts: dict[ObjectKey, _Verdict] = {}
@@ -98,12 +98,12 @@ class Passwords:
         return []
 
     async def check(self, site: Wordpress, ctx: Context) -> None:
-        """Raise Blocked if the Secret does not exist and could not be created."""
+        """Raise Blocked if the Secret does not exist, and the root password for it is missing."""
         if await _metadata(DATABASE.workload(site), ctx) is None:
             await _root_password(site, ctx)
 
     def forget(self, site: ObjectKey) -> None:
-        """Forget the checks of a deleted site."""
+        """Delete the stored results of the checks of a deleted site."""
         self._verdicts.pop(site, None)
 
     async def _create(self, site: Wordpress, source: _Version, ctx: Context) -> None:
@@ -139,7 +139,7 @@ class Passwords:
 
 @contextmanager
 def _unquoted(doing: str) -> Iterator[None]:
-    """Raise API errors without the server's message, which may quote a password from the Secret."""
+    """Replace the message of API errors, which may contain a password from the Secret."""
     try:
         yield
     except ApiError as error:
@@ -150,7 +150,7 @@ def _unquoted(doing: str) -> Iterator[None]:
 
 
 async def _root_password(site: Wordpress, ctx: Context) -> str:
-    """Return the root password that the site contains or refers to; raises Blocked if it is missing."""
+    """Return the root password from the site or from the Secret that it names; raises Blocked without one."""
     if site.spec.sqlrootpassword:
         return site.spec.sqlrootpassword
     reference = site.spec.sql_root_password_secret_ref
@@ -192,7 +192,7 @@ async def _had_database(site: Wordpress, ctx: Context) -> bool:
 
 
 def _judge(site: Wordpress, secret: Secret, source: _Version, root: str | None) -> _Verdict:
-    """Compare the Secret with the root password; None if the password is unknown."""
+    """Compare the Secret with the root password `root`, which is None if it is unknown."""
     missing = [name for name in (ROOT_PASSWORD, USER_PASSWORD) if not secret.value(name)]
     stored = secret.value(ROOT_PASSWORD)
     differs = root is not None and bool(stored) and not hmac.compare_digest(root.encode(), stored or b"")
@@ -200,7 +200,6 @@ def _judge(site: Wordpress, secret: Secret, source: _Version, root: str | None) 
 
 
 async def _metadata(name: str, ctx: Context) -> PartialObjectMetadata | None:
-    """Return the cached metadata of a Secret, or None."""
     return await ctx.client.metadata.find(Secret, ObjectKey(ctx.object.metadata.namespace, name))
 
 

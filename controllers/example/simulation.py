@@ -39,7 +39,7 @@ class WordpressOutside(Outside):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Create the Secrets that sites may refer to; after a reinstall, those that still exist."""
+        """Create the Secrets to which sites may refer."""
         self._given_up: set[str] = set()
         data = {key: base64.b64encode(f"{PLANTED}-{key}".encode()).decode() for key in _KEYS}
         for namespace in NAMESPACES if self.world.plan.steps else ():
@@ -50,7 +50,7 @@ class WordpressOutside(Outside):
         yield
 
     def seen(self, change: Change, sent: Sent | None) -> None:
-        """Check that no manager changes a password or deletes a volume, and that retained objects stay."""
+        """Record a violation if a manager changes a password, or deletes a volume or a retained object."""
         if change.key.plural not in {"wordpresses", *self.kept}:
             return
         before, after = (orjson.loads(each.data) if each else {} for each in (change.old, change.new))
@@ -67,7 +67,7 @@ class WordpressOutside(Outside):
             if sent is not None:
                 self.world.violated(f"{sent} deleted {place}")
             elif not owners & self._given_up and not self._is_deleted(metadata["namespace"]):
-                self.world.violated(f"{place} is gone, which was to stay")
+                self.world.violated(f"{place} is gone, although it must be kept")
         elif sent is not None and before.get("data") != after.get("data"):
             self.world.violated(f"{sent} changed what {place} says")
         elif sent is not None and before["kind"] == "PersistentVolumeClaim":

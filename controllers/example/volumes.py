@@ -32,7 +32,7 @@ class _Refusal(NamedTuple):
 
 
 class Volumes:
-    """The claims of all sites."""
+    """The PersistentVolumeClaims of all sites, and the sizes that the API server has refused."""
 
     def __init__(self) -> None:
         self._refusals: dict[ObjectKey, _Refusal] = {}
@@ -56,7 +56,7 @@ class Volumes:
         return [*_not_as_wanted(site, claim), *await self._grow(site, claim, ctx)]
 
     def forget(self, site: ObjectKey) -> None:
-        """Forget the refusals of a deleted site."""
+        """Delete the stored refusals to grow the claims of a deleted site."""
         for part in PARTS:
             self._refusals.pop(ObjectKey(site.namespace, site.name + part.claim_suffix), None)
 
@@ -97,9 +97,9 @@ def wanted_claim(site: Wordpress, part: Part, program: str) -> PersistentVolumeC
 
 
 def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
-    """Return the size that the claim must request now; None if its request is large enough.
+    """Return the size that the claim must request; None if its request is large enough.
 
-    A claim without a volume cannot change: it grows when it is bound.
+    A claim without a volume cannot grow yet; for such a claim, the result is None.
     """
     if claim.status.get("phase") != "Bound":
         return None
@@ -108,7 +108,7 @@ def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
 
 
 def _requests(claim: PersistentVolumeClaim) -> dict[str, Quantity]:
-    """Return the requested sizes of a claim, for changes in place."""
+    """Return the requested sizes of a claim as a dict that the caller may change."""
     return claim.spec.get("resources", {}).get("requests", {})
 
 

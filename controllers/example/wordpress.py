@@ -62,7 +62,7 @@ _FIRST_VISITOR = (
 
 @dataclass(slots=True)
 class Sight:
-    """The observed objects of a site; None for objects that are missing or have another owner."""
+    """The observed objects of a site; None for an object that is missing or has another owner."""
 
     database: Deployment | None = None
     frontend: Deployment | None = None
@@ -76,13 +76,13 @@ class Sight:
 
     @property
     def problems(self) -> list[Blocked | Trouble]:
-        """Return the problems to report, the blocking one first unless it is temporary."""
+        """Return the problems to report: first the blocking one, unless it will pass, then all others."""
         first = [] if self.blocked is None or self.blocked.passing else [self.blocked]
         problems = map(self.problem_of, (self.database, self.frontend))
         return [*first, *self.troubles, *(each for each in problems if each is not None)]
 
     def problem_of(self, deployment: Deployment | None) -> Trouble | None:
-        """Return the reason that a Deployment's pod does not run, or None."""
+        """Return the reason why the pods of a Deployment do not run, or None."""
         if deployment is None:
             return None
         name = deployment.metadata.name
@@ -94,7 +94,10 @@ class Sight:
 
 
 def named_after(*suffixes: str) -> Enqueue:
-    """Return a function that maps an object to the sites whose child has that name, whatever its owner."""
+    """Return a mapping function from an object to the sites whose child has its name without a suffix.
+
+    The owner of the object does not matter.
+    """
 
     def sites_of(child: Meta, sites: Informer) -> Iterator[ObjectKey]:
         for suffix in suffixes:
@@ -106,7 +109,7 @@ def named_after(*suffixes: str) -> Enqueue:
 
 
 def that_name(secret: Meta, sites: Informer) -> Iterable[ObjectKey]:
-    """Return the sites that refer to the Secret for their root password."""
+    """Return the sites that take their root password from the Secret."""
     return [site.key for site in sites.list(namespace=secret.namespace, index=(BY_SECRET, secret.name))]
 
 
@@ -152,7 +155,7 @@ class WordpressOperator(Operator[Wordpress]):
     admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
 
     def setup(self) -> None:
-        """Create the empty state of all sites."""
+        """Create the operator's state, which is empty at first."""
         self.volumes, self.passwords = Volumes(), Passwords()
         self.workloads = Workloads(
             program=self.manager.program.name,
@@ -162,7 +165,7 @@ class WordpressOperator(Operator[Wordpress]):
         )
 
     async def reconcile(self, site: Wordpress, ctx: Context) -> Result | None:
-        """Reconcile one site."""
+        """Create and correct the children of one site, and set its status."""
         sight = Sight()
         try:
             await self.build(site, ctx, sight)
@@ -178,16 +181,16 @@ class WordpressOperator(Operator[Wordpress]):
         return next_look(sight, self.database_retry)
 
     async def gone(self, key: ObjectKey) -> None:
-        """Delete the state of a deleted site: its children are garbage-collected, retained objects stay."""
+        """Delete the state about a deleted site; its children are garbage-collected, retained data stays."""
         self.handed_over(key)
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Delete the results of the site's checks; another replica repeats the checks."""
+        """Delete the results of the checks for this site, because another replica now reconciles it."""
         self.passwords.forget(key)
         self.volumes.forget(key)
 
     async def build(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
-        """Perform every possible step; raises Blocked for the first impossible one, and reports the others.
+        """Perform every possible step; raise Blocked for a step that blocks the others.
 
         Volumes come first, because their data outlives everything else. WordPress comes last, and is created
         only when the database is ready. Afterwards WordPress stays, even if the database fails.
@@ -217,7 +220,7 @@ class WordpressOperator(Operator[Wordpress]):
             raise first
 
     async def start(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
-        """Run the Deployments and Services of a site whose volumes and password exist."""
+        """Apply the Deployments and Services of a site whose volumes and password exist."""
         database = await self.apply(self.workloads.database(site), ctx)
         await self.apply(self.workloads.database_service(site), ctx)
         frontend = self.workloads.frontend(site)
@@ -326,7 +329,7 @@ def progress_of(sight: Sight) -> tuple[bool, str, str]:
 
 
 def next_look(sight: Sight, database_retry: float) -> Result | None:
-    """Return when to reconcile again without an event; None if only an event can change anything."""
+    """Return when to reconcile again without an event; None if only an event can change the result."""
     times = [trouble.retry_after for trouble in sight.troubles]
     if sight.blocked is not None:
         times.append(sight.blocked.retry_after)

@@ -33,7 +33,7 @@ WWW_DATA_ID = 33
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workloads:
-    """Builder of the Deployments and Services. The images are defaults for sites without their own.
+    """A builder of Deployments and Services; its images are defaults for sites without their own images.
 
     `program` is the value of the managed-by label; `proxy` has environment variables for all containers.
     """
@@ -44,7 +44,7 @@ class Workloads:
     proxy: Sequence[EnvVarDict] = ()
 
     def database(self, site: Wordpress) -> Deployment:
-        """Return the MySQL Deployment; it never runs two pods, which would destroy the volume's data."""
+        """Return the MySQL Deployment, which never runs two pods: they would destroy the volume's data."""
         container: ContainerDict = {
             "name": "mysql",
             "image": site.spec.mysql_image or self.mysql_image,
@@ -74,7 +74,7 @@ class Workloads:
         return self._deployment(site, DATABASE, container, user=MYSQL_ID)
 
     def frontend(self, site: Wordpress) -> Deployment:
-        """Return the WordPress Deployment; it runs as the image's Apache user, who may bind the HTTP port."""
+        """Return the WordPress Deployment, whose user is Apache's: it may bind the HTTP port."""
         container: ContainerDict = {
             "name": "wordpress",
             "image": site.spec.image or self.wordpress_image,
@@ -115,7 +115,7 @@ class Workloads:
         return self._deployment(site, FRONTEND, container, user=WWW_DATA_ID, security=ports)
 
     def database_service(self, site: Wordpress) -> Service:
-        """Return MySQL's headless Service, whose name WordPress connects to."""
+        """Return MySQL's headless Service, whose name WordPress uses to connect."""
         spec: ServiceSpecDict = {"type": "ClusterIP", "clusterIP": "None", "ports": [_port("mysql", 3306)]}
         return self._service(site, DATABASE, spec)
 

@@ -32,8 +32,8 @@ class StoreAvailability:
 
     A caller that gets no answer calls `doubt`, which starts probes. If a probe gets no answer either, the
     store is `down`, and no further calls are made. When the store answers again, all waiting Pets are queued
-    at once, instead of each at the end of its back-off. A store that answers probes but fails calls is not
-    down; the Pets then use their back-off.
+    at once, instead of each after its back-off. A store that answers probes but fails calls is not down; then
+    Pets use their back-off.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class StoreAvailability:
         self._doubt = asyncio.Event()
 
     def require(self) -> None:
-        """Raise Unreachable if the store is down, which saves the time-out."""
+        """Raise Unreachable if the store is down, so that the caller does not wait for a time-out."""
         if self.down:
             raise Unreachable("the pet store did not answer the last probe")
 
     def doubt(self) -> None:
-        """Start probes, after a call without an answer."""
+        """Start probes; call it after a call without an answer."""
         self._doubt.set()
 
     def wait(self, key: ObjectKey) -> None:
-        """Queue the Pet when the store is back."""
+        """Add a Pet to those that are queued when the store answers again."""
         self._waiting.add(key)
 
     def try_again_after(self, key: ObjectKey) -> float:
@@ -71,16 +71,16 @@ class StoreAvailability:
         return self._delay(failures)
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget the failures of a Pet that succeeded or is gone."""
+        """Delete the count of failures of a Pet that succeeded or is deleted."""
         self._waiting.discard(key)
         self._failures.pop(key, None)
 
     def is_waiting(self, key: ObjectKey) -> bool:
-        """Return whether the Pet waits for the store."""
+        """Return whether the Pet is queued when the store answers again."""
         return key in self._waiting
 
     async def run(self) -> None:
-        """Probe whenever the store is in doubt, until cancelled."""
+        """Probe the store after each `doubt`, until cancelled."""
         while True:
             await self._doubt.wait()
             while not await self._answers():

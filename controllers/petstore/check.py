@@ -52,7 +52,7 @@ class StoreCheck:
         self._outlook = availability
 
     async def run(self) -> None:
-        """Check once, and log errors."""
+        """Check once; errors are logged, not raised."""
         try:
             await self.check()
         except NoAnswer:
@@ -63,7 +63,7 @@ class StoreCheck:
             _log.warning("the pet store cannot be checked", error=str(error))
 
     async def check(self) -> None:
-        """Compare all records with their Pets. Raises PetStoreError."""
+        """Compare all records with their Pets, and queue the Pets that differ. Raises PetStoreError."""
         seen: set[ObjectKey] = set()
         try:
             await self._read(seen)
@@ -72,7 +72,7 @@ class StoreCheck:
         await self._ask_for_all(lambda pet: pet.key not in seen and _read(pet) is not None)
 
     async def _read(self, seen: set[ObjectKey]) -> None:
-        """Read all records and queue wrong Pets; raises TimeoutError if no record arrives for a while."""
+        """Read all records and queue Pets with a wrong record; raise TimeoutError if records stop coming."""
         patience, now = self._store.timeout, asyncio.get_running_loop().time
         records = self._store.search(lenient=True, timeout=max(_LONGEST, patience))
         number, portions = 0, Portions()
@@ -115,7 +115,6 @@ class StoreCheck:
 
 
 def _read(cached: CachedPet) -> Pet | None:
-    """Return the Pet; None if it has no valid spec for a record."""
     try:
         pet = cached.decode(Pet)
         wanted(pet)

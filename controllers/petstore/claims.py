@@ -28,7 +28,7 @@ class _Created(msgspec.Struct):
 
 
 def oldest(pets: Iterable[Record]) -> Record | None:
-    """Return the oldest Pet, even if the object cannot be decoded, or None."""
+    """Return the oldest of these Pets, even if it cannot be decoded; None if there is none."""
     return min(pets, key=_age, default=None)
 
 
@@ -40,7 +40,7 @@ class Claims:
     """The owners of records: a record belongs to the Pet whose status has its id.
 
     A claim marks the owner from the time when a record is found or added until the status has its id. A store
-    with keys knows the owner by the key; claims are for stores without keys.
+    with keys knows the owner by the key. Claims are for stores without keys.
     """
 
     def __init__(self, pets: Informer) -> None:
@@ -52,11 +52,11 @@ class Claims:
         self._locks: WeakValueDictionary[Content, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, pet: Pet) -> None:
-        """Remember that a record will be created for the Pet, before the API server knows of it."""
+        """Remember the Pet before a record is created for it, because its status cannot have the id yet."""
         self._begun[pet.key] = pet
 
     def find(self, key: ObjectKey) -> Pet | None:
-        """Return the Pet with that key that may have a record missing in its status, or None."""
+        """Return the Pet with that key for which `begin` announced a record, until `settle`; else None."""
         return self._begun.get(key)
 
     def settle(self, key: ObjectKey) -> None:
@@ -65,13 +65,13 @@ class Claims:
         self._begun.pop(key, None)
 
     def claim(self, pet: Pet, id: str) -> None:  # noqa: A002 - the field's name
-        """Mark the record as the Pet's."""
+        """Mark the record with that id as the Pet's."""
         self.release(pet.key)
         self._by_key[pet.key] = (pet.metadata.uid, id)
         self._by_id[id] = pet.key
 
     def release(self, key: ObjectKey) -> None:
-        """Delete the Pet's claim."""
+        """Delete the Pet's claim on a record."""
         if (held := self._by_key.pop(key, None)) and self._by_id.get(held[1]) == key:
             del self._by_id[held[1]]
 
@@ -92,9 +92,9 @@ class Claims:
 
     @asynccontextmanager
     async def undisturbed(self, contents: Iterable[Content]) -> AsyncIterator[None]:
-        """Prevent other tasks from finding or adding records with one of these contents.
+        """Within the block, keep other tasks from finding or adding records with one of these contents.
 
-        Otherwise one Pet could find a record that an equal Pet is just adding.
+        Otherwise one Pet could find a record that a Pet with the same content is just adding.
         """
         # All tasks lock in the same order, so that they cannot deadlock.
         locks = [self._locks.setdefault(content, asyncio.Lock()) for content in sorted(set(contents))]

@@ -1,10 +1,10 @@
 """Conversion of Pets between v1alpha1 and v1beta1, as plain JSON and without loss.
 
-An annotation (the note) stores values that only the other version can represent: v1alpha1's birthday text
+An annotation (the note) stores values that the target version cannot represent: v1alpha1's birthday text
 unless it is midnight in UTC, and v1beta1's owner. The conversion back removes the note. It restores a
 birthday's text only if that text still means the current day, so that it does not undo a change.
 
-Objects arrive before schema validation. Unreadable values are not changed, so that the schema refuses them.
+Objects arrive before schema validation. Unreadable values stay unchanged, so that the schema refuses them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def v1beta1_to_v1alpha1(pet: JsonObject) -> None:
 
 
 def size_of_annotations(pet: Pet) -> int:
-    """Return the bytes of the annotations' keys and values, in the version where they are larger."""
+    """Return the bytes of the annotations in the version in which they are larger."""
     # Only a part is converted, because managedFields may be nested too deeply for encoding.
     shown = {**pet.to_wire(only={"spec"}), "metadata": {"annotations": dict(pet.metadata.annotations)}}
     v1beta1_to_v1alpha1(shown)
@@ -61,14 +61,13 @@ def size_of_annotations(pet: Pet) -> int:
 
 
 def check_room(pet: Pet) -> None:
-    """Raise Refused if the Pet does not fit into v1alpha1, so that a write in v1alpha1 would lose data."""
+    """Raise Refused if the Pet is too large for v1alpha1, where a write would lose data."""
     if (size := size_of_annotations(pet)) > _MOST:
         reason = f"may have {_MOST} bytes of the 256 KiB, with notes about the other version, not {size}"
         raise Refused(forbidden("metadata.annotations", reason))
 
 
 def _as_day(birthday: Any) -> Any:
-    """Convert a birthday from v1alpha1 to v1beta1."""
     try:
         return day_of_moment(birthday).isoformat() if isinstance(birthday, str) else birthday
     except InvalidBirthday:
@@ -76,7 +75,6 @@ def _as_day(birthday: Any) -> Any:
 
 
 def _as_moment(birthday: Any) -> Any:
-    """Convert a birthday from v1beta1 to v1alpha1."""
     try:
         return f"{day_of(birthday)}T00:00:00Z" if isinstance(birthday, str) else birthday
     except InvalidBirthday:
@@ -118,7 +116,6 @@ def _convert(
 
 
 def _swap(spec: JsonObject, one: str, other: str) -> None:
-    """Swap the values of two fields; a missing value is swapped, too."""
     values = {new: spec.pop(old) for old, new in ((one, other), (other, one)) if old in spec}
     spec.update(values)
 
@@ -144,7 +141,6 @@ def _take(metadata: JsonObject, key: str) -> JsonObject:
 
 
 def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
-    """Add a note with these fields to the annotations, unless there are no fields."""
     if not fields:
         return
     annotations = metadata.get("annotations", _MISSING)
@@ -185,7 +181,7 @@ def _is_sound(name: str, value: Any, key: str) -> bool:
 def _is_owner(value: Any) -> bool:
     """Return whether the value is a valid owner in v1beta1's schema.
 
-    A manually changed note must not add a value that the schema would refuse.
+    A user may have changed the note, and a conversion must not add a value that the schema would refuse.
     """
     if not isinstance(value, dict) or value.get("email", "") is None:
         return False

@@ -1,4 +1,4 @@
-"""The manager of one Pet's record in the store: it finds, adds, updates and removes the record."""
+"""The management of a Pet's record in the store: to find, add, update and remove it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Deed = Literal["nothing", "added", "updated", "adopted"]
 
 
 class StoredRecord(NamedTuple):
-    """The Pet's current record."""
+    """The id of a Pet's record, and how the record got its present content."""
 
     id: str
     deed: Deed
@@ -64,8 +64,8 @@ class Keeper:
 
         `fresh` says that no record can exist for the Pet, which saves searches.
 
-        A cached Pet may be long gone, and its finalizer then protects nothing. So `ctx.confirm` reads it from
-        the API server before a record is added or changed, and raises if the Pet is gone or different.
+        The cache may still show a Pet that was deleted. So `ctx.confirm` reads the Pet from the API server
+        before a record is added or changed, and raises if the Pet is gone or different.
         """
         async with self._claims.undisturbed(filter(None, (content, noted(pet)))):
             for _ in range(_ATTEMPTS - 1):
@@ -156,7 +156,7 @@ class Keeper:
         raise UnexpectedAnswer(f"the pet {', '.join(sorted(doomed))} was deleted, and is still there")
 
     async def _doomed(self, pet: Pet, content: Content | None, told: Content | None) -> set[str]:
-        """Return the ids of all records of this Pet."""
+        """Return the ids of all records of this Pet; `remove` deletes them."""
         key = pet.metadata.uid
         found = await self._by_key(pet)
         doomed = {found.id} if found is not None else set()
@@ -180,14 +180,14 @@ class Keeper:
         return doomed
 
     def _own_id(self, pet: Pet) -> str:
-        """Return the id of the Pet's record; "" if it is unknown or belongs to another Pet's record."""
+        """Return the id of the Pet's record; "" if it is unknown, or if the record is another Pet's."""
         id = self._claims.id_of(pet)  # noqa: A001 - the field's name
         return "" if not id or self._claims.is_of_another(pet, id) else id
 
     async def _update_unseen(self, pet: Pet, id: str, content: Content) -> bool:  # noqa: A002
-        """Update a record that no search has found, unless it is missing or another's; return whether it did.
+        """Update a record that no search has found, and return whether that succeeded.
 
-        Its content may be anything, and the published API has no search by id.
+        It fails if the record is missing or another Pet's. The published API has no search by id.
         """
         try:
             await self._store.update([content.record(id=id, key=pet.metadata.uid)])
@@ -196,7 +196,6 @@ class Keeper:
         return True
 
     async def _by_key(self, pet: Pet) -> Record | None:
-        """Return the record whose key is the Pet's UID, or None."""
         async with aclosing(self._store.search(keys=[pet.metadata.uid], lenient=True)) as records:
             return await anext(records, None)
 
@@ -206,10 +205,10 @@ class Keeper:
         id: str,  # noqa: A002
         *said: Content | None,
     ) -> tuple[Record | None, Record | None]:
-        """Return the record with that id, and a record without key and owner that has a content in `said`.
+        """Return the record with that id, and a record without key and owner with a content in `said`.
 
-        It searches the contents' names and types. The second record may get another owner during the search:
-        callers use `Claims.undisturbed`, so that only the store can still refuse it.
+        It searches the contents' names and types. During the search, the second record may get another owner;
+        with `Claims.undisturbed` around it, only the store can still refuse the record.
         """
         candidate, contents = None, set(filter(None, said))
         if not contents:
@@ -232,6 +231,5 @@ class Keeper:
         return None, candidate
 
     def _differs(self, record: Record, content: Content) -> bool:
-        """Return whether the record needs an update: other content, or a key that the store may support."""
         lacks_key = not record.idempotency_key and self._store.knows_keys is not False
         return Content.of(record) != content or lacks_key

@@ -66,7 +66,7 @@ def lacks_finalizer(event: CacheEvent) -> bool:
 
 
 def some_time(text: str) -> float:
-    """Parse a duration above 0 into seconds. Raises ValueError for other text."""
+    """Parse a duration into seconds. Raises ValueError if it is not above 0."""
     seconds = parse_duration(text)
     if seconds <= 0:
         raise ValueError("a duration above 0 is expected")
@@ -157,7 +157,7 @@ class PetOperator(Operator[Pet]):
         )
 
     def use(self, store: PetStoreClient) -> None:
-        """Use that store for the Pets."""
+        """Make the operator use that store."""
         pets, rng = self.manager.cache.informer(Pet), self.manager.rng
         ask_for = partial(self.enqueue, priority=Priority.LOW)  # changes by users come first
         self.claims = Claims(pets)
@@ -167,7 +167,7 @@ class PetOperator(Operator[Pet]):
         self.failures: defaultdict[tuple[str, type[PetStoreError]], Repeats] = defaultdict(Repeats)
 
     def tls(self) -> Tls | None:
-        """Return the TLS settings, or None. Raises SettingsError."""
+        """Return the TLS settings; None without TLS. Raises SettingsError for unusable files."""
         files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
         if not any(files):
             return None
@@ -224,7 +224,7 @@ class PetOperator(Operator[Pet]):
         ctx.once_written(lambda: self.claims.settle(pet.key))
 
     async def gone(self, key: ObjectKey) -> Result | None:
-        """Remove the unfinished record of a deleted Pet, and delete all state of the Pet."""
+        """Remove a record that was being created for a deleted Pet, and delete all state about the Pet."""
         try:
             await self.take_back(key)
         except PetStoreError as error:
@@ -237,12 +237,15 @@ class PetOperator(Operator[Pet]):
         return None
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Delete the Pet's state: the next leader finds its record in the store and the status."""
+        """Delete the state about a Pet; its next replica finds the record by the store and the status."""
         self.claims.settle(key)
         self.availability.forget(key)
 
     async def take_back(self, key: ObjectKey, *, but: str = "") -> None:
-        """Remove an unfinished record of a Pet with that key, unless its UID is `but`."""
+        """Remove a record whose creation for a deleted Pet with that key was not completed.
+
+        Nothing happens if the Pet's UID is `but`.
+        """
         begun = self.claims.find(key)
         if begun is None or begun.metadata.uid == but:
             return
@@ -285,7 +288,7 @@ class PetOperator(Operator[Pet]):
     # Reports to users
 
     def announce(self, pet: Pet, content: Content, kept: StoredRecord, ctx: Context) -> None:
-        """Record an Event for the change, except for changes that need none."""
+        """Record an Event if the record was added, updated or adopted."""
         match kept.deed:
             case "added" if pet.status.id:
                 ctx.event("Restored", f"Added {content} to the pet store again, as {kept.id}")
@@ -299,13 +302,13 @@ class PetOperator(Operator[Pet]):
                 ctx.event("Updated", f"Changed {kept.id} of the pet store to {content}")
 
     def answered(self, pet: Pet, ctx: Context) -> None:
-        """Report that the store has answered."""
+        """Set the condition that the store is reachable; record an Event if it was unreachable before."""
         if _was_unreachable(pet):
             ctx.event("StoreReachable", f"The pet store at {self.address} answers again", once_written=True)
         ctx.condition(STORE_REACHABLE, True, "Answered")
 
     def no_answer(self, pet: Pet, error: NoAnswer, ctx: Context) -> Result | None:
-        """Report that the store does not answer, and retry when it does, or after a while."""
+        """Report that the store does not answer; retry when it answers again, or after a while."""
         if not self.availability.down:
             self.log_failure("no answer from the pet store", error)
             self.availability.doubt()
@@ -331,7 +334,7 @@ class PetOperator(Operator[Pet]):
         return Result(requeue_after=self.availability.try_again_after(pet.key))
 
     def log_failure(self, event: str, error: PetStoreError) -> None:
-        """Log a failure that occurs for every Pet: the first at once, and then less and less often."""
+        """Log a failure that occurs for every Pet, less and less often while it lasts."""
         if (times := self.failures[event, type(error)].count()) is not None:
             log = reconcile_log()
             # `StoreAvailability` logs the warning that the store does not answer.
@@ -344,11 +347,11 @@ class PetOperator(Operator[Pet]):
 
     @webhook.default
     async def tidy(self, pet: JsonObject, request: AdmissionRequest) -> None:
-        """Trim the name and lower the species, if the request changes them.
+        """Trim the name, and convert the species to lower case, if the request changes them.
 
-        The schema refuses values that are no text, and blank names. A blank name is not trimmed, so that the
-        error quotes the user's text. A stored name stays untrimmed while other fields change: removing a
-        finalizer does not rename the pet.
+        A blank name is not trimmed, so that the schema's error quotes the user's text. A stored name is not
+        trimmed while other fields change, because for example the removal of a finalizer must not rename the
+        pet.
         """
         spec, old = _spec(pet), _spec(request.old_object)
         name, species = spec.get("name"), spec.get("species")
@@ -405,12 +408,10 @@ def _was_unreachable(pet: Pet) -> bool:
 
 
 def _is_settled(pet: Pet, *statuses: str) -> bool:
-    """Return whether Ready has one of these statuses for the current generation."""
     ready, generation = find_condition(pet.status.conditions, READY), pet.metadata.generation
     return ready is not None and ready.status in statuses and ready.observed_generation == generation
 
 
 def _spec(pet: JsonObject | None) -> JsonObject:
-    """Return the spec, or an empty one if it is not an object."""
     spec = (pet or {}).get("spec")
     return spec if isinstance(spec, dict) else {}

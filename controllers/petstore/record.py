@@ -40,7 +40,7 @@ class Content:
         )
 
     def note(self) -> str:
-        """Encode the content for the annotation."""
+        """Encode the content as the text of the annotation."""
         fields = {"name": self.name, "type": self.type, "birthday": self.birthday.isoformat()}
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
@@ -49,16 +49,12 @@ class Content:
 
 
 def wanted(pet: Pet) -> Content:
-    """Return the content that the Pet's record should have.
-
-    Raises:
-        InvalidBirthday: the birthday is not a day of the calendar.
-    """
+    """Return the content that the Pet's record should have; raise InvalidBirthday for an impossible day."""
     return Content(pet.spec.name, pet.spec.species, day_of(pet.spec.birthday))
 
 
 def noted(pet: Pet) -> Content | None:
-    """Return the content in the Pet's annotation; None if it is missing or unreadable."""
+    """Return the content in the Pet's annotation; None if the annotation is missing or unreadable."""
     try:
         fields = orjson.loads(pet.metadata.annotations[ADDED_AS])
         birthday = datetime.date.fromisoformat(fields["birthday"])

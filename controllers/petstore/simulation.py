@@ -1,4 +1,4 @@
-"""A pet store for simulations: in the same process, with a client on each replica's network."""
+"""A pet store for simulations, in the same process; each replica has a client on its own network."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PETS = "pets.petstore.example.com"
 
 
 class PetStoreOutside(Outside):
-    """A pet store that every replica calls."""
+    """A pet store that the managers of a simulation call."""
 
     ignored = frozenset({ADDED_AS})  # the annotation has earlier content
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the store."""
+        """Run the store inside the block."""
         rng = random.Random(f"{self.world.seed}/store")
         async with embedded_store(new_id=lambda: str(uuid.UUID(int=rng.getrandbits(128)))) as self.store:
             yield
@@ -53,7 +53,7 @@ class PetStoreOutside(Outside):
         return Simulated
 
     async def carried(self, replica: Replica, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Pass a call to the store and back; it may arrive although the caller has given up."""
+        """Carry a call to the store and its answer back; the call may arrive after its caller's time-out."""
         travels = asyncio.get_running_loop().create_task(
             self._travel(replica, method, call), context=self.world.context.copy()
         )
@@ -118,7 +118,7 @@ class PetStoreOutside(Outside):
         return problems
 
     async def state(self) -> Any:
-        """Return the content of all records."""
+        """Return the content of all records, for the comparison with a fresh cluster."""
         records = await self.store.pets()
         known = [each for each in records if each.idempotency_key not in self.world.forgotten]
         return sorted(str(Content.of(each)) for each in known)

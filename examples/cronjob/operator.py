@@ -21,7 +21,7 @@ PARTS = [each.alias or name for name, each in Schedule.model_fields.items()]
 
 
 class CronJobOperator(Operator[CronJob]):
-    """The operator that starts Jobs on schedule. A Job's name contains its time, so none starts twice."""
+    """The operator that starts Jobs on schedule; a Job's name contains its time, so no Job starts twice."""
 
     versions = (NextCronJob,)
     owns = (Job,)
@@ -64,7 +64,7 @@ class CronJobOperator(Operator[CronJob]):
             ctx.condition(SCHEDULED, True, "Waiting")
 
     async def start(self, cronjob: CronJob, due: datetime, active: list[Job], ctx: Context) -> None:
-        """Start the due Job, unless another manager has started it, which the cache may not show yet."""
+        """Start the due Job, unless the status on the API server says that this has happened already."""
         live = await ctx.client.uncached.get(CronJob, cronjob.key)
         if live.status.last_schedule_time is not None and live.status.last_schedule_time >= due:
             return
@@ -81,7 +81,7 @@ class CronJobOperator(Operator[CronJob]):
 
     @webhook.default
     async def tidy(self, cronjob: JsonObject, _: AdmissionRequest) -> None:
-        """Leave one space between the fields of the schedule, as the conversion requires."""
+        """Separate the fields of the schedule by one space each, as the conversion requires."""
         spec = cronjob.get("spec")
         if isinstance(spec, dict) and isinstance(spec.get("schedule"), str):
             spec["schedule"] = " ".join(spec["schedule"].split())
@@ -89,7 +89,7 @@ class CronJobOperator(Operator[CronJob]):
     @webhook.validate_create
     @webhook.validate_update
     async def check(self, old: CronJob | None, new: CronJob, _: AdmissionRequest) -> None:
-        """Refuse a name that is too long, and a schedule without any time."""
+        """Refuse a name that is too long, and a schedule that matches no time."""
         problems = []
         name, schedule = new.metadata.name, new.spec.schedule
         if old is None and len(name) > LONGEST_NAME:
@@ -118,7 +118,7 @@ class CronJobOperator(Operator[CronJob]):
 
 
 def due_time(cronjob: CronJob, now: datetime) -> datetime | None:
-    """Return the latest time without a Job; None if that time is too long ago."""
+    """Return the latest scheduled time since the last start; None if there is none, or it is too long ago."""
     since = cronjob.status.last_schedule_time or cronjob.metadata.creation_timestamp or now
     deadline = cronjob.spec.starting_deadline_seconds
     latest = next(CronSim(cronjob.spec.schedule, now + timedelta(seconds=1), reverse=True))
@@ -128,12 +128,12 @@ def due_time(cronjob: CronJob, now: datetime) -> datetime | None:
 
 
 def time_of(job: Job) -> datetime:
-    """Return the scheduled time of a Job."""
+    """Return the scheduled time of a Job, from its annotation."""
     return datetime.fromisoformat(job.metadata.annotations[SCHEDULED_AT])
 
 
 def outcome_of(job: Job) -> str:
-    """Return Complete or Failed; empty while the Job runs."""
+    """Return "Complete" or "Failed"; "" while the Job runs."""
     conditions = job.status.get("conditions") or ()
     ended = (each["type"] for each in conditions if each["status"] == "True")
     return next((each for each in ended if each in {"Complete", "Failed"}), "")

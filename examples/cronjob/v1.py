@@ -1,4 +1,4 @@
-"""CronJob v1: the schedule is a line in crontab's notation."""
+"""CronJob v1: its schedule is one line in the notation of crontab."""
 
 from __future__ import annotations
 

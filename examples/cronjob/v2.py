@@ -1,4 +1,4 @@
-"""CronJob v2: the schedule has a field for each part."""
+"""CronJob v2: its schedule has a field for each part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Part = Annotated[str, Field(max_length=40, pattern=r"^\S+$")]
 
 
 class Schedule(ApiModel):
-    """The times in UTC that match all fields, in crontab's notation."""
+    """The fields of a schedule in the notation of crontab; a time in UTC is due if it matches all fields."""
 
     minute: Part = "*"
     """Minutes of the hour, 0 to 59."""

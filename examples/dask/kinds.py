@@ -18,7 +18,7 @@ Workers = Annotated[Int32, Field(ge=0, le=1000)]
 
 
 class WorkerSpec(ApiModel):
-    """The wanted number of workers, and the spec of their pods."""
+    """The desired number of workers, and the spec of their pods."""
 
     replicas: Workers = 3
     spec: PodSpec
@@ -42,21 +42,21 @@ class DaskCluster(Resource, group=GROUP, version="v1", plural="daskclusters"):
 
 
 class WorkerGroupSpec(ApiModel):
-    """The cluster, and its wanted workers."""
+    """The name of the cluster, and the group's desired workers."""
 
     cluster: Name
     worker: WorkerSpec
 
 
 class WorkerGroupStatus(Status, conditions={READY: "there are as many workers as wanted"}):
-    """The last observed workers."""
+    """The workers of a group as last observed."""
 
     replicas: Int32 = 0
 
 
 @crd(scale=Scale(".spec.worker.replicas", ".status.replicas"))
 class DaskWorkerGroup(Resource, group=GROUP, version="v1", plural="daskworkergroups"):
-    """Workers of one type, whose number `kubectl scale` sets."""
+    """Workers of one type; `kubectl scale` sets their number."""
 
     spec: WorkerGroupSpec
     status: WorkerGroupStatus = Field(default_factory=WorkerGroupStatus)
@@ -70,7 +70,7 @@ class JobSpec(ApiModel):
 
 
 class JobStatus(Status, conditions={READY: "the program has ended well"}):
-    """The state of the program."""
+    """The state of a DaskJob's program."""
 
     phase: Literal["ClusterCreated", "Running", "Successful", "Failed"] | None = None
 
@@ -99,7 +99,7 @@ class AutoscalerStatus(Status, conditions={READY: "the scheduler says how many w
 
 @crd()
 class DaskAutoscaler(Resource, group=GROUP, version="v1", plural="daskautoscalers"):
-    """Gives a cluster as many workers as its scheduler wants."""
+    """An autoscaler that gives a cluster as many workers as its scheduler wants."""
 
     spec: AutoscalerSpec
     status: AutoscalerStatus = Field(default_factory=AutoscalerStatus)

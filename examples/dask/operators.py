@@ -1,4 +1,4 @@
-"""The operators of the four kinds."""
+"""The operators of the four Dask kinds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COOLDOWN = timedelta(seconds=15)
 
 
 class _AsksScheduler(Operator[T]):
-    """An operator with an HTTP client of Dask schedulers."""
+    """The base class of operators that send HTTP requests to Dask schedulers."""
 
     client_of_schedulers: ClassVar[Callable[[], SchedulerClient]] = SchedulerClient
 
     def setup(self) -> None:
-        """Open the client for as long as the manager runs."""
+        """Open the HTTP client; it is closed when the manager stops."""
         self.schedulers = type(self).client_of_schedulers()
         self.manager.add(Lifespan(lambda: self.schedulers, name="the client of schedulers"))
 
@@ -38,7 +38,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
     rights = (rbac(groups=GROUP, resources="daskclusters", verbs="delete"),)
 
     async def reconcile(self, cluster: DaskCluster, ctx: Context) -> Result | None:
-        """Bring one cluster up to date, or delete it if it has been idle for too long."""
+        """Reconcile one cluster, or delete it if it has been idle for too long."""
         if await self.is_idle(cluster):
             await ctx.delete(cluster)
             return None
@@ -69,13 +69,13 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
 
 
 class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
-    """The operator that runs a Deployment per named worker; the highest numbers are removed first."""
+    """The operator that runs a Deployment for each worker; surplus workers with high numbers go first."""
 
     owns = (Deployment,)
     reads = (DaskCluster,)
 
     async def reconcile(self, group: DaskWorkerGroup, ctx: Context) -> None:
-        """Bring one group up to date."""
+        """Reconcile one group of workers."""
         wanted = [f"{group.metadata.name}-worker-{number}" for number in range(group.spec.worker.replicas)]
         there = await ctx.children(Deployment)
         leaving = [each for each in there if each.metadata.name not in wanted]
@@ -97,7 +97,7 @@ class JobOperator(Operator[DaskJob]):
     owns = (DaskCluster, Pod)
 
     async def reconcile(self, job: DaskJob, ctx: Context) -> None:
-        """Perform the next step of one job."""
+        """Perform the next step of one job: its cluster, its pod, or the end."""
         name, status = job.metadata.name, job.status
         runner = next(iter(await ctx.children(Pod)), None)
         ended = {"Succeeded": "Successful", "Failed": "Failed"}
@@ -127,7 +127,7 @@ class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
 
     @every(5)
     async def scale(self, scaler: DaskAutoscaler, ctx: Context) -> None:
-        """Scale up at once, and scale down when the last change is some time ago."""
+        """Scale up at once; scale down only if the last change is some time ago."""
         spec, status = scaler.spec, scaler.status
         group = await ctx.find(DaskWorkerGroup, f"{spec.cluster}-default")
         if group is None:
@@ -148,7 +148,7 @@ OPERATORS: tuple[AnyOperator, ...] = (ClusterOperator, WorkerGroupOperator, JobO
 
 
 def deployment(owner: Resource, name: str, labels: dict[str, str], pod: PodSpecDict) -> Deployment:
-    """Return a Deployment of one pod."""
+    """Return a Deployment with one pod."""
     return Deployment(
         metadata=named(owner, name, labels),
         spec={
@@ -160,7 +160,7 @@ def deployment(owner: Resource, name: str, labels: dict[str, str], pod: PodSpecD
 
 
 def named(owner: Resource, name: str, labels: dict[str, str] | None = None) -> ObjectMeta:
-    """Return the metadata of a child."""
+    """Return the metadata of an owner's child with this name and these labels."""
     return ObjectMeta(name=name, namespace=owner.metadata.namespace, labels=labels or {})
 
 

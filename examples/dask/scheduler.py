@@ -15,7 +15,7 @@ DASHBOARD = 8787
 
 
 class SchedulerAway(Blocked):
-    """The scheduler does not answer, or gives an invalid answer: it is starting, or is being replaced."""
+    """An error: the scheduler gives no valid answer, because it is starting or being replaced."""
 
     def __init__(self, address: str, why: object) -> None:
         message = f"the scheduler at {address} does not answer: {why}"
@@ -23,7 +23,7 @@ class SchedulerAway(Blocked):
 
 
 class SchedulerClient:
-    """A client of schedulers, whose addresses are `HOST:PORT`. Tests replace it."""
+    """A client of schedulers, whose addresses are `HOST:PORT`; tests replace the client."""
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=4))
@@ -42,7 +42,7 @@ class SchedulerClient:
         return None if since is None else datetime.fromtimestamp(float(since), UTC)
 
     async def retire(self, address: str, names: Sequence[str]) -> None:
-        """Ask workers to hand over their data and stop; unknown workers have already stopped."""
+        """Ask workers to hand over their data and stop; workers that have stopped already are ignored."""
         known = (await self._ask("GET", address, "get_workers"))["workers"]
         leaving = [each["address"] for each in known if each["name"] in names]
         if leaving:

@@ -1,4 +1,4 @@
-"""Database, and the kinds that its operator uses."""
+"""The kind Database, and the kinds that its operator uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Job(Resource, group="batch", version="v1", plural="jobs"):
 
 
 class DatabaseSpec(ApiModel):
-    """The wanted servers."""
+    """The desired servers."""
 
     version: Annotated[str, Field(pattern=r"^[a-z0-9.-]+$", max_length=40)]
     """The tag of the image."""
@@ -53,7 +53,7 @@ class DatabaseStatus(
         DEGRADED: "the last upgrade has failed",
     },
 ):
-    """The last observed servers."""
+    """The servers of a Database as last observed."""
 
     ready: Int32 = 0
     """How many servers are ready."""

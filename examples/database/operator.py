@@ -1,4 +1,4 @@
-"""Database: the operator keeps its servers, and upgrades them in eight steps, one pod at a time."""
+"""Database operator: it runs a database's servers, and upgrades them in eight steps, pod by pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REVISION = "controller-revision-hash"
 
 
 class DatabaseOperator(Operator[Database]):
-    """The operator that keeps a StatefulSet and its ConfigMap, and replaces the StatefulSet's pods itself."""
+    """The operator of a StatefulSet and its ConfigMap; in upgrades, it replaces the pods one by one."""
 
     owns = (StatefulSet, Job, ConfigMap)
     watches = (Watch(Pod, label=LABEL),)
@@ -23,7 +23,7 @@ class DatabaseOperator(Operator[Database]):
     upgrade = Steps(".status.upgrade", of=("spec.version",), limit=3600)
 
     async def reconcile(self, database: Database, ctx: Context) -> None:
-        """Continue the upgrade; after its end, keep the servers of the reached version."""
+        """Continue an upgrade; without one, apply the servers of the current version."""
         pods = await ctx.list(Pod, labels={LABEL: database.metadata.name})
         ready = sum(map(is_ready, pods))
         database.status.ready, wanted = ready, database.spec.replicas
@@ -38,12 +38,12 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=300)
     async def check(self, database: Database, ctx: Context) -> str | None:
-        """Check that the new version starts at all."""
+        """Check that a server of the new version starts."""
         return await job_done(database, ctx, "check")
 
     @upgrade.step(limit=1800)
     async def back_up(self, database: Database, ctx: Context) -> str | None:
-        """Back up the data."""
+        """Back up the data by a Job; return a message while it runs, and None when it is done."""
         return await job_done(database, ctx, "backup")
 
     @upgrade.step(limit=60)
@@ -53,12 +53,12 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=60)
     async def prepare(self, database: Database, ctx: Context) -> None:
-        """Set the new version in the StatefulSet; its pods get the version when they are replaced."""
+        """Set the new version in the StatefulSet; pods get it when they are replaced."""
         await ctx.apply(servers(database))
 
     @upgrade.step(limit=1800)
     async def replace_pods(self, database: Database, ctx: Context) -> str | None:
-        """Replace one pod when all others are ready; a pod that is not ready is replaced first."""
+        """Replace pods of the old version, unready ones first; return the progress, None when done."""
         servers = await ctx.find(StatefulSet, database.metadata.name)
         if servers is None or servers.status.get("observedGeneration") != servers.metadata.generation:
             return "waits for the StatefulSet"
@@ -79,7 +79,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=1800)
     async def migrate(self, database: Database, ctx: Context) -> str | None:
-        """Convert the tables to the new version."""
+        """Convert the tables by a Job; return a message while it runs, and None when it is done."""
         return await job_done(database, ctx, "migrate")
 
     @upgrade.step(limit=60)
@@ -95,7 +95,7 @@ class DatabaseOperator(Operator[Database]):
 
 
 async def job_done(database: Database, ctx: Context, work: str) -> str | None:
-    """Run a Job once per upgrade; return a text while it runs, or None when it is done."""
+    """Run a Job once per upgrade; return a message while it runs, and None when it has succeeded."""
     # Another upgrade has another generation, so it does not reuse this Job.
     name = f"{database.metadata.name}-{work}-{database.status.upgrade.generation}"
     container = {"name": work, "image": f"database:{database.spec.version}", "args": [work]}
@@ -109,7 +109,7 @@ async def job_done(database: Database, ctx: Context, work: str) -> str | None:
 
 
 def servers(database: Database) -> StatefulSet:
-    """Return the wanted StatefulSet, which does not replace pods by itself."""
+    """Return the desired StatefulSet, which does not replace pods by itself."""
     labels = {LABEL: database.metadata.name}
     container: dict[str, Any] = {
         "name": "server",
@@ -130,19 +130,19 @@ def servers(database: Database) -> StatefulSet:
 
 
 def settings(database: Database, *, writable: bool) -> ConfigMap:
-    """Return the ConfigMap that the servers read."""
+    """Return the ConfigMap that the servers read; `writable` says whether they accept writes."""
     return ConfigMap(
         metadata=named(database, database.metadata.name), data={"WRITABLE": str(writable).lower()}
     )
 
 
 def named(database: Database, name: str) -> ObjectMeta:
-    """Return the metadata of a child."""
+    """Return the metadata of a database's child with this name."""
     return ObjectMeta(name=name, namespace=database.metadata.namespace)
 
 
 def is_ready(pod: Pod) -> bool:
-    """Return whether a pod is ready, and not being deleted."""
+    """Return whether a pod is ready and is not being deleted."""
     conditions = pod.status.get("conditions") or ()
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
     return ready and pod.metadata.deletion_timestamp is None

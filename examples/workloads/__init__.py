@@ -1,1 +1,1 @@
-"""A client program: a Deployment in its own namespace, reachable and watched until Ctrl-C."""
+"""A client program: it creates a Deployment in a new namespace, and follows its logs until Ctrl-C."""

@@ -6,4 +6,4 @@ __all__ = ["Failure"]
 
 
 class Failure(Exception):
-    """The program cannot continue; the text is one line for its user."""
+    """An error that ends the program; the text is one line for its user."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one starts an orderly end, the second one ends the process at once."""
+"""Handling of Ctrl-C and SIGTERM: the first signal starts an orderly end, the second kills the process."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ FORCED = 1
 
 
 class Interrupted(Exception):
-    """The user interrupted the program."""
+    """An error: the user has interrupted the program."""
 
 
 class Interruption:
-    """A scope in which signals cancel only the work inside `unless_asked`; clean-up continues.
+    """A scope in which a signal cancels only the work inside `unless_asked`; clean-up continues.
 
-    Attributes: `left_behind` describes what remains on the cluster if the process ends now; "" for nothing.
+    Attributes: `left_behind` describes the objects that stay on the cluster if the process ends now; "" for
+    none.
     """
 
     def __init__(self) -> None:

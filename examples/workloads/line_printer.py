@@ -14,8 +14,8 @@ WAITING = 1000
 class LinePrinter:
     """A writer of lines to a file descriptor, in order.
 
-    A pager or a slow disk blocks the writing thread, and then the readers of logs, but never the event loop:
-    Ctrl-C always works.
+    A pager or a slow disk blocks the writing thread, and then the tasks that read logs, but never the event
+    loop. So Ctrl-C always works.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -27,7 +27,7 @@ class LinePrinter:
         await self._lines.put(line + b"\n")
 
     async def run(self) -> None:
-        """Print until cancelled; raises BrokenPipeError if the output's reader has ended."""
+        """Print lines until cancelled; raise BrokenPipeError if the output's reader has ended."""
         while True:
             block = [await self._lines.get()]
             while not self._lines.empty():
@@ -35,6 +35,6 @@ class LinePrinter:
             await asyncio.to_thread(self._write, b"".join(block))
 
     def _write(self, block: bytes) -> None:
-        """Write without Python's buffer, which would fail once more at exit after a broken pipe."""
+        """Write lines without Python's buffer, whose flush at exit would fail after a broken pipe."""
         while block:
             block = block[os.write(self._descriptor, block) :]

@@ -21,7 +21,7 @@ IDLE_TIMEOUT = 300.0
 
 
 class LogFollower:
-    """A reader of a container's log, which passes each line to `show` until the pod is gone."""
+    """A reader of a container's log; it passes each line to `show` until the pod is deleted."""
 
     def __init__(
         self, client: Client, pod: Pod, container: str, *, show: Callable[[str], Awaitable[None]]
@@ -36,11 +36,11 @@ class LogFollower:
         self._gone = asyncio.Event()
 
     def pod_has_gone(self) -> None:
-        """Read the rest of the log, and then end."""
+        """Make `run` read the rest of the log and then return."""
         self._gone.set()
 
     async def run(self) -> None:
-        """Follow the log to its end."""
+        """Read the log until the pod is deleted; reconnect after errors."""
         while True:
             try:
                 await self._read()
@@ -56,7 +56,6 @@ class LogFollower:
                     await self._gone.wait()
 
     async def _read(self) -> None:
-        """Show new lines until the log ends or its connection breaks."""
         following = self._streams.logs(
             self._pod,
             container=self._container,
@@ -75,7 +74,6 @@ class LogFollower:
                         await self._show(text)
 
     def _report(self, problem: str) -> None:
-        """Print the problem, once."""
         if problem != self._problem:
             self._problem = problem
             say(f"no log of pod {self._pod.metadata.name} for now: {problem}; trying again")

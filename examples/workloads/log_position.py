@@ -1,4 +1,4 @@
-"""The position in a log, for continuing after a broken connection without a gap or a repetition."""
+"""The position in a log, so that no line is lost or repeated after a broken connection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogPosition:
         self._to_come_again: Counter[str] = Counter()
 
     def resume(self) -> datetime | None:
-        """Return the time at which to continue the log; call it before each connection."""
+        """Return the time from which to read again, None for the start; call it before each connection."""
         self._to_come_again = self._read.copy()
         return datetime.fromisoformat(self._second) if self._second else None
 

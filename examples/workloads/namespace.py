@@ -1,4 +1,4 @@
-"""The program's own namespace: its creation, its recognition, and its removal."""
+"""The creation, recognition and removal of the program's own namespace."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ LOOK_EVERY = 0.5
 
 
 async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
-    """Delete an earlier run's namespace of that name. Raises Failure if it belongs to another program."""
+    """Delete the namespace of an earlier run. Raises Failure if it belongs to another program."""
     found = await client.uncached.find(Namespace, ObjectKey("", name))
     if found is None:
         return
     label, value = OURS
     if found.metadata.labels.get(label) != value:
         raise Failure(
-            f"namespace {name} exists and was not made by this program (it lacks the label {label}={value}): "
-            "it is left alone; choose another name with --namespace"
+            f"namespace {name} was not created by this program, because it lacks the label {label}={value}; "
+            "choose another name with --namespace"
         )
     if found.metadata.deletion_timestamp is None:
         say(f"namespace {name} is left over from an earlier run: deleting it first")
@@ -42,7 +42,7 @@ async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
 
 
 async def create_namespace(client: Client, name: str) -> Namespace:
-    """Create the namespace. Raises AlreadyExists if another client was faster."""
+    """Create the namespace. Raises AlreadyExists if another client has created it."""
     label, value = OURS
     run = str(uuid.uuid4())
     wanted = Namespace(metadata=ObjectMeta(name=name, labels={label: value}, annotations={RUN: run}))
@@ -57,7 +57,7 @@ async def create_namespace(client: Client, name: str) -> Namespace:
 
 
 async def remove_namespace(client: Client, namespace: Namespace, *, timeout: float) -> None:
-    """Delete exactly this namespace and wait until it is gone, with as many requests as needed.
+    """Delete exactly this namespace and wait until it is gone; retry failed requests.
 
     Raises Failure after `timeout` seconds, and ApiError if the deletion is not allowed.
     """
@@ -84,7 +84,7 @@ async def remove_namespace(client: Client, namespace: Namespace, *, timeout: flo
 
 
 def _what_holds(namespace: Namespace) -> str:
-    """Return the cluster's reasons why the namespace still exists; "" for none."""
+    """Return the reasons in the status for which the namespace still exists; "" for none."""
     conditions = namespace.status.get("conditions", ())
     return "; ".join(
         each["message"] for each in conditions if each["status"] == "True" and each.get("message")

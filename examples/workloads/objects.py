@@ -45,13 +45,13 @@ def deployment(namespace: str, image: str) -> V1Deployment:
 
 
 def service(namespace: str) -> V1Service:
-    """Return the Service, the replicas' address within the cluster."""
+    """Return the Service, which is the address of the replicas within the cluster."""
     ports = [V1ServicePort(name="http", port=PORT, target_port="http")]
     return V1Service(metadata=_metadata(namespace), spec=V1ServiceSpec(selector=LABELS, ports=ports))
 
 
 def ingress(namespace: str) -> V1Ingress:
-    """Return an Ingress to the Service, for clusters with an ingress controller."""
+    """Return an Ingress for the Service; it works on clusters with an ingress controller."""
     backend = V1IngressServiceBackend(name=NAME, port=V1ServiceBackendPort(name="http"))
     path = V1HTTPIngressPath(path=PATH, path_type="Prefix", backend=V1IngressBackend(service=backend))
     rule = V1IngressRule(http=V1HTTPIngressRuleValue(paths=[path]))

@@ -30,34 +30,34 @@ class Options:
 
 
 def parse_options(arguments: Sequence[str]) -> Options:
-    """Parse the options; a wrong option ends the process with code 2 and a line that names the option."""
+    """Parse the options; for a wrong option, print a line about it and end the process with code 2."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.workloads",
-        description="Runs two replicas of an image behind /hello, in a namespace of their own, and follows "
-        "their logs until Ctrl-C. The namespace is deleted at the end.",
+        description="Runs two replicas of an image, served as /hello, in a new namespace, and follows their "
+        "logs until Ctrl-C. The namespace is deleted at the end.",
         allow_abbrev=False,
     )
-    parser.add_argument("--kubeconfig", metavar="FILE", help="default: as kubectl finds it")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="default: the same file as for kubectl")
     parser.add_argument("--context", metavar="NAME", help="default: the kubeconfig's current context")
     parser.add_argument(
         "--namespace",
         type=_dns_label,
         default=DEFAULT_NAMESPACE,
         metavar="NAME",
-        help="the namespace to create, and to delete (default: %(default)s)",
+        help="namespace to create, and to delete at the end (default: %(default)s)",
     )
     parser.add_argument(
         "--image",
         type=_image,
         default=DEFAULT_IMAGE,
-        help="an image that serves HTTP on port 80 (default: %(default)s)",
+        help="image that serves HTTP on port 80 (default: %(default)s)",
     )
     parser.add_argument(
         "--timeout",
         type=_positive_duration,
         default="2m",
         metavar="DURATION",
-        help="how long the replicas may take to become ready, such as 90s or 5m (default: %(default)s)",
+        help="time limit for ready replicas, such as 90s or 5m (default: %(default)s)",
     )
     return Options(**vars(parser.parse_args(arguments)))
 

@@ -1,4 +1,4 @@
-"""The nodes of the pods, read with kubernetes-asyncio's own API on the library's client."""
+"""A look-up of the pods' nodes, by kubernetes-asyncio's API on the library's client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["nodes_of_pods"]
 
 
 async def nodes_of_pods(client: Client, namespace: str) -> dict[str, str]:
-    """Return the name of each pod's node by the pod's name; raises the client's errors."""
+    """Return the name of each pod's node, by the pod's name; raises the client's errors."""
     # The request takes the client's credentials, TLS, proxy and retries.
     core = CoreV1Api(client.kubernetes_client())
     pods = await core.list_namespaced_pod(namespace, label_selector=SELECTOR)

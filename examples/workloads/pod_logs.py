@@ -1,4 +1,4 @@
-"""The logs of all pods of the Deployment, including later pods."""
+"""The logs of all pods of the Deployment, also of pods that start later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["follow_logs"]
 
 
 async def follow_logs(client: Client, namespace: str) -> None:
-    """Print each line after its pod's name, until cancelled or until the output's reader has ended."""
+    """Print each line of the logs with its pod's name; return when the output's reader has ended."""
     printer = LinePrinter(sys.stdout.fileno())
     followers: dict[str, LogFollower] = {}
     try:
@@ -39,7 +39,6 @@ async def follow_logs(client: Client, namespace: str) -> None:
 
 
 def _has_started(pod: Pod) -> bool:
-    """Return whether the container runs or has run; before that, it has no log."""
     for status in pod.status.get("containerStatuses", ()):
         if status["name"] == NAME:
             states = status.get("state", {}).keys() | status.get("lastState", {}).keys()

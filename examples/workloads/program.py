@@ -1,4 +1,4 @@
-"""The program from its start to its end."""
+"""The course of the program, from its start to its end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ async def run(options: Options) -> int:
 
 
 async def _in_own_namespace(client: Client, options: Options, interruption: Interruption) -> int:
-    """Create the namespace, work in it, and always delete it; return the exit code."""
     name = options.namespace
     await interruption.unless_asked(clear_leftovers(client, name, timeout=options.timeout))
     # The creation and the deletion of the namespace are not interrupted, so that their results are known.
@@ -73,7 +72,7 @@ async def _in_own_namespace(client: Client, options: Options, interruption: Inte
 
 
 async def _work(client: Client, options: Options) -> None:
-    """Work in the namespace until interrupted, or until the logs' reader has ended."""
+    """Create the objects and follow the pods' logs until interrupted, or until the output is closed."""
     deployment = await client.apply(objects.deployment(options.namespace, options.image))
     await wait_ready(client, deployment.object, timeout=options.timeout)
     for pod, node in (await nodes_of_pods(client, options.namespace)).items():

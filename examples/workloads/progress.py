@@ -25,7 +25,7 @@ Show = Callable[[int], None]
 
 
 def ready_progress(what: str, total: int) -> AbstractContextManager[Show]:
-    """Show the progress of `what` within the context, through the function that it yields."""
+    """Show the progress of `what` in a `with` block; the block calls the yielded function."""
     return _bar(what, total) if sys.stderr.isatty() else _lines(what, total)
 
 

@@ -1,4 +1,4 @@
-"""Waiting for a Deployment, with reasons if it does not become ready."""
+"""A wait for a ready Deployment, with the reasons if it does not become ready."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) 
 
 
 def ready_replicas(deployment: Deployment) -> int:
-    """Return the ready replicas of the current spec; counts of an earlier spec are ignored."""
+    """Return how many replicas are ready; 0 if the status is about an earlier spec."""
     status = deployment.status
     if status.get("observedGeneration", 0) < deployment.metadata.generation:
         return 0
@@ -52,7 +52,6 @@ def ready_replicas(deployment: Deployment) -> int:
 
 
 async def _reasons(client: Client, deployment: Deployment) -> list[str]:
-    """Return why replicas are not ready, as the cluster reports it: for the Deployment, then for each pod."""
     found = await client.uncached.find(Deployment, deployment.key)
     reasons = [
         f"{each.get('reason', '')}: {each.get('message', '')}"
@@ -66,7 +65,7 @@ async def _reasons(client: Client, deployment: Deployment) -> list[str]:
 
 
 def pod_reasons(pod: Pod) -> Iterator[str]:
-    """Yield the most specific reasons: those of the pod's containers, or else of the pod."""
+    """Yield the reasons of the pod's containers; if they have none, those of the pod."""
     waiting = [
         each["state"]["waiting"]
         for each in pod.status.get("containerStatuses", ())

@@ -103,14 +103,14 @@ _decode_owned = Decoder(_Owned, "an object with metadata")
 
 
 class Counts(msgspec.Struct):
-    """Children that are counted but not shown, by kind."""
+    """The numbers of children that an explanation counts without showing them, by kind."""
 
     ready: dict[str, int] = {}
     not_ready: dict[str, int] = {}
 
 
 class Node(msgspec.Struct):
-    """An object in the tree."""
+    """An object in the tree of an explanation, with its readiness and its children."""
 
     kind: str
     namespace: str
@@ -144,7 +144,7 @@ class Collected:
 
 
 class _Withheld(KubeError):
-    """The manager may read an object, but the user may not."""
+    """An error: the manager may read an object, but the user may not."""
 
 
 class Collector:
@@ -177,7 +177,7 @@ class Collector:
         """The UIDs whose children were read: objects may own each other."""
 
     async def collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
-        """Read everything. Raises `KubeError` if the object itself cannot be read."""
+        """Read the object, its children and Events. Raises `KubeError` if the object cannot be read."""
         obj, root = await self._read_node(gvk, key)
         events: list[Mapping[str, Any]] = []
         try:
@@ -185,7 +185,7 @@ class Collector:
                 events = await self._events(root)
                 await self._grow(root, obj, gvk, MOST_LEVELS)
         except TimeoutError:
-            self._miss(f"everything not found within {PATIENCE:g} s")
+            self._miss(f"objects that were not read within {PATIENCE:g} s")
         return Collected(_shown_parts(obj), root, events, list(self._missing))
 
     async def read(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes:
@@ -213,7 +213,7 @@ class Collector:
         raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
 
     def _cached(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
-        """Return an object from a cache. Raises NotFound if a cache of its kind lacks it."""
+        """Return an object from a cache, or None; raise NotFound if a complete cache of its kind lacks it."""
         caches = [
             each for each in self._informers or () if each.spec.gvk == gvk and each.spec.projection == "full"
         ]
@@ -232,7 +232,7 @@ class Collector:
         if node.uid and node.uid not in self._grown:
             self._grown.add(node.uid)
             if not levels and kinds:
-                self._miss(f"everything below {MOST_LEVELS} levels")
+                self._miss(f"objects below {MOST_LEVELS} levels")
             for kind in kinds if levels else ():
                 await self._add_children(node, obj, kind, levels - 1)
         if gvk.kind == "Pod" and node.ready is False:
@@ -257,7 +257,7 @@ class Collector:
                         continue
                     found += 1
                     if not whole and found > MOST_READ:
-                        self._miss(f"{gvk.kind}: only the first {MOST_READ} were looked at")
+                        self._miss(f"{gvk.kind}: only the first {MOST_READ} were read")
                         return
                     await self._add_child(node, mapping, owned.metadata, raw, levels, whole=whole)
         except KubeError as error:
@@ -291,12 +291,11 @@ class Collector:
         await self._grow(made, child, gvk, levels)
 
     async def _add_claims(self, node: Node, pod: Object) -> None:
-        """Add the PersistentVolumeClaims of the pod's volumes: the pod does not own them, but needs them."""
         volumes = objects(fields(pod, "spec").get("volumes"))
         names = {text(fields(each, "persistentVolumeClaim").get("claimName")): None for each in volumes}
         names.pop("", None)
         if len(names) > MOST_SHOWN:
-            self._miss(f"{CLAIM.kind}: only the first {MOST_SHOWN} of a pod were looked at")
+            self._miss(f"{CLAIM.kind}: only the first {MOST_SHOWN} of a pod were read")
         for name in list(names)[:MOST_SHOWN]:
             if name not in self._claims:
                 try:
@@ -311,8 +310,8 @@ class Collector:
     async def _add_last_line(self, node: Node, pod: Object) -> None:
         """Add the last log line of a terminated container, if its status has no message.
 
-        Used only if requests have the user's own credentials, because this method does not check the right
-        to read logs.
+        Used only if requests have the user's own credentials: this method does not check the user's right to
+        read logs.
         """
         health = PodHealth.of(pod, clock.now())
         if not health.silent or self._may_get is not None or self._logs_read >= MOST_LOGS:
@@ -328,7 +327,7 @@ class Collector:
                 node.message = f"{node.message}: {line}"
 
     async def _ask_events(self, node: Node) -> None:
-        """Set the reason from the last warning Event, if the object itself has none."""
+        """Take the reason from the last warning Event, if the object itself has none."""
         for event in reversed(await self._events(node)):
             reason, message = event["reason"], event["message"]
             if node.kind == CLAIM.kind:
@@ -371,7 +370,6 @@ class Collector:
         decode: Callable[[bytes], T],
         accept: str = _JSON,
     ) -> AsyncGenerator[tuple[bytes, T], None]:
-        """Yield the items of a list, encoded and decoded, within the limits."""
         listing = Listing(self._transport.request, path, accept=accept, longest=_MOST_BYTES)
         limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
@@ -390,7 +388,7 @@ class Collector:
             if not resume:
                 return
             if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
-                self._miss(f"{gvk.kind}: only the first {seen} were looked at")
+                self._miss(f"{gvk.kind}: only the first {seen} were read")
                 return
             limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
 
@@ -419,7 +417,7 @@ def _cut(told: Object) -> dict[str, Any]:
 
 
 def _selector(obj: Object) -> str:
-    """Return the label selector of an object's pods; empty if it has more than `name=value` pairs."""
+    """Return a workload's label selector for its pods as text; "" if it is too long or has expressions."""
     selector = fields(obj, "spec", "selector")
     labels = fields(selector, "matchLabels")
     if selector.get("matchExpressions") or not all(isinstance(each, str) for each in labels.values()):
@@ -456,7 +454,6 @@ def object_path(mapping: RestMapping, key: ObjectKey) -> str:
 
 
 def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
-    """Return the node of an object, with its readiness; `key` is the key by which it was read."""
     metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
     ready, reason, message = judge({**obj, "kind": kind})
     name, reason, message = (
@@ -467,9 +464,9 @@ def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """Return the nodes that are not ready and have only ready children; those with a clear reason first.
+    """Return the nodes that are not ready although all their children are; nodes with a clear reason first.
 
-    Nodes below a ready one are ignored, such as pods that were evicted and replaced.
+    Nodes below a ready node are ignored, such as pods that were evicted and replaced.
     """
     found: list[Node] = []
 

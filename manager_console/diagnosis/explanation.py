@@ -34,7 +34,7 @@ _LONGEST_AGO = 1e10
 
 
 class NextReconcile(msgspec.Struct):
-    """The next reconcile of an object."""
+    """The time and the cause of an object's next reconcile."""
 
     at: float | None
     """Unix time; None if the reconcile begins as soon as a worker is free."""
@@ -79,7 +79,7 @@ class ShardOwner(msgspec.Struct):
 
 
 class ManagerReport(msgspec.Struct):
-    """A manager's answer about an object."""
+    """The data about an object that a manager returns to `explain`."""
 
     controllers: list[ControllerReport]
     owners: list[ShardOwner] = []
@@ -136,7 +136,7 @@ def explain(
     manager: str = "",
     owners: Sequence[ShardOwner] = (),
 ) -> Explanation:
-    """Explain an object. `has_conditions` says whether its kind reports state in conditions."""
+    """Explain an object's state. `has_conditions` says whether its kind reports its state in conditions."""
     blocking = list(_blocking(found, controllers, has_conditions=has_conditions))
     root = found.root
     return Explanation(
@@ -183,9 +183,9 @@ def _blocking(
     if failed:
         return  # a manager has reconciled the object
     if not is_deleted and is_behind(found.object):
-        yield itself("NotObserved", "its status is of an earlier spec: no manager has looked at it since")
+        yield itself("NotObserved", "its status is of an earlier spec: no manager has reconciled it since")
     elif root.ready is None and has_conditions:
-        yield itself("NotObserved", "it has no conditions yet: no manager has looked at it")
+        yield itself("NotObserved", "it has no conditions yet: no manager has reconciled it")
 
 
 def controller_report(manager: Manager, controller: Controller, key: ObjectKey) -> ControllerReport:
@@ -212,13 +212,13 @@ def controller_report(manager: Manager, controller: Controller, key: ObjectKey) 
 
 
 def cached_record(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey) -> Record | None:
-    """Return an object from the manager's caches."""
+    """Return an object from any of the manager's caches, or None."""
     found = (each.get(key) for each in manager.cache.informers if each.spec.gvk == gvk)
     return next((record for record in found if record is not None), None)
 
 
 def unix_offset() -> float:
-    """Return Unix time minus the running loop's time."""
+    """Return the seconds to add to the running loop's time to get Unix time."""
     return clock.now().timestamp() - asyncio.get_running_loop().time()
 
 
@@ -280,7 +280,7 @@ def visible(text: Any) -> str:
 
 
 def ago(moment: Any) -> str:
-    """Return how long ago a time was; it is Unix time or RFC 3339."""
+    """Return how long ago `moment` was, as text; `moment` is Unix time or RFC 3339."""
     if isinstance(moment, float | int):
         seconds = clock.now().timestamp() - moment
     else:

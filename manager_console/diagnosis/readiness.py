@@ -36,7 +36,7 @@ FINE, SILENT = Verdict(True), Verdict(None)
 
 
 def judge(obj: Object) -> Verdict:
-    """Return whether an object is ready, by its kind's own rules if there are any."""
+    """Return the readiness of an object by the rules of its kind, or else by its conditions."""
     return _deleting(obj) or _BY_KIND.get(text(obj.get("kind")), _by_conditions)(obj)
 
 
@@ -52,7 +52,7 @@ def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
 
 
 def bad_conditions(obj: Object) -> list[Mapping[str, Any]]:
-    """Return the conditions that report a problem, the worst first."""
+    """Return the conditions that report a problem, the most severe first."""
     bad = (
         each
         for each in conditions_of(obj)
@@ -95,7 +95,7 @@ def _by_conditions(obj: Object) -> Verdict:
 
 
 def _reported(obj: Object, otherwise: str, *states: tuple[str, str]) -> Verdict | None:
-    """Return the verdict for the first condition in one of these states, with a default reason."""
+    """Return the verdict for the first condition in one of these states, `otherwise` as reason; or None."""
     for each in conditions_of(obj):
         if (each.get("type"), each.get("status")) in states:
             return Verdict(False, each.get("reason", otherwise), each.get("message", ""))
@@ -119,7 +119,6 @@ def _claim(claim: Object) -> Verdict:
 
 
 def _replicas(obj: Object) -> Verdict:
-    """Return the verdict for a Deployment, ReplicaSet or StatefulSet by its ready pods."""
     said = _reported(obj, "", ("ReplicaFailure", "True"), ("Progressing", "False"))
     return said or _enough(fields(obj, "status").get("readyReplicas"), wanted_replicas(obj))
 

@@ -1,4 +1,4 @@
-"""The replica that owns an object, according to the Leases of shards."""
+"""A search for the replica that owns an object, in the Leases of the shards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Holder(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """The replicas that share the work."""
+    """The holders of all shards, and the live replicas, according to their Leases."""
 
     shards: Sequence[Holder]
     """The holder of each shard, by number."""
@@ -52,14 +52,14 @@ class Holders(NamedTuple):
     """All participating replicas, including those without a shard."""
 
     def owner(self, controller: str, uid: str, *, shared_out: bool) -> ShardOwner:
-        """Return the owner of an object; without `shared_out`, the holder of the first shard."""
+        """Return the holder of the object's shard; with `shared_out=False`, that is the first shard."""
         count = len(self.shards)
         shard = ShardSet.of(count, ()).number_of(uid) if shared_out else 0
         return ShardOwner(controller, shard, count, *self.shards[shard])
 
 
 class ShardLeases:
-    """The Leases of a program's shards and replicas."""
+    """A reader of the Leases of a program's shards and replicas."""
 
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
         """Create a reader; `name` is the first shard's Lease, and the prefix of the other Leases' names."""
@@ -68,12 +68,12 @@ class ShardLeases:
         self._namespace = namespace
 
     def place(self, shard: int | None = None) -> Place:
-        """Return a shard's Lease (default: all Leases) in the form of an access check."""
+        """Return a shard's Lease as an argument for an access check; None means all Leases."""
         name = "" if shard is None else lease_of_shard(self._name, shard)
         return Place("coordination.k8s.io", "leases", self._namespace, name)
 
     async def read(self) -> Holders | None:
-        """Read all Leases; None if replicas do not share the work. Raises `KubeError`."""
+        """Read all Leases; return None if replicas do not divide the objects. Raises `KubeError`."""
         label = self._group.label
         found = {lease.name: lease for lease in await self._group.read_all(timeout=_WITHIN)}
         first = found.get(self._name)
@@ -98,15 +98,18 @@ def _holder(lease: Lease) -> Holder:
 
 
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
-    """Return by name whether replicas share an operator's objects; not of one that works in all replicas."""
+    """Return whether the replicas divide an operator's objects, by the operator's name.
+
+    An operator that works in all replicas without leader election is left out.
+    """
     return {each.name: each.shared_out for each in operators if each.options.needs_leader_election}
 
 
 class ShardHolders:
-    """The replicas that own objects: this one from memory, all others by their Leases."""
+    """The owners of objects: this replica's shards from memory, all other shards by their Leases."""
 
     def __init__(self, leases: ShardLeases, owned: OwnedShards, controllers: Mapping[str, bool]) -> None:
-        """Set the sources; `controllers` maps each elected controller to its `shared_out`."""
+        """Set the sources; `controllers` is the result of `shared_out_by`."""
         self.place = leases.place
         self._leases = leases
         self._owned = owned
@@ -120,14 +123,14 @@ class ShardHolders:
         return self._owned.number_of(uid) if self._controllers[controller] else 0
 
     def is_ours(self, controller: str, uid: str | None) -> bool:
-        """Return whether this replica owns an object; False for a shared object without a known UID."""
+        """Return whether this replica reconciles an object; False if the shard depends on an unknown UID."""
         if uid is None and self._controllers.get(controller):
             return False
         shard = self.shard_of(controller, uid or "")
         return shard is None or self._owned.find(shard) is not None
 
     async def owner(self, controller: str, shard: int, *, may_know: bool) -> ShardOwner:
-        """Return a shard's owner, with the replica's name only if the user `may_know` the name."""
+        """Return a shard's owner; the replica's name is included only if the user `may_know` it."""
         owner = ShardOwner(controller, shard, self._owned.count, here=self._owned.find(shard) is not None)
         holders = await self._read() if may_know else "you may not get its lease"
         if isinstance(holders, str):
@@ -137,7 +140,7 @@ class ShardHolders:
         return owner
 
     async def replicas(self) -> dict[str, Any]:
-        """Return all replicas with the shards of each, for the overview."""
+        """Return for the overview a row for each replica with its shards, or the reason for no rows."""
         holders = await self._read()
         if isinstance(holders, str):
             return {"problem": holders, "rows": [], "more": 0}
@@ -170,7 +173,7 @@ class ShardHolders:
 def holders_of(
     coordinator: Coordinator, transport: Transport, operators: Sequence[AnyOperator]
 ) -> ShardHolders:
-    """Return the holders of the shards that a manager's `coordinator` divides the work into."""
+    """Return the owners of the shards into which a manager's `coordinator` divides the objects."""
     assert isinstance(coordinator, ShardCoordinator)
     election = coordinator.config
     leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
@@ -178,7 +181,6 @@ def holders_of(
 
 
 def _spans(numbers: Sequence[int]) -> str:
-    """Return sorted numbers as text such as `0-2, 5`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:

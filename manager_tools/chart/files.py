@@ -1,7 +1,8 @@
-"""A Helm chart of a project's manifests: its default values produce the result of config/default.
+"""Generation of a Helm chart from a project's manifests.
 
-Each manifest becomes a template, with a Helm expression wherever a value applies. A Deployment other than the
-manager's is a companion, with separate values.
+With its default values, the chart installs the same objects as config/default. Each manifest becomes a
+template, with a Helm expression wherever a value applies. A Deployment other than the manager's is a
+companion, with separate values.
 """
 
 from __future__ import annotations
@@ -104,16 +105,16 @@ _TYPES = {bool: "boolean", str: "string"}
 
 
 class NotOurs(Exception):
-    """A folder with other content than a chart."""
+    """An error: the folder exists, and contains something other than a chart."""
 
 
 def namespace_of(program: Program) -> str:
-    """Return the namespace in config/default."""
+    """Return the namespace that config/default sets."""
     return f"{program.prefix}system"
 
 
 def build_extra(program: Program, folder: Path) -> list[Manifest]:
-    """Build an optional folder of config/, with the name prefix and the namespace of config/default."""
+    """Return the manifests of an optional folder of config/, with config/default's prefix and namespace."""
     prefix, namespace = program.prefix, namespace_of(program)
     manifests = yaml_documents(build(folder, prefix=prefix, namespace=namespace))
     for manifest in manifests:
@@ -133,8 +134,8 @@ def chart_files(
 ) -> dict[str, str]:
     """Return the files of the chart for the folder `config`, by path.
 
-    `images` replaces images by their plain names. Raises BuildFailed if a folder is missing or kustomize
-    fails, and ToolMissing.
+    `images` maps an image name in the manifests to the image that replaces it. Raises BuildFailed if a folder
+    is missing or kustomize fails, and ToolMissing.
     """
     manifests = yaml_documents(build(config / "default", images))
     extras = {
@@ -185,8 +186,8 @@ def chart_files(
 def write_tree(folder: Path, files: Mapping[str, str]) -> None:
     """Write these files to `folder`, and remove all other files there.
 
-    Raises NotOurs, and removes nothing, if `folder` exists without the first of the files: then it is no
-    chart.
+    Raises NotOurs if `folder` exists without the first of the files, because then it is no chart. In this
+    case, nothing is removed.
     """
     if folder.exists():
         if any(folder.iterdir()) and not (folder / next(iter(files))).is_file():
@@ -200,8 +201,6 @@ def write_tree(folder: Path, files: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Companion:
-    """A program beside the manager, with its default values, and the port that the manager calls."""
-
     name: str
     key: str
     port: str
@@ -214,7 +213,6 @@ class _Companion:
 
 
 def _markers(companions: Sequence[_Companion]) -> dict[str, str]:
-    """Return the Helm expressions by their placeholders."""
     text = Path(__file__).with_name("markers.toml").read_text(encoding="utf-8")
     programs = [{"PROGRAM": "manager"}]
     programs += [{"PROGRAM": each.key, "NAME": each.name, "PORT": each.port} for each in companions]
@@ -230,8 +228,6 @@ def _filled(text: str, names: Mapping[str, str]) -> str:
 
 
 class _Chart:
-    """The templates of one program's manifests."""
-
     def __init__(self, program: Program, manifests: Sequence[Manifest]) -> None:
         self._program = program
         self._prefix, self._namespace = program.prefix, namespace_of(program)
@@ -244,11 +240,9 @@ class _Chart:
 
     @property
     def has_webhooks(self) -> bool:
-        """Return whether the manager answers webhooks."""
         return any(self._is(each, "Service", "webhook-service") for each in self._manifests)
 
     def values(self, budget: Manifest) -> str:
-        """Return the text of values.yaml, with the manifests' defaults."""
         assert self._manager is not None
         pod = self._manager["spec"]["template"]["spec"]
         spread = _line(pod.get("topologySpreadConstraints", []))
@@ -262,7 +256,6 @@ class _Chart:
         )
 
     def notes(self) -> str:
-        """Return the text that helm prints after an installation."""
         definitions = [each for each in self._manifests if each["kind"] == "CustomResourceDefinition"]
         return _TEMPLATES.get_template("NOTES.in.txt").render(
             program=self._program.name,
@@ -271,7 +264,7 @@ class _Chart:
         )
 
     def templates(self, apart: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        """Yield path and text of each template of config/default, except for the excluded kinds and names."""
+        """Yield path and text of the template for each manifest, except the (kind, name) pairs in `apart`."""
         for manifest in self._manifests:
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             unused = name == f"{self._prefix}{_WEBHOOK_POLICY}" and not self.has_webhooks
@@ -281,7 +274,6 @@ class _Chart:
                 yield self.template(manifest, folder, condition)
 
     def template(self, manifest: Manifest, folder: str, condition: str | None) -> tuple[str, str]:
-        """Return the path and the text of a manifest's template."""
         name = manifest["metadata"]["name"].removeprefix(self._prefix)
         # Text that looks like a Helm template, in an alert or a description, belongs to another template
         # language.
@@ -293,7 +285,7 @@ class _Chart:
         return f"templates/{folder}/{manifest['kind'].lower()}-{name}.yaml", _HEADER + text
 
     def narrowed(self, manifest: Manifest, condition: str) -> str:
-        """Combine `condition` with the condition for the manifest's part of the project."""
+        """Add the condition under which this manifest belongs to the chart to `condition`."""
         if (companion := self._companion_of(manifest)) is not None:
             return f"and {condition} .Values.{companion.key}.enable"
         if manifest["metadata"]["name"] == f"{self._prefix}{_WEBHOOK_POLICY}":
@@ -335,7 +327,6 @@ class _Chart:
         }
 
     def _place(self, manifest: Manifest) -> tuple[str, str | None]:
-        """Return the chart's folder for a manifest of config/default, and the condition to include it."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         if kind == "CustomResourceDefinition":
             return "crd", ".Values.crd.enable"
@@ -426,7 +417,7 @@ class _Chart:
         pod.setdefault("volumes", []).append({"name": "@certificateVolumes@"})
 
     def _renamed(self, value: Any) -> Any:
-        """Replace prefix and namespace by Helm expressions for the release."""
+        """Replace the name prefix and the namespace by Helm expressions for the release."""
         if isinstance(value, dict):
             return {name: self._renamed(each) for name, each in value.items()}
         if isinstance(value, list):
@@ -486,7 +477,7 @@ def _line(value: object) -> str:
 
 
 def _schema_text(values: str) -> str:
-    """Return the text of values.schema.json; a value without a line in `values` is an error."""
+    """Return the text of values.schema.json, which refuses values that are not in `values`."""
     schema = _schema("", yaml.safe_load(values))
     # Helm adds this value (`global`) to every subchart.
     schema["properties"]["global"] = {"type": "object"}

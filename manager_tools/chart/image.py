@@ -1,4 +1,4 @@
-"""Parsing of a container image's name."""
+"""The parser of a container image's name."""
 
 from __future__ import annotations
 

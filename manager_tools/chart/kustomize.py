@@ -1,4 +1,4 @@
-"""Manifests of a folder, built by `kubectl kustomize` with other images."""
+"""Builds of a folder's manifests by `kubectl kustomize`, with some images replaced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolMissing(Exception):
 
 
 class BuildFailed(Exception):
-    """A failed build; the message is kustomize's."""
+    """A failed build; the message is the error output of kustomize."""
 
 
 def build(
@@ -28,8 +28,9 @@ def build(
 ) -> str:
     """Build `folder` with kustomize, and return the manifests as a YAML stream.
 
-    `images` replaces images by their plain names; `prefix` and `namespace` apply to all objects. The
-    environment variable KUBECTL may name another kubectl program. Raises ToolMissing and BuildFailed.
+    `images` maps an image name in the manifests to the image that replaces it. `prefix` and `namespace` apply
+    to all objects. The environment variable KUBECTL may name another kubectl program. Raises ToolMissing and
+    BuildFailed.
     """
     name = os.environ.get("KUBECTL") or "kubectl"
     kubectl = shutil.which(name)

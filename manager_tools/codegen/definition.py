@@ -41,7 +41,7 @@ class Served:
 
 
 class Schema(msgspec.Struct, rename="camel"):
-    """A schema as far as this module reads it, to find malformed schemas first."""
+    """The part of an OpenAPI schema that this module reads; decoding into it finds malformed schemas."""
 
     type: str | None = None
     format: str | None = None
@@ -139,7 +139,7 @@ class _Published(msgspec.Struct):
 
 
 def _shaped(value: Any, kind: type[S], where: str) -> S:
-    """Return `value` as a `kind`. Raises `DefinitionError` with the field's name for another type."""
+    """Decode `value` as a `kind`; raise `DefinitionError` with the field's name if it has another type."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -159,10 +159,9 @@ def _class_name(kind: str) -> str:
 
 
 class Definition:
-    """A CustomResourceDefinition."""
+    """A parsed CustomResourceDefinition."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        """Parse a CustomResourceDefinition; raise `DefinitionError` if the server would reject it."""
         api_version = manifest.get("apiVersion")
         if api_version != "apiextensions.k8s.io/v1":
             raise DefinitionError(f"its apiVersion has to be apiextensions.k8s.io/v1, not {api_version}")
@@ -179,7 +178,7 @@ class Definition:
         }
 
     def served(self, version: str | None) -> Served:
-        """Return a version, by default the storage one. Raises `DefinitionError` for an unknown version."""
+        """Return a version; None is the storage version. Raises `DefinitionError` for an unknown version."""
         stored = next((name for name, (each, _) in self._versions.items() if each.storage), None)
         name = version or stored or next(iter(self._versions))
         if name not in self._versions:

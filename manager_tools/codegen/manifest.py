@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, generated from models."""
+"""Generation of CustomResourceDefinitions from models."""
 
 from __future__ import annotations
 
@@ -56,10 +56,11 @@ def custom_resource_definitions(
 ) -> list[Manifest]:
     """Return a CustomResourceDefinition for each group and kind, with all its versions in `kinds`.
 
-    The order follows `kinds`. For a kind with a conversion, the CustomResourceDefinition refers to the
-    webhook at `client_config`. `max_description` limits the characters of the fields' descriptions, and 0
-    omits them. Raises ModelError when a model has no structural schema, when versions or a conversion of a
-    kind do not match, or when the API server would refuse the definition.
+    The order follows `kinds`. The definition of a kind with a conversion refers to the webhook at
+    `client_config`. `max_description` limits the characters of the fields' descriptions, and 0 omits them.
+
+    Raises ModelError if a model has no structural schema, if versions or a conversion of a kind do not match,
+    or if the API server would refuse the definition.
     """
     kinds = tuple(dict.fromkeys(kinds))
     if (conflict := conflict_of_kinds(kinds)) is not None:

@@ -65,7 +65,6 @@ def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _own_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of attributes that the class itself defines."""
     try:
         classes = _classes(inspect.getsource(sys.modules[model.__module__]))
         definition = classes[model.__qualname__]
@@ -84,7 +83,7 @@ def _own_docs(model: type[BaseModel]) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _classes(source: str) -> dict[str, ast.ClassDef]:
-    """Return a module's classes by qualified name; a module with several models is parsed once."""
+    """Return a module's classes by qualified name; the cache saves parsing for each model of the module."""
     found: dict[str, ast.ClassDef] = {}
 
     def walk(node: ast.AST, within: str) -> None:
@@ -153,7 +152,6 @@ class _Generator(GenerateJsonSchema):
 
 
 def _not_finite(value: Any) -> Iterator[float]:
-    """Yield the numbers within a default that JSON cannot express."""
     if isinstance(value, float) and not math.isfinite(value):
         yield value
     within: Iterable[Any] = ()
@@ -182,7 +180,10 @@ def model_schema(model: type[BaseModel]) -> JsonSchema:
 
 
 def overlaid(of_type: JsonSchema, of_field: JsonSchema) -> JsonSchema:
-    """Merge the schemas of a type and its field: both sets of rules apply, otherwise the field wins."""
+    """Merge the schemas of a type and of its field; in a conflict, the field's keyword applies.
+
+    The validation rules of both schemas are kept.
+    """
     both = {**of_type, **of_field}
     rules = [*of_type.get(_RULES, ()), *of_field.get(_RULES, ())]
     return {**both, _RULES: rules} if rules else both

@@ -91,7 +91,7 @@ _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """The source text of a module, with a line for each part of the CRD that the model lacks."""
+    """A generated module's text, and a message for each part of the CRD that the model cannot express."""
 
     text: str
     unsaid: list[str]
@@ -104,7 +104,7 @@ def model_source(served: Served, origin: str) -> ModelSource:
 
 @dataclass(slots=True)
 class _Type:
-    """The expression of a type, with its additions in `Annotated`."""
+    """The source of a type, with the arguments of its `Annotated`."""
 
     base: str
     limits: dict[str, str] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class _Writer:
         self._unsaid[f"{path}: {what}"] = None
 
     def _check_conditions(self) -> None:
-        """Warn if `ctx.condition()` cannot set conditions; `ConditionList` decides the same by the type."""
+        """Report a status whose conditions `ctx.condition()` cannot set, as `ConditionList` does."""
         path, node = self._root, self._served.schema
         for name in ("status", "conditions"):
             path, found = f"{path}.{name}", (node.get("properties") or {}).get(name)
@@ -186,7 +186,7 @@ class _Writer:
         for word in sorted(node.keys() - _KNOWN):
             if word in _ALTERNATIVES:
                 if not node.get(_INT_OR_STRING):
-                    self._say(path, f"{word} is left out, so that more is accepted; cel() may say it")
+                    self._say(path, f"{word} is left out, so more values are accepted; cel() may say it")
             elif not word.startswith(("x-", "$")):
                 self._say(path, f"{word} is left out")
 
@@ -255,7 +255,6 @@ class _Writer:
         return {"scale": call("Scale", *map(quoted, paths))} if paths else {}
 
     def _of_the_definition(self) -> dict[str, str]:
-        """Return the arguments of `@crd` that apply to all versions: names, annotations and labels."""
         names, kind = self._served.names, self._served.gvk.kind
         options: dict[str, str] = {}
         for option, word in (("short_names", "shortNames"), ("categories", "categories")):
@@ -355,7 +354,7 @@ class _Writer:
         return text, default is not None
 
     def _factory(self, kind: _Type, where: str, *, in_status: bool) -> str | None:
-        """Return a factory for a field that may be missing in JSON but is never None in the operator."""
+        """Return the factory of a field that JSON may omit, but that is never None in Python; else None."""
         if where in {self._spec, self._status} and kind.base in self._can_be_empty:
             return kind.base
         return "list" if in_status and kind.base == "list[Condition]" else None
@@ -368,7 +367,7 @@ class _Writer:
         return call("Field", default=made) if made[0] in "[{" else made
 
     def _value(self, node: Schema, value: Any, path: str, owner: str, name: str) -> str:
-        """Return the source of a default. Python uses defaults unconverted, so models become instances."""
+        """Return the source of a default. Pydantic does not convert defaults, so models become instances."""
         if isinstance(value, list) and isinstance(node.get("items"), Mapping):
             each = (self._value(node["items"], it, f"{path}[]", owner, _singular(name)) for it in value)
             return f"[{', '.join(each)}]"
@@ -415,7 +414,6 @@ class _Writer:
         return kind
 
     def _builtin(self, reference: str) -> str:
-        """Return the name of the built-in type that `manager_kinds` has, or None."""
         if self._defines or not reference.startswith(_KUBERNETES):
             return ""
         group, version, name = reference.split(".")[-3:]
@@ -478,7 +476,7 @@ class _Writer:
         return kind
 
     def _is_bound(self, word: str, node: Schema, path: str) -> bool:
-        """Return whether to keep a bound; report a bound that makes the API server refuse every value."""
+        """Return whether to keep a bound; report a bound with which the API server refuses every value."""
         if word not in _RANGE or not self._defines:
             return True
         try:
@@ -498,7 +496,7 @@ class _Writer:
         if form in FORMATS and kind.base != _INTEGERS.get(form):
             kind.marks.append(call("schema_format", quoted(form)))
         elif form is not None and form not in FORMATS and form != "int-or-string" and self._defines:
-            self._say(path, f"format {form} is left out, so that more is accepted")
+            self._say(path, f"format {form} is left out, so more values are accepted")
 
     def _is_pattern(self, pattern: str, path: str) -> bool:
         try:
@@ -606,7 +604,7 @@ def _description(node: Schema) -> str:
 
 
 def field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
-    """Return the Python name for the field `wire` of a subclass of `base`, other than names in `taken`."""
+    """Return a Python name for the JSON field `wire` in a subclass of `base`, but none that is `taken`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z]([a-rt-z]|s[a-z]))", "_", wire).lower()
     name = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
     if not name or name[0].isdigit():

@@ -1,4 +1,4 @@
-"""Manifests of a manager with rights in some namespaces only: Roles replace its ClusterRole.
+"""Restriction of a manager's manifests to some namespaces: Roles replace its ClusterRole.
 
 `make deploy` of a project pipes its manifests through this module: `python -m MODULE team-a,team-b`.
 """
@@ -26,15 +26,15 @@ _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfigu
 
 
 class LimitedAlready(Exception):
-    """Manifests that are already limited to some namespaces; the message names the namespaces."""
+    """An error: the manifests are already limited to some namespaces, which the message names."""
 
 
 def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iterator[Manifest]:
     """Yield the manifests with the manager's watches and rights restricted to `namespaces`.
 
-    The namespaces must exist. Other ClusterRoles stay, such as the one for TokenReviews. Webhooks apply to
-    these namespaces only, so that other namespaces do not depend on this manager. Conversion cannot be
-    limited to namespaces.
+    The namespaces must exist. ClusterRoles for other purposes stay, such as the role for TokenReviews. The
+    API server calls the webhooks for objects in these namespaces only. Conversion cannot be limited to
+    namespaces.
 
     Raises:
         LimitedAlready: the manifests are already restricted.

@@ -57,7 +57,7 @@ def call(name: str, *values: str, **named: str) -> str:
 
 
 def class_source(head: str, about: str, body: str) -> str:
-    """Return the source of a class; `head` is its first line without the colon."""
+    """Return the source of a class: its first line `head`, the docstring `about`, and `body`."""
     text = docstring(about)
     gap = "\n" if text and body else ""
     return f"{head}:\n{text}{gap}{body}" + ("" if text or body else "    pass\n")
@@ -102,7 +102,6 @@ def imported(module: str, names: Iterable[str]) -> str:
 
 
 def _import_order(name: str) -> tuple[int, str]:
-    """Return the linter's sort key: constants, then classes, then functions."""
     return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name.lower())
 
 

@@ -1,4 +1,4 @@
-"""Roles of the manager, and of the users of its kinds."""
+"""Generation of the roles for the manager, and for the users of its kinds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Roles = dict[str, Manifest]
 
 
 def running(lease: str, rules: Iterable[RbacRule]) -> Roles:
-    """Return the account and roles of a manager that needs `rules`, with any admission plugins.
+    """Return the account and roles of a manager that needs `rules`, for a cluster with any admission plugins.
 
     The account is bound to three roles: the ClusterRole with the controllers' rights; a Role in the manager's
     namespace for the Lease; and a ClusterRole for checking who may read its metrics.
@@ -90,7 +90,7 @@ def running(lease: str, rules: Iterable[RbacRule]) -> Roles:
 def of_manager(lease: str, rules: Iterable[RbacRule], converted: Iterable[str] | None = None) -> Roles:
     """Return all roles that are bound to the manager's account.
 
-    `running` describes them; a program with webhooks also gets those of `of_webhooks`, for `converted`.
+    These are the roles of `running` and, unless `converted` is None, also those of `of_webhooks(converted)`.
     """
     return running(lease, rules) | ({} if converted is None else of_webhooks(converted))
 
@@ -152,11 +152,10 @@ def _placed(manifest: Manifest, namespace: str, prefix: str) -> Manifest:
 
 
 def of_people(kinds: Iterable[type[Resource]]) -> Roles:
-    """Return the ClusterRoles without bindings, for users.
+    """Return the ClusterRoles for users; no account is bound to them yet.
 
     There is one for readers of the metrics, such as Prometheus, one for `migrate-storage`, and three for
-    users of each kind: one for all operations, one to create, change and scale objects, and one to view
-    them.
+    users of each kind: one for all operations, one to create, change and scale objects, and one to view them.
     """
     kinds = tuple(kinds)
     metrics = _role("ClusterRole", "metrics-reader", ())
@@ -205,7 +204,7 @@ def _metadata(role: str, name: str) -> Manifest:
 
 
 def secret_rights(prefix: str) -> tuple[RbacRule, ...]:
-    """Return the rules of a Role in the Secret's namespace; the Secret's name begins with `prefix`."""
+    """Return the rules for the Secret with the webhooks' certificate; its name begins with `prefix`."""
     return (
         RbacRule(("",), ("secrets",), ("get", "update"), (f"{prefix}{SECRET}",)),
         RbacRule(("",), ("secrets",), ("create",)),

@@ -27,9 +27,10 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def differences(source: str, model: str, schema: Schema, told: Sequence[str]) -> list[str]:
-    """List the differences between the schema of the class `model` in `source` and `schema`, a line each.
+    """List the differences between `schema` and the schema of class `model` in `source`, as lines.
 
-    Lines in `told` are left out. Raises ModelError if the model has no valid CustomResourceDefinition.
+    Differences in `told` are already reported, and left out. Raises ModelError if the model has no valid
+    CustomResourceDefinition.
     """
     [again] = custom_resource_definitions([_model_in(source, model)])
     [version] = again["spec"]["versions"]
@@ -38,7 +39,7 @@ def differences(source: str, model: str, schema: Schema, told: Sequence[str]) ->
 
 
 def together(node: Schema) -> Schema:
-    """Return the schema with its `allOf` of limits merged, as a type's and its field's markers are merged."""
+    """Return the schema with the limits in its `allOf` merged into it; the stricter of two limits applies."""
     parts = node.get("allOf") or ()
     if not parts or not all(isinstance(part, Mapping) and part.keys() <= _STRICTER.keys() for part in parts):
         return node
@@ -49,7 +50,7 @@ def together(node: Schema) -> Schema:
 
 
 def _model_in(source: str, model: str) -> type[Resource]:
-    """Return the class of that name, from the source of a module that is not on disk."""
+    """Execute the source of a module that is not on disk, and return its class with the name `model`."""
     module = ModuleType(f"written_model_{next(_numbers)}")
     sys.modules[module.__name__] = module
     try:
@@ -96,7 +97,6 @@ def _change(old: Any, new: Any) -> str:
 
 
 def _plain(schema: Schema) -> dict[str, Any]:
-    """Return the schema without irrelevant differences: descriptions, order, implied keywords."""
     words = {word: value for word, value in together(schema).items() if word not in _PROSE}
     if "default" in words:
         words["default"] = _filled(words["default"], schema)
@@ -123,7 +123,7 @@ def _plain(schema: Schema) -> dict[str, Any]:
 
 
 def _filled(value: Any, schema: Schema) -> Any:
-    """Return a default with the defaults of its own fields, which the API server fills in."""
+    """Return a default with the defaults of its nested fields, as the API server would complete it."""
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [_filled(each, schema["items"]) for each in value]
     if not isinstance(value, Mapping):

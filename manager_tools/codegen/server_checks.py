@@ -1,6 +1,6 @@
-"""Checks that the API server makes, done by the embedded control plane's code.
+"""Checks that the API server would make, with the code of the embedded control plane.
 
-The imports are inside of functions: a running manager generates no CustomResourceDefinition.
+The imports are inside of functions, because a running manager generates no CustomResourceDefinition.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def check_definition(definition: Mapping[str, Any], kind: str) -> None:
     """Raise ModelError with the field's name if the API server would refuse the CRD of `kind`."""
     for place in _not_text(definition):
         names = [name for before, name in pairwise(place) if before == "properties"]
-        raise ModelError(".".join((kind, *names)), f"its {place[-1]} has half a character, which is no text")
+        raise ModelError(".".join((kind, *names)), f"its {place[-1]} has a lone surrogate, so it is no text")
     versions = definition["spec"]["versions"]
     expensive: tuple[str, re.Match[str]] | None = None
     for path, text in server_check(copy.deepcopy(dict(definition))):
@@ -140,8 +140,6 @@ def _cheaper(path: str, kind: str, versions: Sequence[Mapping[str, Any]], *, alo
 
 
 class _Bound(NamedTuple):
-    """A node without a bound, and the schema keyword that would bound it."""
-
     path: str
     node: Any
     keyword: str
@@ -174,7 +172,6 @@ def _below(node: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Find the paths of strings with a lone surrogate, which UTF-8 cannot express."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from _not_text(each, (*place, name))
@@ -186,7 +183,6 @@ def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 
 def _field_of(path: str, kind: str, versions: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the model's field at the path of an error, and the schema keyword."""
     found = _SCHEMA.match(path)
     if found is None:
         # For a part that all versions share, the API server reports one error.

@@ -76,7 +76,6 @@ def _integer_format(node: JsonSchema) -> str:
 
 
 def _check_bound(bound: float, word: str, node: JsonSchema, field: str) -> None:
-    """Raise ModelError for a bound with which the API server would refuse every value."""
     if not math.isfinite(bound):
         raise ModelError(field, f"its {word} has to be a finite number, not {bound}")
     low, high = RANGES.get(_integer_format(node), RANGES["int64"])
@@ -148,7 +147,7 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 class Collapsed(NamedTuple):
-    """A schema without alternatives, and whether None was an alternative."""
+    """A schema without a union, and whether None was a member of the union."""
 
     schema: JsonSchema
     nullable: bool
@@ -310,17 +309,13 @@ def _model(node: JsonSchema, field: str) -> JsonSchema:
 
 
 def _element(node: JsonSchema, field: str) -> JsonSchema:
-    """Convert an element of a list or map; an element may be None, unlike a missing one."""
     value, nullable = collapse(node, field)
     element = _convert(value, field)
     return {**element, "nullable": True} if nullable else element
 
 
 def _json_default(value: Any, field: str) -> Any:
-    """Return a default as JSON without a model's None fields, as `to_wire` does.
-
-    Raises ModelError for infinite numbers and NaN.
-    """
+    """Return a default as JSON without a model's None fields; raise ModelError for NaN and infinity."""
     if isinstance(value, dict):
         return {name: _json_default(inner, field) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The command `chart`."""
+"""The command `chart`, which writes a Helm chart of a project's config/."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _parsed(_: click.Context, __: click.Parameter, text: str | None) -> Image | 
 @click.command
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 @click.option(
-    "--image", callback=_parsed, metavar="IMAGE", help="image of the manager", show_default="that of config/"
+    "--image", callback=_parsed, metavar="IMAGE", help="image of the manager", show_default="as in config/"
 )
 @pass_invocation
 def chart(invocation: Invocation, folder: Path, image: Image | None) -> None:
-    """Write a Helm chart of config/ in this folder; an older chart in DIR is replaced.
+    """Write a Helm chart of config/ in this folder, and replace an older chart in DIR.
 
-    With its default values it installs what config/default has. kubectl, or the program that KUBECTL names,
-    builds the manifests.
+    With its default values, the chart installs the same objects as config/default. The manifests are built by
+    kubectl, or by the program in the variable KUBECTL.
     """
     program = invocation.program
     images = {} if image is None else {program.name: image}

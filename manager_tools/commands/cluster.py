@@ -27,12 +27,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def text_flag(*names: str, text: str, default: str | None = None, metavar: str = "NAME") -> Callable[[F], F]:
-    """Declare a flag with a text value; `default` describes the value without the flag."""
+    """Declare a flag with a text value; the help shows `default` as the value of a missing flag."""
     return click.option(*names, type=parse_text, metavar=metavar, show_default=default, help=text)
 
 
 def file_flag(*names: str, text: str, default: str | None = None, **more: Any) -> Callable[[F], F]:
-    """Declare a flag for a file name, which shells complete; `default` describes the default."""
+    """Declare a flag for a file name, which shells complete; the help shows `default` as its default."""
     complete = click.Path().shell_complete
     return click.option(
         *names,
@@ -50,12 +50,12 @@ def cluster_flags(command: F) -> F:
     kubeconfig = file_flag(
         "--kubeconfig", default="as for kubectl, or the pod's own", text="kubeconfig of the cluster"
     )
-    context = text_flag("--context", default="its current one", text="context of the kubeconfig")
+    context = text_flag("--context", default="the current context", text="context of the kubeconfig")
     return kubeconfig(context(command))
 
 
 def manager_url(text: str) -> str:
-    """Parse the address of a manager's console. Raises `ValueError` for an invalid address."""
+    """Parse the URL of a manager's console. Raises `ValueError` for an invalid URL."""
     if text == "none":
         return text
     try:
@@ -70,7 +70,7 @@ def manager_url(text: str) -> str:
 
 
 def manager_namespace(program: Program) -> str:
-    """Return the default namespace of a manager."""
+    """Return the namespace in which a manager is installed by default."""
     return f"{program.name}-system"
 
 
@@ -104,7 +104,7 @@ def read_input(file: str, longest: int) -> bytes:
 
 @contextmanager
 def ended_in_one_line() -> Iterator[None]:
-    """Convert errors with a sufficient message into a `ClickException`, which is shown as one line."""
+    """Show an expected error as one line: replace it by a `ClickException` with its message."""
     try:
         yield
     except Exception as error:
@@ -117,11 +117,11 @@ def ended_in_one_line() -> Iterator[None]:
 
 
 class UnknownKind(click.UsageError):
-    """A name that no kind has."""
+    """An error: no kind has the given name."""
 
 
 def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
-    """Find a kind by its name, plural, short name or full name; upper and lower case are equal.
+    """Find a kind by its name, plural, short name or full name, in upper or lower case.
 
     Raises `UnknownKind` if none of `kinds` has the name, and `UsageError` if several kinds have the name.
     """
@@ -133,8 +133,8 @@ def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
         if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
             found[full] = kind
     if len(found) > 1:
-        raise click.UsageError(f"{name!r} may be each of {', '.join(found)}; which one?")
+        raise click.UsageError(f"{name!r} is ambiguous: {', '.join(found)}")
     for kind in found.values():
         return kind
     ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
-    raise UnknownKind(f"unknown kind {name!r}; ours are {ours}")
+    raise UnknownKind(f"unknown kind {name!r}; known kinds are {ours}")

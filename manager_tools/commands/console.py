@@ -116,58 +116,57 @@ def _loopback(text: str) -> BindAddress:
     "--name-prefix",
     metavar="TEXT",
     default="PROGRAM-",
-    text="beginning of the names of the manager's objects",
+    text="prefix of the names of the manager's objects",
 )
-@text_flag("--pod", default="the one that holds the lease", text="pod of the manager")
+@text_flag("--pod", default="the pod that holds the lease", text="pod of the manager")
 @click.option("--port", type=click.IntRange(1, 65535), default=8082, help="port of the console in the pod")
 @cluster_flags
 @click.option(
     "--manager",
     type=_https,
     metavar="URL",
-    help="address of the console, in place of a pod: https://HOST:PORT",
+    help="connect to the console at this address instead of to a pod: https://HOST:PORT",
 )
 @file_flag(
     "--manager-ca-file",
-    text="authority of the console's certificate, in PEM, where the console has --metrics-cert-path",
+    text="CA certificate (PEM) for the console, if the manager runs with --metrics-cert-path",
 )
 @click.option(
     "--insecure-skip-tls-verify",
     is_flag=True,
-    help="take any certificate of the pod, and of all machines between here and it",
+    help="do not verify the console's certificate: any machine in between can read the traffic",
 )
 @file_flag(
     "--manager-token-file",
-    text="bearer token for the console, in place of the kubeconfig's, such as one of kubectl create token",
+    text="send the bearer token in this file, not the kubeconfig's token (see kubectl create token)",
 )
 @click.option(
     "--service-account",
     type=_account,
     metavar="NAMESPACE/NAME",
-    help="ask as this service account, by tokens that are good for the console alone",
+    help="act as this service account, with tokens that are valid for the console only",
 )
 @click.option(
     "--bind-address",
     type=_loopback,
     metavar="ADDRESS",
     default="127.0.0.1:0",
-    help="address for a browser on this machine; port 0 is a free port",
+    help="listen on this address for a browser on this machine; port 0 selects a free port",
 )
-@click.option("--no-browser", is_flag=True, help="open no browser: the address is printed anyway")
+@click.option("--no-browser", is_flag=True, help="open no browser; the address is always printed")
 @pass_invocation
 def console(invocation: Invocation, /, **flags: Any) -> None:
-    """Open the console of a manager that runs in a cluster in a browser on this machine, until interrupted.
+    """Open the console of a manager in a cluster in a browser on this machine, until interrupted.
 
-    kubectl forwards a port to the pod that holds the manager's lease, or with --manager the console is asked
-    at its address. The pod has to run as the manager's account, and its certificate has to be of the
-    authority that the API server demands for the manager's webhooks.
+    By default, kubectl forwards a port to the pod that holds the manager's lease. The pod must run as the
+    manager's account. Its certificate must be signed by the CA in the manager's webhook configurations.
 
-    Every request has a token: the console shows what its user may get, and does what its user may update.
-    With --service-account it is a token of that account, and good for the console alone. Else it is the token
-    of your kubeconfig, or of --manager-token-file: the manager's pod gets it, and people who control that pod
-    can do all that you may.
+    Every request has a token. The console shows the objects that the token's user may get, and changes those
+    that the user may update. With --service-account, the token is valid for the console only. Otherwise the
+    manager's pod receives your token or the one in --manager-token-file, and people who control that pod can
+    use all of its rights.
 
-    Only the browser that opens the printed address has these rights, by a key in it that works once.
+    The printed address contains a key that works once, so only one browser gets these rights.
     """
     for one, other in _APART:
         if flags[one] and flags[other]:
@@ -218,7 +217,9 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
         own = proxy.address(f"{(await stack.enter_async_context(serving)).address}")
         sys.stdout.write(f"The console of {target}, until interrupted: {own}\n")
         if is_own:
-            sys.stdout.write("It gets your token; --service-account gives it one for the console alone.\n")
+            sys.stdout.write(
+                "The manager gets your token; with --service-account it gets a token for the console only.\n"
+            )
         sys.stdout.flush()
         if not arguments.no_browser:
             # Some browsers keep running until the user closes the window; this command does not wait for
@@ -230,7 +231,7 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
 
 @contextmanager
 def _page_that_leads_to(address: str) -> Iterator[Path]:
-    """Write a redirecting page for this user only: all users can see a browser's command line."""
+    """Write a page that redirects to `address`, which a browser's command line would show to all users."""
     with TemporaryDirectory(prefix="console-", ignore_cleanup_errors=True) as folder:
         page = Path(folder) / "console.html"
         page.touch(mode=0o600)
@@ -274,7 +275,7 @@ async def _own(config: ClusterConfig, rejected: str | None) -> str:
     header = await config.authorization(rejected=rejected) or ""
     if not header.startswith(_BEARER):
         raise ConfigError(
-            f"{config.source}: the user has no token, and the console takes nothing else: give one with "
+            f"{config.source}: the user has no token, which the console requires: set "
             "--service-account or --manager-token-file"
         )
     return header
@@ -285,8 +286,8 @@ async def _trust(installed: Installed, transport: Transport) -> tuple[str, TlsFi
         named, bundle = await installed.trust(transport)
     except (ApiError, ConfigError) as error:
         raise click.ClickException(
-            f"nobody says whom the console's certificate has to be of: {in_one_line(error)}; "
-            "--manager-ca-file does, and --insecure-skip-tls-verify takes any"
+            f"cannot find the CA of the console's certificate: {in_one_line(error)}; "
+            "set --manager-ca-file or --insecure-skip-tls-verify"
         ) from error
     return named, TlsFiles(Pem("the CA bundle of the manager's webhooks", data=bundle))
 
@@ -336,4 +337,4 @@ async def _end_of(lines: asyncio.StreamReader, target: str) -> NoReturn:
         said = line.decode(errors="replace").strip() or said
     # Ctrl-C ends kubectl too, and this command may notice kubectl's end before the signal.
     await asyncio.sleep(_SIGNAL_WITHIN)
-    raise click.ClickException(f"kubectl forwards to {target} no more; it says: {said}")
+    raise click.ClickException(f"kubectl has stopped forwarding to {target}; it says: {said}")

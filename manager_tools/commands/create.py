@@ -1,4 +1,4 @@
-"""The command `create`."""
+"""The command `create`, which adds kinds and webhooks to a project."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from manager_tools.scaffold.writing import CHILD_KINDS, domain_of, plural_of
 
 _BACK = """
 
-Nothing that is there already is overwritten; `git checkout . && git clean -fd apis controllers config tests`
-takes all of it back."""
+Existing files are not overwritten. `git checkout . && git clean -fd apis controllers config tests` removes
+all changes."""
 
 _KIND = "name of the kind, such as Greeting"
 
 
 def _one_kind(_context: click.Context, _option: click.Parameter, kinds: Sequence[str]) -> str:
-    """Return the only value of `--kind`: click would take the last one, and drop the others."""
     if len(kinds) > 1:
         raise click.UsageError(f"--kind takes one kind, not {len(kinds)}: run the command for each of them")
     return kinds[0]
@@ -28,7 +27,7 @@ def _one_kind(_context: click.Context, _option: click.Parameter, kinds: Sequence
 
 @click.group
 def create() -> None:
-    """Add to the project in this folder."""
+    """Add a kind or webhooks to the project in this folder."""
 
 
 @create.command(
@@ -40,19 +39,19 @@ def create() -> None:
     "--group",
     required=True,
     metavar="GROUP",
-    help="a word; the project's domain is appended, as in hello.example.com",
+    help="first word of the API group, to which the project's domain is appended: hello.example.com",
 )
-@click.option("--version", required=True, metavar="VERSION", help="such as v1 or v1alpha1")
+@click.option("--version", required=True, metavar="VERSION", help="version of the kind, such as v1")
 @click.option("--kind", required=True, multiple=True, callback=_one_kind, metavar="KIND", help=_KIND)
-@click.option("--plural", metavar="PLURAL", help="plural of the kind, where English makes it otherwise")
-@click.option("--cluster-scoped", is_flag=True, help="keep the objects in no namespace")
+@click.option("--plural", metavar="PLURAL", help="plural of the kind, if English rules do not give it")
+@click.option("--cluster-scoped", is_flag=True, help="make the kind cluster-scoped")
 @click.option(
     "--owns",
     metavar="KIND",
     multiple=True,
     shell_complete=lambda *given: [each for each in CHILD_KINDS if each.startswith(given[-1])],
-    help=f"begin with an operator that has children of these kinds, of {', '.join(sorted(CHILD_KINDS))}; "
-    "A,B or several times",
+    help=f"write an operator that creates children of these kinds ({', '.join(sorted(CHILD_KINDS))}); "
+    "as KIND,KIND or with several flags",
 )
 @pass_invocation
 def api(
@@ -84,8 +83,8 @@ def api(
         raise click.UsageError(str(error)) from error
     _print_result(
         written,
-        f"say in apis/{names.group}/{names.version}/{names.module}.py what users may write, and in "
-        f"controllers/{names.group}/{names.module}.py what is done about it",
+        f"edit the fields in apis/{names.group}/{names.version}/{names.module}.py, and the method reconcile "
+        f"in controllers/{names.group}/{names.module}.py",
     )
 
 
@@ -97,8 +96,8 @@ def _kinds(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
 
 @create.command(
     short_help="add webhooks to the operator of a kind",
-    help=f"""Add methods to the operator of a kind, which answer what the API server asks, with a test of each
-    sort and generated manifests; and, to convert, another version of the kind.{_BACK}""",
+    help="Add webhook methods to the operator of a kind, with tests and generated manifests. For conversion, "
+    f"also add another version of the kind.{_BACK}",
 )
 @click.option(
     "--kind",
@@ -110,16 +109,16 @@ def _kinds(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
     help=_KIND,
 )
 @click.option(
-    "--group", default="", show_default=False, metavar="GROUP", help="group of the kind, of several"
+    "--group", default="", show_default=False, metavar="GROUP", help="group, if several have the kind"
 )
-@click.option("--defaulting", is_flag=True, help="a method that changes objects before they are stored")
-@click.option("--validation", is_flag=True, help="methods that refuse objects, and changes of them")
+@click.option("--defaulting", is_flag=True, help="add a method that sets defaults in objects")
+@click.option("--validation", is_flag=True, help="add a method that refuses invalid objects")
 @click.option(
     "--conversion",
     default="",
     show_default=False,
     metavar="VERSION",
-    help="another version of the kind, and methods that convert, such as v1beta1",
+    help="add this version of the kind, such as v1beta1, and methods that convert objects",
 )
 @pass_invocation
 def webhook(
@@ -135,8 +134,8 @@ def webhook(
         raise click.UsageError(str(error)) from error
     [operator] = (path for path in written.changed if path.parts[0] == "controllers")
     models = (path for path in written.new if path.parts[0] == "apis" and path.name != "__init__.py")
-    others = "".join(f"say in {path} what that version has otherwise, and " for path in models)
-    _print_result(written, f"{others}write in {operator} what the new methods do")
+    others = "".join(f"edit the fields of that version in {path}, and " for path in models)
+    _print_result(written, f"{others}edit the new methods in {operator}")
 
 
 def _print_result(written: Written, following: str) -> None:

@@ -1,4 +1,4 @@
-"""The command `explain`: why an object is not ready."""
+"""The command `explain`, which prints why an object is not ready."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ExplainArguments:
 
 @click.command
 @click.argument("named", nargs=-1, metavar="KIND/NAME")
-@text_flag("-n", "--namespace", default="that of the context", text="namespace of the object")
+@text_flag("-n", "--namespace", default="of the context", text="namespace of the object")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="text for people, or JSON"
 )
@@ -110,20 +110,20 @@ class ExplainArguments:
     type=manager_url,
     metavar="URL",
     default=_LOCAL,
-    help="a manager's --console-bind-address, where it tells of its runs; none asks no manager",
+    help="URL of a manager's console, which reports reconciles; `none` sends no request to a manager",
 )
-@file_flag("--manager-ca-file", text="authority of the manager's certificate, in PEM")
+@file_flag("--manager-ca-file", text="CA certificate (PEM) for the manager")
 @text_flag(
     "--manager-tls-server-name",
     metavar="HOST",
     default="the host of --manager",
-    text="name that the manager's certificate is for",
+    text="host name in the manager's certificate",
 )
-@file_flag("--manager-token-file", text="bearer token for the manager, which may get the object")
+@file_flag("--manager-token-file", text="bearer token of a user who may get the object")
 @text_flag(
     "--manager-namespace",
     default="PROGRAM-system",
-    text="namespace of the leases that say which replica works on the object, if no manager answers",
+    text="namespace of the shards' leases, which name the object's replica if no manager responds",
 )
 @pass_invocation
 def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> int:
@@ -183,7 +183,7 @@ async def _explain(
 
 
 async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: str) -> list[ShardOwner]:
-    """Return the owners of the object's shard; none without shards or without rights to read the Leases."""
+    """Return the owners of the object's shard; empty without shards, or without the right to read Leases."""
     try:
         holders = await leases.read()
     except KubeError:
@@ -196,7 +196,7 @@ async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: st
 async def _ask(
     program: Program, arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
 ) -> tuple[ManagerReport, str]:
-    """Return a manager's report about the object, or the reason for an empty report.
+    """Return a manager's report about the object, or an empty report and the reason.
 
     Raises `ConfigError` if a file in the arguments cannot be used.
     """
@@ -238,7 +238,7 @@ async def _ask(
 
 
 async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes:
-    """Read a stream without retries, because there is usually no manager."""
+    """Send a GET without retries, because there is often no manager that could answer."""
     body = bytearray()
     async with transport.stream(path, query=query, idle_timeout=_PATIENCE) as pieces:
         async for piece in pieces:
@@ -249,7 +249,7 @@ async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes
 
 
 def decode_report(answer: bytes) -> ManagerReport:
-    """Decode a manager's report. Raises `ValueError` for other content, since any program may respond."""
+    """Decode a manager's report. Raises `ValueError` for other content, as any program may have sent it."""
     try:
         report = orjson.loads(shallow_at_once(answer))
         for each in report["controllers"]:
@@ -264,7 +264,7 @@ def decode_report(answer: bytes) -> ManagerReport:
 
 
 def _values_of(kind: type[msgspec.Struct], fields: dict[str, Any]) -> list[Any]:
-    """Return the values of a record, which is stored without field names."""
+    """Return the values of `fields` in the order of the struct, which is decoded from an array."""
     return [
         [_values_of(nested, each) for each in fields.get(field.name, ())]
         if (nested := _NESTED.get(field.name)) is not None
@@ -292,7 +292,7 @@ _RUNS_SHOWN = 8
 
 
 def to_text(told: Explanation, style: Style = PLAIN) -> str:
-    """Format an explanation as text, whose only control characters come from `style`."""
+    """Format an explanation as text; only `style` adds control characters, for colours."""
     return "\n".join(_lines(told, style)) + "\n"
 
 

@@ -24,7 +24,7 @@ _max_description = click.option(
     type=click.IntRange(0),
     metavar="CHARACTERS",
     show_default="no limit",
-    help="length to shorten descriptions of fields in definitions to; 0 leaves them out",
+    help="limit the length of field descriptions in CRDs; 0 omits the descriptions",
 )
 
 
@@ -34,13 +34,12 @@ _max_description = click.option(
 def crds(invocation: Invocation, max_description: int | None) -> None:
     """Print the custom resource definitions of all operators as one YAML stream.
 
-    It is for kubectl apply --server-side --force-conflicts -f - (without --server-side, kubectl takes at most
-    262,144 bytes of each).
+    Apply the stream with kubectl apply --server-side --force-conflicts -f - (without --server-side, kubectl
+    accepts at most 262,144 bytes per definition).
 
-    A kind with several versions is converted by the manager's webhook. The definitions ask for that at the
-    Service that `make deploy` makes; a manager outside of the cluster points them at itself while it runs.
-    While none runs, objects can be used in the version that they are stored in, and requests in another
-    version fail; they are never converted wrongly.
+    The manager's webhook converts kinds with several versions. The definitions name the Service that
+    `make deploy` creates; a manager outside of the cluster inserts its own address while it runs. Without a
+    running manager, requests in the stored version work, and requests in other versions fail.
     """
     program = invocation.program
     # The namespace that the kustomization in config/default gives to generated objects.
@@ -67,7 +66,7 @@ def declared_definitions(
 
 
 @click.command
-@click.option("--check", is_flag=True, help="write nothing; fail when a file is not current")
+@click.option("--check", is_flag=True, help="write nothing; fail if a file is outdated")
 @_max_description
 @pass_invocation
 def generate(invocation: Invocation, check: bool, max_description: int | None) -> int:
@@ -96,7 +95,6 @@ def generate(invocation: Invocation, check: bool, max_description: int | None) -
 
 
 def _report_dangling(config: Path) -> int:
-    """Print each missing file of a kustomization, such as webhooks; return the exit code."""
     code = 0
     for path in sorted(config.rglob("kustomization.yaml")):
         text = path.read_text(encoding="utf-8")

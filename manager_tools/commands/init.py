@@ -1,4 +1,4 @@
-"""The command `init`."""
+"""The command `init`, which creates a project."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from manager_tools.scaffold import init as write_project
 
 @click.command
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--domain", metavar="DOMAIN", help="end of the groups of your kinds, such as example.com")
-@click.option("--name", metavar="NAME", show_default="that of the folder", help="name of the program")
-@click.option("--renew", is_flag=True, help="put this library into an existing project, and nothing else")
+@click.option("--domain", metavar="DOMAIN", help="domain at the end of API groups, such as example.com")
+@click.option("--name", metavar="NAME", show_default="name of the folder", help="name of the program")
+@click.option("--renew", is_flag=True, help="only replace the library in an existing project")
 def init(folder: Path, domain: str | None, name: str | None, renew: bool) -> None:
-    """Begin a project: a kind, its operator, a sample, a test, a demo, manifests, an image, workflows.
+    """Create a project: a kind, its operator, a sample, a test, a demo, manifests, an image, workflows.
 
-    Nothing that is there already is overwritten. The project gets a wheel of this library.
+    Existing files are not overwritten. The project contains a wheel of this library.
     """
     try:
         if renew:
@@ -32,5 +32,5 @@ def init(folder: Path, domain: str | None, name: str | None, renew: bool) -> Non
         write_project(folder, names)
     except ScaffoldError as error:
         raise click.UsageError(str(error)) from error
-    click.echo(f"{folder} is a project now: the program {names.program}, with the kind {names.kind}.")
-    click.echo(f"Next: cd {folder}, git init, then make test, make demo, and make for what else there is.")
+    click.echo(f"created the project {folder}: the program {names.program} with the kind {names.kind}")
+    click.echo(f"Next: cd {folder}, git init, then make test and make demo; make lists all targets.")

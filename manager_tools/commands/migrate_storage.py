@@ -36,7 +36,7 @@ _DEFAULT = MigrationOptions()
 
 @dataclass(frozen=True, slots=True)
 class MigrateArguments:
-    """The arguments of `migrate-storage`; `kinds` are as the user wrote them, empty for all kinds."""
+    """The arguments of `migrate-storage`; an empty `kinds` means all kinds of the program."""
 
     kinds: tuple[str, ...]
     kubeconfig: str | None
@@ -57,13 +57,13 @@ def _rate(text: str) -> float:
 @click.command("migrate-storage")
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
 @cluster_flags
-@click.option("--dry-run", is_flag=True, help="try everything, tell what would be refused, and store nothing")
+@click.option("--dry-run", is_flag=True, help="store nothing; print the objects that would be refused")
 @click.option(
     "--page-size",
     type=click.IntRange(1, 10_000),
     default=_DEFAULT.page_size,
     metavar="N",
-    help="objects to list at once",
+    help="objects per list request",
 )
 @click.option(
     "--concurrency",
@@ -77,14 +77,14 @@ def _rate(text: str) -> float:
     type=_rate,
     default=f"{_DEFAULT.rate:g}",
     metavar="N",
-    help="objects to rewrite a second, at most",
+    help="maximum number of objects to rewrite per second",
 )
 @click.option(
     "--settle",
     type=parse_wait,
     default=format_duration(_DEFAULT.settle),
     metavar="DURATION",
-    help="time to wait before the first, until every API server of the cluster has taken up the definition",
+    help="time before the first write, so that every API server has noticed the storage version",
 )
 @pass_invocation
 def migrate_storage(
@@ -135,7 +135,7 @@ def _definition(name: str, kinds: Sequence[type[Resource]]) -> str:
     except UnknownKind as error:
         if "." in name:
             return name.lower()
-        raise click.UsageError(f"{error}; any other goes by the full name of its definition") from None
+        raise click.UsageError(f"{error}; for any other, give the full name of its definition") from None
 
 
 def _full_name(kind: type[Resource]) -> str:
@@ -145,7 +145,6 @@ def _full_name(kind: type[Resource]) -> str:
 async def _migrate(
     program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
 ) -> int:
-    """Migrate the kinds of these CRDs; return the exit code, 0 if all objects are migrated."""
     with watchdog.stop_on_signals() as stop:
         try:
             done = await unless(stop, _migrate_all(program, arguments, names))

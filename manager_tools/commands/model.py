@@ -1,4 +1,4 @@
-"""The command `model`."""
+"""The command `model`, which writes a pydantic model of an existing kind."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _SUFFIXES = {".yaml", ".yml", ".json"}
     shell_complete=click.Path().shell_complete,
     help="file that defines the kind, or the kind's name, as in Certificate.cert-manager.io",
 )
-@click.option("--kind", metavar="KIND", help="kind to choose, where the file has several")
+@click.option("--kind", metavar="KIND", help="kind to choose if the file has several")
 @click.option(
     "--version",
     metavar="VERSION",
-    show_default="the one that objects are stored in, or that the server prefers",
+    show_default="the storage version, or the server's preferred version",
     help="version of the kind",
 )
 @click.option(
@@ -51,7 +51,7 @@ _SUFFIXES = {".yaml", ".yml", ".json"}
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="write there, where nothing is yet, instead of to stdout",
+    help="write to this new file instead of stdout",
 )
 @cluster_flags
 @pass_invocation
@@ -66,14 +66,12 @@ def model(
 ) -> None:
     """Write the pydantic model of a kind, to stdout.
 
-    It is made from the definition in a FILE (- is stdin), for authors who define the kind from now on; or
-    from a KIND that the API server has, such as Deployment, deployments.apps or Certificate.cert-manager.io,
-    for an operator that uses it.
+    A FILE (- is stdin) contains a CustomResourceDefinition. Its model defines the kind, and `crds` prints the
+    same definition again. Parts that a model cannot express are printed on stderr.
 
-    The model of a FILE has all that the definition says of its objects, so that `crds` prints the same again.
-    Each part of the definition that a model cannot say is a line on stderr. The model of a KIND says no more
-    than how to read and write its objects: `crds` does not print it. For all that a definition of the cluster
-    says, give it as a file: kubectl get crd NAME -o yaml | PROGRAM model --from -
+    The model of a KIND that the API server has, such as Deployment or Certificate.cert-manager.io, only reads
+    and writes objects, and `crds` does not print it. To define a kind that is already in the cluster, use its
+    definition as the file: kubectl get crd NAME -o yaml | PROGRAM model --from -
     """
     program = invocation.program
     if output is not None and output.exists():
@@ -108,7 +106,6 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the missing folders of a path; inside of a Python package, create packages."""
     if folder.exists():
         return
     _make_folder(folder.parent)

@@ -79,13 +79,13 @@ class _Found(NamedTuple):
     "--filename",
     "files",
     multiple=True,
-    text="plan the objects that this file names, whatever else is in it; may be given again; - is stdin",
+    text="plan the objects in this file, as they are in the cluster; repeatable; - is stdin",
 )
 @text_flag(
-    "-n", "--namespace", default="that of the context", text="namespace of objects of a FILE that names none"
+    "-n", "--namespace", default="of the context", text="namespace of objects without a namespace in a FILE"
 )
 @click.option("--all", "every", is_flag=True, help="plan all objects of the operators' kinds")
-@click.option("--timeout", type=parse_duration, default="5m", metavar="DURATION", help="time for all of it")
+@click.option("--timeout", type=parse_duration, default="5m", metavar="DURATION", help="time limit")
 @pass_invocation
 def plan(
     invocation: Invocation,
@@ -218,7 +218,7 @@ async def _synced(manager: Manager, reading: asyncio.Task[None]) -> None:
 
 
 class _Target(NamedTuple):
-    """An object with the controller of its kind; None for a missing object."""
+    """An object to plan, with the controller of its kind; the controller is None if the object is missing."""
 
     kind: str
     key: ObjectKey
@@ -264,7 +264,7 @@ async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> 
                 room -= len(line)
                 _print(line)
     if unshown:
-        _print(f"{unshown} objects more would change something, which is not shown")
+        _print(f"{unshown} more objects would change; their changes are not shown")
     replaced = f"; {pods} pods would be replaced" if pods else ""
     failed = f"; {failing} failed" if failing else ""
     _print(f"{changing} of {len(targets)} objects would change something{replaced}{failed}")
@@ -274,7 +274,6 @@ async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> 
 async def _each_planned(
     targets: Sequence[_Target], transport: DryRunTransport
 ) -> AsyncGenerator[tuple[_Target, Planned | None], None]:
-    """Yield the plans in the objects' order; more run concurrently, as most time passes in the API server."""
     begun: deque[tuple[_Target, asyncio.Task[Planned] | None]] = deque()
     rest = iter(targets)
     try:
@@ -324,7 +323,7 @@ def _print(line: str) -> None:
 
 
 class Planned(NamedTuple):
-    """The writes that a reconcile of an object would send."""
+    """The writes that a reconcile of one object would send."""
 
     changes: list[Change]
     other: list[str]
@@ -337,7 +336,7 @@ class Planned(NamedTuple):
 
 
 async def plan_object(controller: Controller, key: ObjectKey, transport: DryRunTransport) -> Planned:
-    """Reconcile one object as a dry run."""
+    """Reconcile one object with dry-run writes, and return these writes."""
     ends, failed = "", False
     with transport.planning() as taken:
         try:

@@ -1,4 +1,4 @@
-"""The command `simulate`."""
+"""The command `simulate`, which tests the operators in a simulated cluster with faults."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def _names(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
 
 @click.command
 @click.option("--seeds", type=_AT_LEAST_1, metavar="N", show_default="100", help="number of runs")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="run this seed, or begin with it")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="run this seed, or start at it")
 @click.option(
     "--minutes",
     type=_AT_LEAST_1,
     metavar="N",
-    show_default="5, of each eighth seed 8",
-    help="virtual minutes of changes and faults",
+    show_default="5; for each eighth seed 8",
+    help="virtual minutes with changes and faults",
 )
 @click.option(
     "--jobs",
@@ -48,27 +48,27 @@ def _names(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
     type=parse_shard_count,
     default="0",
     metavar="N",
-    help="have managers share the objects in so many parts, instead of one that leads",
+    help="let several managers work, and divide the objects into this number of shards",
 )
-@file_flag("--replay", text="run what an earlier failure has left in that file")
-@file_flag("--matrix", text="run each fault with each operator (--seeds: 3 times), and write a page of it")
+@file_flag("--replay", text="run the plan in this file, which an earlier failure has written")
+@file_flag("--matrix", text="run each fault with each operator (--seeds: 3 times), and write this report")
 @click.option(
     "--operator",
     "only",
     multiple=True,
     metavar="NAME",
     shell_complete=_names,
-    help="run only this one; may be given again",
+    help="run only this operator; repeatable",
 )
 @click.option(
     "--crash-points",
     is_flag=True,
-    help="end a process before and after each write of a seed, and do nothing else to it",
+    help="run a seed without other faults; kill a process before and after each of its writes",
 )
 @click.option(
     "--keep-going",
     is_flag=True,
-    help="go on after a run that does not hold; its plan is left in a file, for --replay",
+    help="continue after a failing run; its plan is written to a file for --replay",
 )
 @pass_invocation
 def simulate(invocation: Invocation, /, **flags: Any) -> int:

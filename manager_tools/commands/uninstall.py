@@ -2,9 +2,9 @@
 
     program crds | python -m manager_tools.commands.uninstall KUBECTL
 
-The API server removes a CustomResourceDefinition only after all its objects, and an object with a finalizer
-only after its operator has cleaned up. Without a running manager, `kubectl delete` would wait for ever in
-silence.
+The API server removes a CustomResourceDefinition only after all its objects. It removes an object with a
+finalizer only after the object's operator has cleaned up. Without a running manager, `kubectl delete` would
+wait for ever without a message.
 """
 # ruff: noqa: T201, S603 - this program prints its output, and starts kubectl
 
@@ -44,14 +44,13 @@ def main(kubectl: str) -> int:
 
 
 def _stored(definition: dict[str, Any]) -> str:
-    """Return kubectl's name of the resource in the stored version, as conversion may be unavailable."""
     spec = definition["spec"]
     [version] = (each["name"] for each in spec["versions"] if each["storage"])
     return f"{spec['names']['plural']}.{version}.{spec['group']}"
 
 
 def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
-    """Return the objects whose deletion waits, with their kubectl names and reasons from conditions."""
+    """Return the objects whose deletion waits for a finalizer: namespace, kubectl's name, and reason."""
     command = [kubectl, "get", name, "--all-namespaces", "--output=json", "--request-timeout=5s"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
@@ -63,7 +62,7 @@ def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
 
 
 def _message(item: dict[str, Any]) -> str:
-    """Return the Ready condition's message shortened to one line, because any client may have written it."""
+    """Return the Ready condition's message in one short line, because any client may have written it."""
     for condition in (item.get("status") or {}).get("conditions") or []:
         if condition.get("type") == "Ready":
             return on_one_line(shortened(str(condition.get("message", "")), _LONGEST))

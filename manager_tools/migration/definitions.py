@@ -126,7 +126,7 @@ class StoredDefinition:
 
     @property
     def uniform(self) -> bool:
-        """Return whether every object is stored in the storage version."""
+        """Return whether all objects are already stored in the storage version."""
         return set(self.stored) <= {self.storage}
 
     @property
@@ -148,7 +148,7 @@ class StoredDefinition:
         return self._mapping().path(namespace)
 
     def path(self, key: ObjectKey) -> str:
-        """Return the path for writing an object."""
+        """Return the path for writing an object, with the subresource to write."""
         return self._mapping().path(key.namespace, key.name, self.subresource)
 
     def _mapping(self) -> RestMapping:
@@ -205,7 +205,7 @@ class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion",
 
     @classmethod
     def start(cls, definition: StoredDefinition) -> Self:
-        """Return the position before all objects."""
+        """Return the position before the first object."""
         return cls(definition.uid, definition.generation, definition.storage)
 
     @classmethod
@@ -224,9 +224,8 @@ class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion",
 class Definitions:
     """A client for the CustomResourceDefinitions that `program` migrates.
 
-    Attributes:
-        position: the key of the annotation with the progress.
-        field_manager: the field manager of its writes.
+    Attributes: `position` is the key of the annotation with the progress, `field_manager` the client's field
+    manager.
     """
 
     def __init__(self, client: RetryingClient, program: Program) -> None:
@@ -242,7 +241,7 @@ class Definitions:
         """Store the position in the CustomResourceDefinition.
 
         Raises DefinitionChanged if the CRD has changed in the meantime, even if the position has been
-        written. Without `retries`, the request is sent once, with a short deadline.
+        written. With `retries=False`, the request is sent once, with a short deadline.
         """
         annotations = {self.position: msgspec.json.encode(position).decode()}
         body = {"metadata": {"uid": definition.uid, "annotations": annotations}}
@@ -256,7 +255,7 @@ class Definitions:
             raise DefinitionChanged
 
     async def trim(self, definition: StoredDefinition) -> bool:
-        """Leave the storage version as the only stored one.
+        """Remove all versions but the storage version from the CRD's `status.storedVersions`.
 
         `definition` is the CRD at the start of the migration. Raises DefinitionChanged if the CRD has changed
         since then or changes concurrently. Returns False if another client has already trimmed the versions.
@@ -279,7 +278,7 @@ class Definitions:
         return await self._client.retry(send)
 
     async def clear(self, definition: StoredDefinition) -> None:
-        """Remove the position; send no request if there is none."""
+        """Remove the stored position; send no request if there is none."""
         if (await self.get(definition.name)).position is None:
             return
         body = {"metadata": {"uid": definition.uid, "annotations": {self.position: None}}}

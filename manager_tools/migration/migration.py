@@ -75,9 +75,7 @@ class Migration:
     async def run(self, definition: StoredDefinition) -> Outcome:
         """Migrate the kind of `definition`.
 
-        Raises:
-            MigrationFailed: the migration is impossible, or impossible at present.
-            KubeError: a request failed.
+        Raises MigrationFailed if the migration is impossible now, and KubeError if a request failed.
         """
         if definition.uniform:
             if definition.position is not None and not self.options.dry_run:
@@ -86,7 +84,7 @@ class Migration:
         storage = definition.storage
         for _ in range(PASSES):
             if not definition.served:
-                raise MigrationFailed("no version is served, so that its objects cannot be reached")
+                raise MigrationFailed("no version is served, so its objects cannot be read")
             try:
                 return await self._pass(definition)
             except DefinitionChanged:
@@ -96,10 +94,9 @@ class Migration:
                     f"the storage version has been changed from {storage} to {definition.storage} meanwhile"
                 )
             self.report.begins_anew()
-        raise MigrationFailed("the definition keeps changing; run this again later")
+        raise MigrationFailed("the definition keeps changing; try again later")
 
     async def _again(self, before: StoredDefinition) -> StoredDefinition:
-        """Read the CRD again; raise MigrationFailed if it is gone."""
         with suppress(NotFound):
             definition = await self.definitions.get(before.name)
             if definition.uid == before.uid:
@@ -130,13 +127,12 @@ class Migration:
         return Outcome.DONE
 
     async def _clear(self, definition: StoredDefinition) -> None:
-        """Remove the position; ignore a failure, which does no harm."""
         with suppress(KubeError):
             await self.definitions.clear(definition)
 
 
 class Refused(Exception):
-    """An object that the API server refuses to write unchanged; the text is the server's reason.
+    """An error: the API server refuses to write an object unchanged; the text is the server's reason.
 
     `failing` means that the server itself failed, for example because a webhook did not respond.
     """
@@ -175,13 +171,13 @@ class _Pass:
     in one step, so concurrent writes are kept. Content, generation and field managers stay the same, because
     an empty apply owns no fields.
 
-    A merge patch would be unsafe. If the API server cannot convert an object to the version of one of its
-    field managers, for example while a webhook is down, it accepts a merge patch and drops managedFields. It
-    refuses an apply.
+    A merge patch would be unsafe. While a webhook is down, the API server may be unable to convert an object
+    to the version of a field manager. It then accepts a merge patch and drops managedFields, but refuses an
+    apply.
 
     If the kind has a status subresource, the pass patches the status. The API server then stores the whole
-    object too, but does not call the admission webhooks of the main resource, which might refuse old objects
-    and cost one call each. The schema is checked in both cases.
+    object, too. It does not call the main resource's admission webhooks, which might refuse old objects and
+    cost one call each. The schema is checked in both cases.
     """
 
     def __init__(self, migration: Migration, definition: StoredDefinition, position: Position) -> None:
@@ -245,8 +241,9 @@ class _Pass:
         """Return the page at a continue token ("" for the first page), and whether the list starts again.
 
         A token expires after some minutes; then the API server returns a new token for the same position in
-        the current state. Objects created meanwhile need no migration, as they are stored in the new version.
-        If the API server returns no new token, or does not accept the old one, the list starts again.
+        the current state. Objects created in the meantime are stored in the new version, and need no
+        migration. If the API server returns no new token, or does not accept the old one, the list starts
+        again.
         """
         try:
             return await self._listing.page(self._limit, resume), False

@@ -46,7 +46,7 @@ class MigrationOptions:
 
 
 class Outcome(enum.Enum):
-    """The result of a migration."""
+    """The results that a migration of one kind can have."""
 
     NOTHING_TO_DO = enum.auto()
     """All objects were already stored in the storage version."""
@@ -58,7 +58,7 @@ class Outcome(enum.Enum):
 
 @dataclass(slots=True)
 class Tally:
-    """The number of objects that were rewritten, unchanged, gone or refused."""
+    """The numbers of objects that were rewritten, already migrated, deleted meanwhile, or refused."""
 
     rewritten: int = 0
     no_need: int = 0
@@ -71,7 +71,7 @@ class Tally:
         return self.rewritten + self.no_need + self.gone + self.refused
 
     def count(self, result: Rewritten) -> None:
-        """Count an object that was rewritten, already migrated, or gone."""
+        """Count an object with the result `rewritten`, already migrated, or deleted meanwhile."""
         setattr(self, result, getattr(self, result) + 1)
 
 
@@ -102,14 +102,14 @@ class Report:
             self._say(f"waiting {pause}, until every API server knows the definition")
 
     def begins(self, definition: StoredDefinition, *, after: int) -> None:
-        """Report the start; an earlier run has migrated the first `after` objects."""
+        """Report the start; `after` objects were already migrated by an earlier run."""
         self._began = self._shown_at = self._clock()
         self._before = after
         others = ", ".join(version for version in definition.stored if version != definition.storage)
         what = "trying to rewrite" if self._dry_run else "rewriting"
         self._say(f"{what} as {definition.storage} what is stored as {others}")
         if after:
-            self._say(f"going on after {after:,} objects that an earlier run has done")
+            self._say(f"continuing after {after:,} objects of an earlier run")
 
     def advanced(self, done: int, total: int | None) -> None:
         """Print at intervals the number of migrated objects, and the total if known."""
@@ -134,7 +134,7 @@ class Report:
 
     def begins_anew(self) -> None:
         """Report a restart from the beginning, because the CRD has changed."""
-        self._say("the definition has changed meanwhile; from the start again")
+        self._say("the definition has changed; starting again")
 
     # Lines at the end.
 
@@ -143,7 +143,7 @@ class Report:
         self._result(f"nothing to do: all objects are stored as {definition.storage}")
 
     def skipped(self, why: str) -> None:
-        """Report that a CRD needs no migration."""
+        """Report that a CRD needs no migration, for the reason `why`."""
         self._result(f"skipped: {why}")
 
     def ended(self, definition: StoredDefinition, outcome: Outcome, tally: Tally) -> None:
@@ -186,7 +186,7 @@ class Report:
 def _counted(tally: Tally) -> str:
     parts = [f"{tally.rewritten:,} rewritten"]
     if tally.no_need:
-        parts.append(f"{tally.no_need:,} as they should be")
+        parts.append(f"{tally.no_need:,} already migrated")
     if tally.gone:
         parts.append(f"{tally.gone:,} deleted meanwhile")
     noun = "object" if tally.all == 1 else "objects"
@@ -200,7 +200,6 @@ def say(text: str) -> None:
 
 
 def _print_result(text: str) -> None:
-    """Print a line of the result on standard output."""
     try:
         print(on_one_line(text), flush=True)
     except BrokenPipeError:

@@ -56,8 +56,8 @@ def init(root: Path, names: Names) -> Written:
 def packed_library() -> tuple[Path, bytes]:
     """Return the path (in a project) and the content of a wheel of the running library.
 
-    The library may be installed or run from a checkout. The same files give the same bytes. Raises
-    `ScaffoldError` if the library's metadata is missing.
+    The library may be installed or run from a checkout. Equal files give equal bytes. Raises `ScaffoldError`
+    if the library's metadata is missing.
     """
     try:
         installed = distribution(_DISTRIBUTION)
@@ -80,7 +80,10 @@ def packed_library() -> tuple[Path, bytes]:
 
 
 def _with_library(requirements: str, wheel: Path, content: bytes) -> str:
-    """Return the requirements with the line for this wheel. Raises `ScaffoldError` without such a line."""
+    """Return the requirements with the name and hash of this wheel in the library's line.
+
+    Raises `ScaffoldError` if there is no such line.
+    """
     line = f"file:{wheel.as_posix()}#sha256={hashlib.sha256(content).hexdigest()}"
     changed, found = _LINE.subn(line, requirements)
     if found != 1:
@@ -89,9 +92,9 @@ def _with_library(requirements: str, wheel: Path, content: bytes) -> str:
 
 
 def renew_library(root: Path) -> Path:
-    """Replace the project's wheel of the library by one of this version; return its path there.
+    """Replace the project's wheel of the library by a wheel of the running version; return its path.
 
-    Raises `ScaffoldError` for the reasons of the functions above, and if a file cannot be read or written.
+    Raises `ScaffoldError` for the reasons of `packed_library`, and if a file cannot be read or written.
     """
     wheel, content = packed_library()
     try:
@@ -125,6 +128,5 @@ def _metadata_files(installed: Distribution) -> dict[str, bytes]:
 
 
 def _entry(path: str, content: bytes) -> str:
-    """Return a file's line in RECORD, in the wheel format."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     return f"{path},sha256={digest},{len(content)}\n"

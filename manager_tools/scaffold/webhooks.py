@@ -32,22 +32,20 @@ _COMMENTED = re.compile(r"^# \[WEBHOOK\].*\n(?:#(?:-|  ).*\n)+", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The webhooks to scaffold: defaulting, validation, and conversion to the version `conversion`."""
+    """The types of webhooks to scaffold; `conversion` is the version to convert to, "" for none."""
 
     defaulting: bool = False
     validation: bool = False
     conversion: str = ""
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names of the template's modules."""
+        """Yield the names of the chosen types, which are also the names of the template's modules."""
         sorts = ("defaulting", "validation", "conversion")
         return (each for each in sorts if getattr(self, each))
 
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """The operator of a kind, with its module and class."""
-
     path: Path
     text: str
     cls: ast.ClassDef
@@ -117,7 +115,6 @@ def _operator_of(root: Path, kind: str, group: str, program: str, spoke: str) ->
 
 
 def _answers(sort: str, operator: _Operator) -> tuple[str, list[tuple[str, str]]]:
-    """Return the methods for one type of webhook, and their imports as modules and names."""
     text = operator.names.in_place(template(Path(f"controllers/answering/{sort}.py")))
     tree = ast.parse(text)
     [cls] = [node for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -139,7 +136,6 @@ def _needed(tree: ast.Module, added: list[Method]) -> Iterator[tuple[str, str]]:
 
 
 def _second_version(root: Path, names: Names) -> dict[Path, str]:
-    """Copy the model to another version, which is not the storage version."""
     group = Path("apis", names.group)
     path = group / names.version / f"{names.module}.py"
     text, tree = parsed(root / path)
@@ -164,7 +160,6 @@ def _second_version(root: Path, names: Names) -> dict[Path, str]:
 
 
 def _unstored(text: str, mark: ast.expr) -> str:
-    """Return the decorator `@crd` for a version that is not the storage version."""
     written = ast.get_source_segment(text, mark) or ""
     head = written.removesuffix(")").rstrip()
     if head.endswith("(") or not written.endswith(")"):
@@ -175,7 +170,6 @@ def _unstored(text: str, mark: ast.expr) -> str:
 
 
 def _overlay(root: Path) -> dict[Path, str]:
-    """Return the kustomize overlay with webhooks enabled."""
     if not (root / _OVERLAY).exists():
         return {}
     text = (root / _OVERLAY).read_text(encoding="utf-8")

@@ -78,7 +78,7 @@ class Names:
 
     @property
     def module(self) -> str:
-        """Return the kind's name in the form for modules and variables."""
+        """Return the kind's name in lower case, for modules and variables."""
         return self.kind.lower()
 
     def in_place(self, text: str) -> str:
@@ -100,7 +100,7 @@ class Names:
 
 
 def plural_of(kind: str) -> str:
-    """Return the plural of a word by English rules."""
+    """Return the plural of a kind's name by the rules of English."""
     word = kind.lower()
     if word.endswith("y") and word[-2:-1] not in {*"aeiou", ""}:
         return f"{word[:-1]}ies"
@@ -108,7 +108,6 @@ def plural_of(kind: str) -> str:
 
 
 def _in_order(imports: re.Match[str]) -> str:
-    """Sort a block of `from MODULE import ...` lines as the linter requires."""
     several = re.findall(_IMPORT, imports[0], re.MULTILINE)
     return "".join(sorted(several, key=lambda each: each.split()[1]))
 
@@ -117,10 +116,10 @@ Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Method(NamedTuple):
-    """Method of a class, with its decorators.
+    """A method of a class, with its decorators.
 
-    Attributes: `marks` are the last parts of its decorators with their arguments; `text` is its source;
-    `uses` are the names in it.
+    Attributes: `marks` are the decorators without their module, such as `defaulting()`; `text` is the source;
+    `uses` are the names that the source uses.
     """
 
     name: str
@@ -148,7 +147,7 @@ def imported_names(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
 
 
 def declared_for(tree: ast.Module, kind: str) -> Iterator[tuple[ast.ClassDef, str]]:
-    """Yield the classes `class ...(Operator[Kind])` of that kind's operators, with the kind's module."""
+    """Yield each class `class ...(Operator[Kind])` for that kind, and the module that defines the kind."""
     known = {here: module for here, module, name in imported_names(tree) if name == kind}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -160,7 +159,7 @@ def declared_for(tree: ast.Module, kind: str) -> Iterator[tuple[ast.ClassDef, st
 
 
 def methods(text: str, cls: ast.ClassDef) -> list[Method]:
-    """Return the methods of a class."""
+    """Return the methods of a class, with their sources from `text`."""
     lines = text.splitlines(keepends=True)
     return [
         Method(
@@ -233,7 +232,7 @@ def with_import(text: str, module: str, name: str) -> str:
 
 
 def replaced(text: str, by: Mapping[ast.expr, str]) -> str:
-    """Replace parts of a source text by other texts."""
+    """Return the source `text` with the expressions in `by` replaced by new texts."""
     lines = [line.encode() for line in text.splitlines(keepends=True)]  # columns are counted in bytes
     for node in sorted(by, key=lambda each: each.lineno, reverse=True):
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
@@ -243,7 +242,6 @@ def replaced(text: str, by: Mapping[ast.expr, str]) -> str:
 
 
 def _start(node: ast.stmt) -> int:
-    """Return the index of the statement's first line, including decorators."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(each.lineno for each in decorators)]) - 1
 
@@ -301,7 +299,7 @@ class Written:
 
 
 def model_text(owns: Sequence[str]) -> str:
-    """Return the template's model, which accepts only names that are valid for children of the kinds too."""
+    """Return the template's model, which limits names to those that are valid for its children, too."""
     model = template(Path("apis/hello/v1/greeting.py"))
     rules = {kind: _CHILD_NAMES[kind] for kind in owns if kind in _CHILD_NAMES}
     if not rules:
@@ -376,8 +374,8 @@ def create_api(
             near = difflib.get_close_matches(kind.lower(), kinds, n=1)
             there = f"did you mean {kinds[near[0]]}? There" if near else "there"
             raise ScaffoldError(
-                f"--owns {kind or repr(kind)}: {there} is a beginning for {', '.join(known)}; "
-                f"name any other kind in the `owns` of the operator"
+                f"--owns {kind or repr(kind)}: {there} is a template for {', '.join(known)}; "
+                f"add any other kind to the `owns` of the operator"
             )
     if "Namespace" in owns and not cluster_scoped:
         raise ScaffoldError(
@@ -420,7 +418,6 @@ def create_api(
 
 
 def _bound(text: str) -> Iterator[str]:
-    """Yield the names of a module's imports and classes."""
     tree = ast.parse(text)
     yield from (here for here, _, _ in imported_names(tree))
     yield from (node.name for node in tree.body if isinstance(node, ast.ClassDef))
@@ -442,7 +439,7 @@ def domain_of(root: Path) -> str:
 
 
 def template_files() -> Iterator[Path]:
-    """Yield the template's files for a new project, without its package and files only for `create`."""
+    """Yield the paths of the template's files that `init` copies, without those that only `create` uses."""
     for path in sorted(_PROJECT.rglob("*")):
         relative = path.relative_to(_PROJECT)
         later = _LATER.intersection(relative.parts) or relative.match("tests/test_greeting_*")
@@ -476,7 +473,6 @@ def _line(name: str | None) -> str:
 
 
 def _layered(pyproject: str, group: str) -> str:
-    """If the import-linter contracts list every group, add this group."""
     return _LAYERS.sub(lambda found: " | ".join(sorted({*found[0].split(" | "), group})), pyproject)
 
 
@@ -504,7 +500,6 @@ def write(root: Path, new: Mapping[Path, str | bytes], changed: Mapping[Path, st
 
 
 def _lay_out(root: Path, new: Iterable[Path], changed: Iterable[Path]) -> None:
-    """Format new modules and sort all modules' imports by the project's rules, if ruff is installed."""
     if find_spec("ruff") is None:
         return
     ruff = (sys.executable, "-m", "ruff")
@@ -517,7 +512,6 @@ def _lay_out(root: Path, new: Iterable[Path], changed: Iterable[Path]) -> None:
 
 
 def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
-    """Restore the files `before`, and remove the files `made`."""
     for path, content in before.items():
         path.write_bytes(content)
     for path in made:
@@ -527,7 +521,6 @@ def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
 
 
 def _generated(root: Path) -> list[str]:
-    """Run the program's own `generate` in a separate process, because its modules are new."""
     before = os.environ.get("PYTHONPATH")
     ran = subprocess.run(
         [sys.executable, "-m", "controllers.main", "generate"],

@@ -1,7 +1,7 @@
 """Simulation of managers and a control plane in one process, in virtual time, with injected faults.
 
-def test_it_holds_whatever_goes_wrong():
-assert_holds(GreetingOperator, seeds=range(50))
+def test_operator_holds_its_invariants_under_faults():
+    assert_holds(GreetingOperator, seeds=range(50))
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many simulation runs: their progress, the first failing run, and a page about all faults and operators."""
+"""Many simulation runs: their progress, the first failing run, and a page about all faults."""
 # ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
@@ -147,11 +147,11 @@ def _run(
                 return progress.interrupted(asked[0])
     print(progress.summary())
     if failed:
-        print(f"{failed:,} runs do not hold")
+        print(f"{failed:,} runs failed")
         return 1
     missing = never_accepted(progress.accepted, operators)
     if missing and (progress.done >= _ENOUGH or not progress.accepted_of(operators)):
-        print(f"{missing}: put one that it takes under config/samples/", file=sys.stderr)
+        print(f"{missing}: put a valid one under config/samples/", file=sys.stderr)
         return 1
     return 0
 
@@ -190,7 +190,7 @@ def _matrix(
 
 @contextmanager
 def _asked_to_stop() -> Iterator[list[int]]:
-    """Collect signals instead of ending at once, so that running simulations complete."""
+    """Collect the numbers of received signals in the yielded list, instead of ending the process."""
     asked: list[int] = []
     both = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(each, lambda number, _: asked.append(number)) for each in both]
@@ -202,7 +202,7 @@ def _asked_to_stop() -> Iterator[list[int]]:
 
 
 class _Progress:
-    """A periodic report of the progress; `count` is 0 if the total is unknown."""
+    """A periodic report of the progress; `count` is the number of runs, 0 if it is unknown."""
 
     def __init__(self, count: int, first: int) -> None:
         self.done = 0
@@ -219,7 +219,7 @@ class _Progress:
         self._next_seed = outcome.plan.seed + (outcome.plan.crash_at is None)
         if time.monotonic() - self._told_at >= _TOLD_EVERY:
             self._told_at = time.monotonic()
-            print(f"{self.done:,}{self._of} runs hold, {self._pace():,.0f} a minute", flush=True)
+            print(f"{self.done:,}{self._of} runs passed, {self._pace():,.0f} a minute", flush=True)
 
     def accepted_of(self, operators: Sequence[AnyOperator]) -> int:
         return sum(self.accepted[resource_of(each.kind)] for each in operators)
@@ -227,14 +227,14 @@ class _Progress:
     def summary(self, of: str = "") -> str:
         took, hours = time.monotonic() - self._began, self._virtual / 3600
         return (
-            f"{self.done:,}{of} runs hold: {hours:,.1f} virtual hours with {self._writes:,} writes "
+            f"{self.done:,}{of} runs passed: {hours:,.1f} virtual hours with {self._writes:,} writes "
             f"of managers, in {took:,.0f} s ({self._pace():,.0f} runs a minute)"
         )
 
     def interrupted(self, by: int) -> int:
-        """Print the finished work and how to continue; return the exit code after a signal."""
+        """Print how many runs are done and how to continue; return the exit code for signal `by`."""
         print(f"\ninterrupted: {self.summary(self._of)}")
-        print(f"to go on: --seed {self._next_seed}")
+        print(f"to continue: --seed {self._next_seed}")
         return 128 + by
 
     def _pace(self) -> float:
@@ -248,15 +248,15 @@ def _print_failure(
     asked: Sequence[int],
     only: Sequence[str],
 ) -> None:
-    print(f"seed {outcome.plan.seed} does not hold: {outcome.violations[0].what}", flush=True)
-    print("making it small ...", flush=True)
+    print(f"seed {outcome.plan.seed} failed: {outcome.violations[0].what}", flush=True)
+    print("reducing the plan ...", flush=True)
     small = shrunk(outcome, operators, samples=samples, enough=lambda: asked)
     if asked:
-        print("interrupted: it could be smaller")
+        print("interrupted: the plan could be smaller")
     print(story_of(small))
     # The steps depend on the operators: other operators lead to other steps.
     chosen = "".join(f" --operator {name}" for name in only)
-    print(f"\nto see this again: simulate{chosen} --replay {_save_plan(small.plan)}")
+    print(f"\nto repeat this run: simulate{chosen} --replay {_save_plan(small.plan)}")
 
 
 def _save_plan(plan: Plan) -> Path:
@@ -273,7 +273,10 @@ def _plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: fl
 
 
 def fault_page(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: float) -> str:
-    """Return the page about the runs, each with the names of its operators."""
+    """Return the page that shows for each fault and operator whether all runs passed.
+
+    `outcomes` has the operators' names and the result of each run; `minutes` is the virtual time of a run.
+    """
     cells: dict[tuple[str, str], list[Outcome]] = {}
     for name, outcome in outcomes:
         cells.setdefault((outcome.plan.faults[0].what, name), []).append(outcome)

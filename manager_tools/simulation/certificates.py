@@ -59,7 +59,7 @@ _Span = tuple[float, float]
 
 
 class WebhookCertificates:
-    """An observer of a world's webhook certificates."""
+    """An observer of the webhook certificates of all replicas in a simulation."""
 
     def __init__(self, world: Scene, webhooks: Webhooks, program: Program, namespace: str) -> None:
         self.namespace, self.name = namespace, f"{program.prefix}{SECRET}"
@@ -122,7 +122,7 @@ class WebhookCertificates:
         return True
 
     def started(self) -> None:
-        """Read the CA bundles after a start of the cluster, which may have lost observed states."""
+        """Read the CA bundles after a restart of the cluster, which may have lost some changes."""
         self._bundles.clear()
         for group, plural in sorted(_TARGETS):
             for kept in self._world.cluster.store.select(group, plural):
@@ -130,7 +130,7 @@ class WebhookCertificates:
                     self._bundles[kept.key] = [(self._world.now, found)]
 
     def may_be_written_by_two(self, path: str) -> bool:
-        """Return whether two replicas may write the path now, because a second rotator was started."""
+        """Return whether a second certificate rotator may also write the path now."""
         path = path.partition("?")[0]
         return self._world.now < self.two_keep_until and (
             path.endswith((f"/{self.name}", f"/namespaces/{self.namespace}/secrets"))
@@ -138,7 +138,7 @@ class WebhookCertificates:
         )
 
     def keep_twice(self, seconds: float) -> None:
-        """Run a second certificate rotator for `seconds`."""
+        """Allow a second certificate rotator to write for `seconds`, and shortly afterwards."""
         self.two_keep_until = max(self.two_keep_until, self._world.now + seconds + _TOGETHER)
 
     # Invariants
@@ -159,7 +159,10 @@ class WebhookCertificates:
         return None
 
     def problems(self, served: bytes | None) -> Iterator[str]:
-        """Return why webhook calls by any API server to a replica with this certificate would fail."""
+        """Yield why webhook calls to a replica with the certificate `served` would fail.
+
+        Each API server may still use any CA bundle that was valid a short time ago.
+        """
         now = self._world.now
         for key, known in self._bundles.items():
             while len(known) > 1 and known[1][0] <= now - HEARD_WITHIN:
@@ -169,7 +172,7 @@ class WebhookCertificates:
                     yield f"for {key.plural} {key.name}: {why}"
 
     def check_renewals(self, since: float) -> None:
-        """Check that there were not too many renewals in the calm phase."""
+        """Record a violation if there were too many renewals after the time `since`."""
         count = sum(each > since for each in self._stored)
         most = 4 + (self._world.now - since) / _RENEWED_AT_MOST
         if count > most:
@@ -182,7 +185,7 @@ def tells_a_key(text: bytes) -> bool:
 
 
 def _spans(served: bytes, bundle: bytes, host: str) -> list[_Span]:
-    """Return the time spans in which a client with the bundle trusts the certificate."""
+    """Return the times (from, to), in Unix time, at which a client with the bundle trusts the certificate."""
     first = certificates_in(served)[0]
     if host not in first.names:
         return []

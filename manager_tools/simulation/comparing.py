@@ -1,4 +1,4 @@
-"""Comparison of a cluster's final state with a fresh cluster that gets the same user requests."""
+"""Comparison of a cluster's final state with the state of a fresh cluster after the same user requests."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _BEFORE, _LONGEST = 86_400.0, 30 * 86_400.0
 
 
 class Asked(NamedTuple):
-    """An object that a fresh cluster gets, with its creation time in virtual seconds."""
+    """An object that users create in a fresh cluster, with the time of its creation in virtual seconds."""
 
     resource: str
     object: Object
@@ -100,7 +100,7 @@ class Chance:
     """The beginnings of UIDs, which operators use in names."""
 
     def text(self, text: str) -> str:
-        """Return the text without its random parts."""
+        """Return the text with its random parts replaced by `*`."""
         text = _TIME.sub(_without_time, _UUID.sub("*", _POD.sub(r"\1-*", _TOKEN_VOLUME.sub("*", text))))
         text = _SHORT_UID.sub(lambda found: "*" if found[0] in self.short_uids else found[0], text)
         return text if self.values is None else self.values.sub("*", text)
@@ -109,7 +109,8 @@ class Chance:
 def chance_in(cluster: DevCluster, ignored: frozenset[str], drawn: Iterable[str] = ()) -> Chance:
     """Return the random values in a cluster: addresses, nodes, and the UIDs and tokens in `drawn`.
 
-    An operator may have copied them to a status, or used the first part of a UID in a name.
+    `ignored` are the names of fields with random values. An operator may have copied a random value to a
+    status, or used the first part of a UID in a name.
     """
     chosen, short_uids = set[str](), set[str]()
     for text in drawn:
@@ -153,7 +154,7 @@ def _is_of_the_run(seconds: float) -> bool:
 
 
 def resource_of_manifest(manifest: Object) -> str:
-    """Return the resource of a Role, a binding or a ServiceAccount."""
+    """Return the resource of a Role, a binding or a ServiceAccount, as `plural.group`."""
     group, _, _ = manifest["apiVersion"].rpartition("/")
     return f"{manifest['kind'].lower()}s.{group}".rstrip(".")
 
@@ -164,13 +165,13 @@ def resource_of(kind: type[Resource]) -> str:
 
 
 def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
-    """Return the kinds of the operators' children."""
+    """Return the resources of the operators' children."""
     kinds = [each.kind for operator in operators for each in operator.sources if isinstance(each, Owns)]
     return list(dict.fromkeys(map(resource_of, kinds)))
 
 
 def controller_of(obj: Object) -> Object | None:
-    """Return the owner reference with `controller: true`."""
+    """Return the owner reference with `controller: true`, or None."""
     references = obj.get("metadata", {}).get("ownerReferences") or ()
     return next((each for each in references if each.get("controller")), None)
 
@@ -188,8 +189,8 @@ def state_of(
     """Return the operators' objects, their children and all objects in `made`, without random parts.
 
     `made` has the objects that managers created. Objects of other controllers, such as a Deployment's pods,
-    are included only if they are in `made`; kinds in `kept` are not. With `shared`, children have the label
-    of their owner's shard. `born` has the creation times by UID.
+    are included only if they are in `made`. Kinds in `kept` are left out. With `shared`, children must have
+    the label of their owner's shard. `born` has the creation times by UID.
     """
     found: list[tuple[str, str, Object]] = []
     given_up = _owners_of_what_gave_up(cluster)
@@ -236,7 +237,7 @@ def _shown(resource: str, metadata: Object) -> str:
 
 
 def _with_label_judged(obj: Object, *, shared: bool) -> Object:
-    """Remove the label of the owner's shard if it is correct, since it depends on a random UID."""
+    """Remove a correct label of the owner's shard; mark a wrong or missing one."""
     if (owner := controller_of(obj)) is None:
         return obj
     metadata = obj["metadata"]
@@ -249,7 +250,6 @@ def _with_label_judged(obj: Object, *, shared: bool) -> Object:
 
 
 def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:
-    """Return the UIDs of objects with a Deployment that has exceeded its progress deadline."""
     return {
         owner["uid"]
         for each in cluster.client.list("deployments.apps")
@@ -267,9 +267,9 @@ def asked_for(
     born: Mapping[str, float],
     scheduled: Container[str] = (),
 ) -> list[Asked]:
-    """Return the users' objects in their current form: objects without an owner, then the operators' objects.
+    """Return the users' objects in their final form: those without an owner, then the operators' objects.
 
-    Of the resources in `given` and `scheduled`, objects that managers created (`made`) are left out. `born`
+    Objects that managers created (`made`) are left out, in the resources of `given` and `scheduled`. `born`
     has the creation times by UID.
     """
     brought = [
@@ -296,11 +296,11 @@ def asked_for(
 
 
 def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
-    """Yield the differences from a fresh install, except where a status depends on the history.
+    """Yield the differences between an object and the same object in a fresh cluster.
 
-    A Deployment that was ever complete does not exceed its deadline, even if it was complete only for a
-    moment without pods. If another object has the name of an object's child, the object keeps its earlier
-    status and children.
+    Differences are ignored where a status depends on the history. A Deployment that was ever complete does
+    not exceed its deadline, even if it was complete only for a moment without pods. If another object has the
+    name of an object's child, the object keeps its earlier status and children.
     """
     have, fresh = dict(have), dict(fresh)
     stuck = {_named(each) for each in fresh.values() if _name_taken(each)}
@@ -324,10 +324,10 @@ def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
 def without_history(
     have: State, fresh: State, resources: Container[str], since: float
 ) -> tuple[Object, Object]:
-    """Return two states without the effects that the clock had before that time.
+    """Return both states without the objects that a schedule created before the time `since`.
 
-    Managers create and delete objects of `resources` by schedule. If users or a manager's absence prevented
-    that, managers do not catch up later, so earlier objects are left out.
+    Managers create and delete objects of `resources` by schedule. They do not catch up after an absence, so
+    earlier objects may differ.
     """
     past = {
         place
@@ -403,7 +403,7 @@ def _differing(one: Any, other: Any, *path: str | int) -> Iterator[tuple[tuple[s
 
 
 def missing(whole: Mapping[str, Any], part: Mapping[str, Any]) -> int:
-    """Count the objects, and the external items, that only the first state has."""
+    """Count the objects and list items that `whole` has and `part` does not have."""
     count = len(whole.keys() - part.keys())
     for place, value in whole.items():
         if isinstance(value, list) and isinstance(part.get(place), list):
@@ -430,7 +430,7 @@ def _comparable(value: Any, chance: Chance) -> Any:
 
 
 def _type_of(item: Any) -> str:
-    """Return a condition's type as sort key: the stored order only shows which condition was set first."""
+    """Return a condition's type as sort key; the stored order depends on which condition was set first."""
     return str(item.get("type", "")) if isinstance(item, dict) else ""
 
 
@@ -449,7 +449,6 @@ _OF_JOBS = (
 
 
 def _without_selector(spec: Object) -> Object:
-    """Return a Job's spec as it was before the control plane set its selector."""
     template = dict(spec["template"])
     template["metadata"] = _unlabelled(template.get("metadata") or {})
     return {**spec, "template": template, "selector": None}

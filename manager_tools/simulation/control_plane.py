@@ -46,11 +46,11 @@ class Disk:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def load(self) -> Iterator[Stored]:
-        """Return all objects."""
+        """Return all objects on the disk."""
         return iter(tuple(self._objects.values()))
 
     def write(self, change: Change) -> None:
-        """Accept a change, and flush it soon."""
+        """Accept a change, and flush it after a short delay."""
         if self._is_off:
             return
         self._unflushed.append(change)
@@ -68,7 +68,7 @@ class Disk:
             await waiter
 
     async def aclose(self) -> None:
-        """Write all pending changes."""
+        """Flush all pending changes."""
         if self._flushing is not None:
             self._flush()
 
@@ -89,10 +89,11 @@ class Disk:
         return left, len(lost)
 
     def rewind(self, then: float, *, versions_too: bool = False) -> set[str]:
-        """Restore the state of that time, as from a backup; return the UIDs of the objects created later.
+        """Restore the state of a time, as from a backup; return the UIDs of the objects created later.
 
-        Resource versions continue above all earlier ones, as with etcd's `--bump-revision`, or go back if
-        they had jumped far ahead. The restored state always includes the last change of the users' setup.
+        By default, resource versions continue above all earlier ones, as with etcd's `--bump-revision`. With
+        `versions_too`, they go back if they had been raised far ahead. The last change of the users' setup is
+        always restored.
         """
         lost = set()
         while self._flushed and self._flushed[-1][0] > then:
@@ -207,13 +208,16 @@ class ControlPlane:
         self._started()
 
     def go_ahead(self) -> float:
-        """Increase the resource version by a lot; return the time until which other writes must wait."""
+        """Raise the resource version by a large step.
+
+        Return the loop time until which no other write may be made.
+        """
         self.disk.highest = max(self.disk.highest, self.cluster.store.version) + _BUMP
         self.cluster.store.version = self.disk.highest
         return asyncio.get_running_loop().time() + _FLUSHED_WITHIN
 
     def take_only(self, token: str) -> None:
-        """Accept only this token from managers from now on."""
+        """Give managers a new token, and refuse the old one from now on."""
         self.cluster.authenticator.remove(self.token)
         self.token = token
         self.cluster.add_user(self._user, self._groups, token=token)
@@ -227,12 +231,12 @@ class ControlPlane:
         return lost
 
     async def stop(self) -> None:
-        """Stop the cluster in order."""
+        """Shut the cluster down cleanly."""
         if self.is_up:
             await self.cluster.stop()
 
     async def lasting(self, write: Callable[[LocalClient], Awaitable[object]]) -> None:
-        """Make a write that survives all faults of the disk."""
+        """Make a write, and repeat it until it is flushed, so that no fault of the disk can undo it."""
         while True:
             client = await self.there()
             store = self.cluster.store
@@ -248,6 +252,6 @@ class ControlPlane:
                 return
 
     async def there(self) -> LocalClient:
-        """Wait until the cluster responds."""
+        """Wait until the cluster responds; return its client."""
         await self._up.wait()
         return self.cluster.client

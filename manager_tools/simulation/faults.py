@@ -42,7 +42,7 @@ def _alive(world: World, number: int) -> list[Replica]:
 
 
 async def befall(world: World, fault: Fault) -> None:
-    """Start the fault, and end it after its duration."""
+    """Cause the fault, and end it after its duration."""
     here = _alive(world, fault.replica)
     await _BEFALLING.get(fault.what, _be_bad_weather)(world, fault, here)
 
@@ -152,7 +152,7 @@ async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None
 
 
 async def _take_some_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
-    """Return all rights with one verb, or for one kind."""
+    """Take all rights with one verb or for one resource from the managers until the fault ends."""
     rng = random.Random(fault.draw)
     field = rng.choice(("verbs", "resources"))
     granted = [each for each in world.manifests if each["kind"].endswith("Role")]
@@ -194,7 +194,7 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
     deadline = world.now + _GOES_WITHIN
     while (going := (await world.plane.there()).peek(_DEFINITIONS, "", name)) is not None:
         if "deletionTimestamp" not in going["metadata"]:
-            world.note("cluster", f"the definition of {name} stays: that it was deleted is lost")
+            world.note("cluster", f"the deletion of the definition of {name} is lost")
             return
         if world.now > deadline:
             world.give_up(f"objects of {name} do not go within {_GOES_WITHIN:g} s")
@@ -271,7 +271,6 @@ async def _replace_token(world: World, fault: Fault, _: Sequence[Replica]) -> No
 
 
 async def _jump(world: World, fault: Fault, here: Sequence[Replica]) -> None:
-    """Set a clock forward by hours, or back by minutes."""
     clocks = [world.plane] if fault.what == "server_jump" else [each.clock for each in here]
     rng = random.Random(fault.draw)
     seconds = rng.choice((3600.0, -60.0)) * rng.uniform(1.0, 30.0)

@@ -89,12 +89,15 @@ _in_thread = threading.local()
 
 
 class NotRepeatable(AssertionError):
-    """An operator's action whose result differs from run to run."""
+    """An error: an operator's action has a result that differs from run to run."""
 
 
 @contextmanager
 def guarded() -> Iterator[list[str]]:
-    """Raise NotRepeatable in an operator that calls a guarded function, and again at the end."""
+    """Raise NotRepeatable in an operator that calls a guarded function.
+
+    The error is raised again at the end of the block, because the operator may have caught it.
+    """
     found: list[str] = []
     with ExitStack() as stack:
         replaced: dict[int, Any] = {}
@@ -152,7 +155,7 @@ def _seeded(original: Callable[..., None], found: list[str]) -> Callable[..., No
 
 
 def _made_before(name: str, found: list[str]) -> random.Random:
-    """Return a guarded replacement of a module's own generator, whose values would depend on earlier runs."""
+    """Return a guarded generator in place of a module's own one, whose state depends on earlier runs."""
     made = random.Random(0)
     for method in ("random", "getrandbits"):
         setattr(made, method, _guard(getattr(made, method), f"{name}.{method}", _CHANCE, found))
@@ -160,7 +163,7 @@ def _made_before(name: str, found: list[str]) -> random.Random:
 
 
 def _dates(found: list[str]) -> dict[int, Any]:
-    """Return replacements of the datetime module and its classes, which cannot be patched."""
+    """Return guarded datetime classes, by the id of the originals; types of C cannot be patched."""
 
     class Alike(type):
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -185,7 +188,7 @@ def _dates(found: list[str]) -> dict[int, Any]:
 
 
 def _ask(shown: str, why: str, found: list[str]) -> None:
-    """Refuse a guarded call by an operator's code, and any network access."""
+    """Raise NotRepeatable if an operator's code made the call, or if the call needs a network."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -206,9 +209,9 @@ def _ask(shown: str, why: str, found: list[str]) -> None:
 
 
 def operators_line() -> str | None:
-    """Return file and line of the operator's code on whose behalf the caller runs; None if unknown.
+    """Return file and line of the operator's code that causes the current call; None if unknown.
 
-    The code is on the stack, or it started the task of the stack or thread.
+    The code is on the stack, or it started the current task or thread.
     """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -241,7 +244,7 @@ def _line(frame: types.FrameType) -> str:
 
 @contextmanager
 def in_thread(line: str | None) -> Iterator[None]:
-    """Run the thread on behalf of this source line of an operator."""
+    """Attribute the thread's calls to this source line of an operator; None means unknown."""
     _in_thread.line = line
     try:
         yield
@@ -251,7 +254,7 @@ def in_thread(line: str | None) -> Iterator[None]:
 
 @cache
 def is_operators(file: str) -> bool:
-    """Return whether a file is neither of the standard library, nor installed, nor of the runtime."""
+    """Return whether a file belongs to an operator, and not to Python, a package or this library."""
     if file.startswith("<") or {"site-packages", "dist-packages"} & set(Path(file).parts):
         return False
     return not file.startswith(_not_theirs())

@@ -45,7 +45,10 @@ ROUNDING = 1e-3
 
 @dataclass(eq=False)
 class ProcessClock:
-    """A clock that gains `rate` s/s and starts at `offset`; its wall time is wrong by `skew` seconds."""
+    """A clock that shows `offset` seconds plus `rate` seconds per true second.
+
+    The time of day on this clock is wrong by `skew` seconds.
+    """
 
     rate: float = 1.0
     offset: float = 0.0
@@ -59,7 +62,7 @@ class ProcessClock:
     minute: int = 0
 
     def drift(self, rate: float) -> None:
-        """Change the rate of the clock without a jump of its time."""
+        """Change the rate; the clock's current time stays the same."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         now, before = loop.true_time, self.rate
@@ -73,7 +76,7 @@ class ProcessClock:
         heapq.heapify(loop._scheduled)
 
     def be_right(self) -> None:
-        """Use the true rate from now on, and show the true time of day."""
+        """Advance at the true rate from now on, and show the true time of day."""
         self.drift(1.0)
         self.skew = 0.0
 
@@ -97,7 +100,7 @@ def _refused(method: str) -> Any:
 
 
 class NotVirtual(RuntimeError):
-    """The running loop does not support virtual time."""
+    """An error: the running loop does not support virtual time."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -114,7 +117,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """The timers, each after its time and number, so that timers themselves are never compared."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
-        """Create a loop; `rng` shuffles tasks that are ready at the same time, None keeps their order."""
         super().__init__(selectors.SelectSelector())  # the selector is never polled
         self._begin(0, rng)
 
@@ -140,19 +142,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._ticks / TICKS * clock.rate + clock.offset
 
     def wall_clock(self) -> float:
-        """Return the time that `manager.util.clock.now` shows."""
+        """Return the time of day, in Unix seconds, that `manager.util.clock.now` shows."""
         self.on_wall_clock()
         clock = process_clock.get()
         return self._epoch + self.true_time * clock.rate + clock.skew
 
     def set_wall_clock(self, seconds: float) -> None:
-        """Set `wall_clock` to this number of seconds since the epoch; it continues from there."""
+        """Set `wall_clock` to a time in Unix seconds; it then advances with the virtual time."""
         self._epoch += seconds - self.wall_clock()
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Schedule a timer like any loop; `when` is on the clock of the calling process."""
+        """Schedule a timer as in any loop; `when` is on the clock of the calling process."""
         clock = process_clock.get()
         if clock is not TRUE_CLOCK:
             # Fire slightly late rather than early after rounding errors.
@@ -168,13 +170,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Schedule a timer like any loop, on the clock of the calling process."""
+        """Schedule a timer as in any loop; `delay` is in seconds on the clock of the calling process."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def create_task(  # type: ignore[override]
         self, coro: Any, *, name: str | None = None, context: Context | None = None, **more: Any
     ) -> asyncio.Task[Any]:
-        """Create a task like any loop, and record the process that owns it."""
+        """Create a task as in any loop, and record the process that owns it."""
         task: asyncio.Task[Any] = super().create_task(coro, name=name, context=context, **more)
         owned: Any = task
         owned.process_clock = (
@@ -200,7 +202,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run `func` in a thread, and return when it has ended or waits for a `ThreadHold`."""
+        """Run `func` in a thread; virtual time waits until it has ended, or waits for a `ThreadHold`."""
         if executor is None:
             executor = self._default_executor or ThreadPoolExecutor()
             self._default_executor = executor
@@ -230,13 +232,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     # The network
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
-        """Look up the name of a service."""
+        """Return the simulated address of a service; refuse an unknown name."""
         number = int(port or 0)
         address = self.services.look_up(_text(host), number)
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, number))]
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
-        """Remember which service the socket is connected to."""
+        """Connect a socket to the service at the address, without transferring data by it."""
         self.services.take(sock, str(address[0]), int(address[1]))
 
     async def create_connection(
@@ -249,16 +251,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         sock: socket.socket | None = None,
         **_: Any,
     ) -> tuple[asyncio.Transport, Any]:
-        """Connect to a service."""
+        """Connect a protocol to the service at this host and port, or at the socket's address."""
         where = (_text(host or ""), int(port or 0)) if sock is None else sock
         return self.services.connect(protocol_factory, where, ssl)
 
     async def start_tls(self, transport: Any, *_: Any, **__: Any) -> Any:
-        """Continue without encryption."""
+        """Return the transport unchanged, because the simulated network is not encrypted."""
         return transport
 
     async def getnameinfo(self, sockaddr: Any, *_: Any) -> NoReturn:
-        """Refuse the call, because it needs a network."""
+        """Raise NotRepeatable, because the call needs a network."""
         self.services.refuse(f"the name of {sockaddr[0]} is looked up")
 
     create_datagram_endpoint = _refused("create_datagram_endpoint")
@@ -267,9 +269,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     create_unix_server = _refused("create_unix_server")
 
     def _run_once(self) -> None:
-        """Run turns like the standard library's loops, apart from time, order and freezes.
+        """Run callbacks as asyncio's loops do, but in virtual time and random order; frozen processes pause.
 
-        One call runs all turns until the loop stops, because a simulation has some ten thousand turns.
+        One call runs until the loop stops, which is faster: a simulation has many thousand turns.
         """
         ready, shuffles = self._ready, self._rng is not None
         while True:
@@ -303,9 +305,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 return
 
     def _add_due(self) -> None:
-        """Move due timers to the ready callbacks; if none is ready, advance the time to the next timer.
+        """Make due timers ready; if no callback is ready, advance the time to the next timer.
 
-        Time always advances, as rounding on a process's clock may make a timer slightly later.
+        Time always advances, because rounding on a process's clock may make a timer slightly late.
         """
         scheduled, ready = self._scheduled, self._ready
         while scheduled and scheduled[0][2]._cancelled:
@@ -352,7 +354,7 @@ _thread = threading.local()
 
 
 class ThreadHold:
-    """A hold that keeps threads from ending while time passes; the threads call `wait`."""
+    """A gate that lets threads last for a virtual time: they call `wait`, and end after `release`."""
 
     def __init__(self) -> None:
         self.held: list[Future[Any]] = []
@@ -365,7 +367,7 @@ class ThreadHold:
             self._released.wait(30)  # do not hang if the test fails earlier
 
     def release(self) -> None:
-        """Release the threads, and return when they have ended."""
+        """Let the waiting threads continue, and return when they have ended."""
         ended: SimpleQueue[Future[Any]] = SimpleQueue()
         for each in self.held:
             each.add_done_callback(ended.put)
@@ -375,7 +377,7 @@ class ThreadHold:
 
 
 def freeze(seconds: float) -> None:
-    """Let time pass in the middle of the running code, as during a long computation."""
+    """Let `seconds` pass while no callback runs, as during a long computation."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop._ticks += round(seconds * TICKS)
@@ -420,6 +422,9 @@ def virtual_time(start: float | None = None) -> Iterator[VirtualLoop]:
 
 
 def simulate(main: Coroutine[Any, Any, T], rng: random.Random | None = None) -> T:
-    """Run a coroutine in a loop of its own; see `VirtualLoop`."""
+    """Run a coroutine in a new `VirtualLoop`, and return its result.
+
+    `rng` shuffles the tasks that are ready at the same time; None keeps their order.
+    """
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(rng)) as runner:
         return runner.run(main)

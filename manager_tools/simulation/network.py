@@ -46,7 +46,7 @@ _REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailab
 
 
 class Network(Wire):
-    """`manager.kube.wire.Wire` with faults."""
+    """A `manager.kube.wire.Wire` with faults."""
 
     host = "simulated"
 
@@ -100,7 +100,6 @@ class Network(Wire):
             self._leave(exchange)
 
     async def _send(self, exchange: _Exchange) -> None:
-        """Return when a response has arrived; the caller must leave `exchange` in any case."""
         self._counted()
         self._open[exchange] = None
         if self._dead:
@@ -123,20 +122,20 @@ class Network(Wire):
 
     @property
     def requests(self) -> list[str]:
-        """Return the paths of the open requests."""
+        """Return the paths of the requests that are in progress."""
         return [exchange.request.path for exchange in self._open]
 
     def abort(self, why: str = "the connection was aborted") -> None:
-        """Abort as `Wire.abort` does."""
+        """Break all requests of the process, as `Wire.abort` does."""
         for exchange in list(self._open):
             exchange.fail(why)
 
     async def aclose(self) -> None:
-        """Close as `Wire.aclose` does."""
+        """Close the connection, as `Wire.aclose` does."""
         self.abort()
 
     def unplug(self) -> None:
-        """Disconnect the dead process: only requests that are already sent may still take effect."""
+        """Disconnect a process that has died; requests that it has already sent may still take effect."""
         self._dead = True
 
     def _is_silent(self) -> bool:
@@ -178,7 +177,6 @@ class Network(Wire):
         asyncio.get_running_loop().call_later(self._delay(), exchange.answer, answer)
 
     async def _served(self, exchange: _Exchange) -> ApiResponse:
-        """Return the response after the server's processing time."""
         chance, request = self._rng.random, exchange.request
         if chance() < self.weather.refusals:
             answer = self._refusal()
@@ -218,7 +216,7 @@ class Network(Wire):
             return ApiResponse.failure(refusal)
 
     async def _ask_second(self, exchange: _Exchange, request: ApiRequest) -> ApiResponse:
-        """Respond like a server with a stale watch cache, whose reads from storage are current."""
+        """Answer from a second API server: its watch cache is stale, its reads from etcd are current."""
         handle, asked = self._plane.cluster.handle, dict(request.query)
         version = self._past(self.weather.behind)
         exchange.behind = "watch" in asked
@@ -245,7 +243,7 @@ class Network(Wire):
         return await handle(replace(request, query=followed))
 
     def _past(self, seconds: float) -> int | None:
-        """Return the newest known resource version from `seconds` ago."""
+        """Return the resource version `seconds` ago, or the oldest that the store has; None if unknown."""
         then = self._scene.now - seconds
         found = None
         for when, version in self._scene.versions:
@@ -305,7 +303,6 @@ class Network(Wire):
             exchange.wake()
 
     async def _next(self, arrived: _Arrived, exchange: _Exchange) -> bytes | None:
-        """Return the next part when it has reached the process; None at the end."""
         while not arrived:
             await exchange.wait()
         exchange.check()
@@ -327,7 +324,7 @@ class Network(Wire):
         return self.weather.lag + (self.weather.behind if exchange.behind else 0.0)
 
     async def _skip(self, piece: bytes, arrived: _Arrived, exchange: _Exchange) -> bytes:
-        """Wait until the stream continues; return the latest states in all parts that have arrived."""
+        """Wait until the stream continues; return only the latest event of each object that has arrived."""
         while self.weather.skips:
             await exchange.wait(1.0)
         pieces = [piece]
@@ -366,7 +363,7 @@ def _initial_events(listed: dict[str, Any], version: int) -> bytes:
 
 
 def _latest(piece: bytes) -> bytes:
-    """Return only the last line about each object, and the last bookmark."""
+    """Return only the last event of each object, and the last bookmark."""
     if b"initial-events-end" in piece:
         return piece
     last: dict[tuple[str, str], bytes] = {}
@@ -388,7 +385,7 @@ def _without_bookmarks(piece: bytes) -> bytes:
 
 
 class _Exchange:
-    """A request and its response in transit; with a response, a `manager.kube.wire.WireResponse`."""
+    """A request and its response in transit; it implements `manager.kube.wire.WireResponse`."""
 
     status: int
     headers: dict[str, str]
@@ -436,7 +433,7 @@ class _Exchange:
         self.wake()
 
     def leave(self, rng: random.Random) -> None:
-        """Give up on the response; a request that is already sent may still arrive."""
+        """Stop waiting for the response; a request that is already sent may still arrive."""
         if self.answered.done() and not self.answered.cancelled():
             self.answered.exception()
         else:
@@ -453,9 +450,9 @@ class _Exchange:
             self._waiter.set_result(None)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Return when woken or after the timeout; raise ConnectionLost if the connection has failed.
+        """Return when woken or after `seconds`; raise ConnectionLost if the connection has failed.
 
-        This needs no task per wait, because a run has some thousand parts of streams.
+        It creates no task, because a run waits for thousands of parts of streams. None means no time limit.
         """
         self.check()
         self._waiter = self._loop.create_future()

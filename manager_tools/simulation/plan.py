@@ -121,7 +121,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault at a time, for a duration in virtual seconds; `size` is the affected share of requests."""
+    """A fault that begins at a virtual time and lasts some virtual seconds.
+
+    `size` is the share of requests that the fault affects, from 0 to 1.
+    """
 
     at: Seconds
     what: Annotated[str, Meta(pattern=f"^({'|'.join(KINDS_OF_FAULT)})$")]
@@ -139,7 +142,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a simulation run; all other decisions depend on its seed."""
+    """The plan of a simulation run; everything else in the run is drawn from its seed."""
 
     seed: int
     replicas: Annotated[int, Meta(ge=1, le=9)]
@@ -151,7 +154,7 @@ class Plan:
     """Whether managers rotate their webhook certificates, and the API server trusts no others."""
 
     def to_json(self) -> str:
-        """Encode the plan for `from_json`."""
+        """Encode the plan as JSON, which `from_json` decodes."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
@@ -185,9 +188,10 @@ def plan_of(
     fault: str | None = None,
     shards: int = 0,
 ) -> Plan:
-    """Return the plan of a seed, with virtual minutes of user actions and faults, or of one kind of fault.
+    """Return the plan of a seed: user actions and faults during `minutes` of virtual time.
 
-    With `shards`, there are more replicas, which own that many shards.
+    By default (None), the seed decides on the minutes. `fault` limits the plan to one kind of fault. `shards`
+    above 0 adds replicas, which divide this number of shards among them.
     """
     rng = random.Random(f"{seed}/plan")
     dense = fault is None and seed % _DENSE == _DENSE - 1
@@ -216,7 +220,7 @@ def plan_of(
 
 
 def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list[Step]:
-    """Draw `count` actions on this number of kinds, within `seconds`."""
+    """Draw `count` user actions at times within `seconds`; each one is on one of `kinds` kinds."""
     acts, weights = list(ACTS), list(ACTS.values())
     made = [
         Step(
@@ -239,7 +243,7 @@ def faults(
     near: Sequence[float],
     kinds: Sequence[str] = (),
 ) -> list[Fault]:
-    """Draw the faults of a run, half of them near one of the times `near`."""
+    """Draw `count` faults of these kinds within `seconds`, half of them close to one of the times `near`."""
     weights = [KINDS_OF_FAULT[kind][0] for kind in kinds]
     made = [
         Fault(

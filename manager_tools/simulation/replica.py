@@ -1,4 +1,4 @@
-"""The processes of a simulation: managers as a user starts them, each with its own clock and network."""
+"""The processes of a simulation: managers, each with its own clock and network."""
 
 from __future__ import annotations
 
@@ -47,8 +47,6 @@ GRACE = 10.0
 
 
 class _TokenFile(Credentials):
-    """The token file of the simulated pod, as the kubelet would write it."""
-
     REJECTED_INTERVAL = TokenFile.REJECTED_INTERVAL
 
     def __init__(self, world: Scene) -> None:
@@ -60,7 +58,7 @@ class _TokenFile(Credentials):
 
 
 class Replica:
-    """A simulated process: a manager as a user starts it, with its own clock, network and shutdown."""
+    """A simulated process that runs a manager, with its own clock, network and shutdown."""
 
     def __init__(
         self,
@@ -73,8 +71,8 @@ class Replica:
     ) -> None:
         """Create process `number`; each restart gets a higher `generation`.
 
-        `certificates` are the certificates of its webhooks; `operator_in` returns an operator in the form for
-        this process.
+        `certificates` provides the certificates of its webhooks. `operator_in` adapts an operator to this
+        process.
         """
         self.name = f"manager-{number}.{generation}" if generation else f"manager-{number}"
         self.number = number
@@ -110,7 +108,7 @@ class Replica:
         self.credentials = _TokenFile(world)
 
     def start(self) -> None:
-        """Start the process, in a context of its own."""
+        """Start the process, in a new context."""
         self.context.run(self._assemble)
         self.task = asyncio.get_running_loop().create_task(
             self._run(), name=self.name, context=self.context.copy()
@@ -180,7 +178,6 @@ class Replica:
             self._keep = keeper.run
 
     async def _serve(self) -> None:
-        """Renew the certificate like the webhook server."""
         assert self._served is not None
         await self._served.obtained()
         async with self._served.refreshed():
@@ -194,13 +191,13 @@ class Replica:
         return self._served._known[0].certificates
 
     def keep_certificates(self) -> Callable[[], object]:
-        """Rotate certificates without being the leader, until the returned function is called."""
+        """Rotate certificates even if the process does not lead; the returned function ends this."""
         keeping = asyncio.get_running_loop().create_task(self._keep(), context=self.context.copy())
         self._keeping.append(keeping)
         return keeping.cancel
 
     def _unguessable(self, count: int) -> bytes:
-        """Return random bytes; if long enough, with a marker by which a leaked password is found."""
+        """Return random bytes; long ones begin with a marker, so that a leaked password is found."""
         planted = PLANTED.encode()
         drawn = self.rng.randbytes(count)
         made = planted + drawn[len(planted) :] if count >= 2 * len(planted) else drawn
@@ -217,7 +214,7 @@ class Replica:
         else:
             self.world.note(self.name, "ended in order")
             if not self.stop.is_set():
-                self.world.violated(f"{self.name} ended, and nobody had told it to")
+                self.world.violated(f"{self.name} ended without a request to stop")
         for keeping in self._keeping:
             keeping.cancel()
             await asyncio.wait([keeping])
@@ -237,7 +234,7 @@ class Replica:
                 self.world.violated(f"{self.name} has left {what} behind: {sorted(left)}")
 
     def terminate(self) -> None:
-        """Stop the process as by SIGTERM."""
+        """Stop the process cleanly, as SIGTERM does."""
         if self.alive and not self.stop.is_set():
             self.stop.set()
             loop = asyncio.get_running_loop()
@@ -250,9 +247,9 @@ class Replica:
             self.world.violated(f"{self.name} does not end within {seconds:g} s")
 
     async def effect(self, what: str, when: str) -> bool:
-        """Report an external effect, `before` and `after` it; return True if the process dies here.
+        """Announce the external call `what`; `when` is "before" or "after" it. The process may die here.
 
-        After the death of the process, the call never returns.
+        If the process dies here, this method never returns. Otherwise it returns False.
         """
         sent = Sent(self.name, "CALL", what)
         if when == "after":
@@ -272,19 +269,19 @@ class Replica:
         if when == "after" and self.world.dies_at(sent, "meddle"):
             self.world.meddle()
         if when == "after" and self.world.dies_at(sent, "stale"):
-            self.world.note(self.name, f"who comes after it reads what was {STALE:g} s ago")
+            self.world.note(self.name, f"its successor reads the state of {STALE:g} s ago")
             self.world.later(STALE, self.weather.change(stale=STALE, lag=STALE))
             self.kill()
             return True
         if when == "before" and self.world.dies_at(sent, "refuse"):
-            self.world.note(self.name, f"is refused everything for {REFUSED:g} s")
+            self.world.note(self.name, f"all its requests are refused for {REFUSED:g} s")
             self.world.later(REFUSED, self.weather.change(refusals=1.0))
         if when == "after" and self.world.dies_at(sent, "freeze"):
             self._freeze()
         return False
 
     def has_looked(self) -> None:
-        """Count a read of external state on which the operator will act; freeze here if planned."""
+        """Count a read of an external system by the operator; freeze here if the plan says so."""
         self.world.looks += 1
         if self.world.plan.crash_at == (self.world.looks, "look"):
             self._freeze()
@@ -334,17 +331,17 @@ class Replica:
         return not self.dead and not self.task.done()
 
     def next_due(self) -> list[float]:
-        """Return the virtual time at which the process will reconcile each delayed object."""
+        """Return the virtual times at which delayed objects will be reconciled, one for each object."""
         queues = [each.queue for each in self.manager.controllers if each.queue is not None]
         dues = [item.due for queue in queues for item in queue._items.values() if item.due is not None]
         return [(due - self.clock.offset) / self.clock.rate for due in dues]
 
     def has(self, number: int) -> bool:
-        """Return whether the process owns the objects of a shard."""
+        """Return whether the process runs and owns the shard with that number."""
         return self.alive and self.owned is not None and self.owned.find(number) is not None
 
     async def bury(self) -> None:
-        """Release resources at the end of the world; raise errors with which no process may end."""
+        """Release resources at the end of the run; raise the error with which the process ended, if any."""
         self.clock.resume()
         self.task.cancel()
         await asyncio.wait([self.task])

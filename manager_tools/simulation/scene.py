@@ -1,4 +1,4 @@
-"""The state of a simulated world that its processes use: clock, timeline, violations, use of the clock."""
+"""The state of a simulated world that its processes share: clock, timeline, violations, use of the clock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", d
 
 @dataclass
 class Weather:
-    """The condition of the network and of the server, for one process."""
+    """The faults of the network and the API server that one process sees at present."""
 
     delay: float = 0.002
     """The maximum delay in seconds of a request, a response or a part of a stream."""
@@ -112,7 +112,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated invariant."""
+    """A violated invariant, with the virtual second at which it was found."""
 
     at: float
     what: str
@@ -141,7 +141,7 @@ class ClockUse:
         self._last = -_CONSEQUENCES
 
     def was_asked(self) -> None:
-        """Record whether an operator has just read the time of day."""
+        """Record that an operator reads the time of day, if the caller is an operator."""
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__") in (*_OF_THE_RUNTIME, __name__):
             frame = frame.f_back
@@ -151,7 +151,7 @@ class ClockUse:
                 self._runs.add(run.id)
 
     def causes_write(self) -> bool:
-        """Return whether only time has caused the reconcile of the current task."""
+        """Return whether the current reconcile was triggered only by time: by timers or schedules."""
         run = current_record()
         if run is None:
             return self._has_common_timers
@@ -159,20 +159,20 @@ class ClockUse:
         return bool(triggers) and triggers <= _BY_TIME and (_TIMER in triggers or run.id in self._runs)
 
     def wrote(self, now: float, change: Change) -> None:
-        """Record a write that only time has caused."""
+        """Record a write in a reconcile that was triggered only by time."""
         self.has_written = True
         self._last = now
         if change.old is None or change.new is None:
             self.resources.add(f"{change.key.plural}.{change.key.group}".rstrip("."))
 
     def explains(self, now: float) -> bool:
-        """Return whether the current change may be a consequence of such a write."""
+        """Return whether a change at this time may be a consequence of such a recorded write."""
         return now - self._last <= _CONSEQUENCES
 
 
 @dataclass(kw_only=True)
 class Scene(ABC):
-    """A run of one seed, as its processes, certificates and faults see it."""
+    """The state of one run that its processes, certificates and faults use."""
 
     plan: Plan
     operators: Sequence[AnyOperator]
@@ -208,7 +208,7 @@ class Scene(ABC):
 
     @property
     def seed(self) -> str:
-        """Return the plan's seed, for other random generators than the world's own."""
+        """Return the plan's seed as text; other random generators use it as a part of their seeds."""
         return str(self.plan.seed)
 
     @property
@@ -220,28 +220,28 @@ class Scene(ABC):
 
     @property
     def cluster(self) -> DevCluster:
-        """Return the current cluster, or the last one."""
+        """Return the running cluster; while none runs, the last one."""
         return self.plane.cluster
 
     def note(self, process: str, what: str) -> None:
-        """Add a line to the timeline."""
+        """Add a line with the current virtual time to the timeline."""
         self.timeline.append((self.now, process, what))
 
     def violated(self, what: str) -> None:
-        """Record a violated invariant."""
+        """Record a violated invariant, which fails the run."""
         if not self._ending:
             self.violations.append(Violation(self.now, what))
             self.note("VIOLATED", what)
 
     def give_up(self, what: str) -> None:
-        """Record a violated invariant after which the run would never end."""
+        """Record a violated invariant, and end the run, which would otherwise never end."""
         self.violated(what)
         if not self._hopeless:
             self._hopeless = True
             self._main.cancel()
 
     def forbidden(self, process: str, message: str, asked_at: str) -> None:
-        """Record that a manager has requested an action which its roles do not allow."""
+        """Record a violation if the API server refused a request because of a missing right."""
         refusal = Forbidden(403, "Forbidden", message)
         refusal.asked_at = asked_at
         if refusal.missing_right is not None and str(refusal) not in self._refusals:
@@ -260,13 +260,13 @@ class Scene(ABC):
         return True
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call the function after that time, even if the process that asks for it is gone."""
+        """Call the function after that time, even if the calling process has ended by then."""
         self.context.copy().run(asyncio.get_running_loop().call_later, seconds, act)
 
     @abstractmethod
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
-        """Record a violation if another process has the Lease."""
+        """Record a violation if another process than the sender holds the Lease."""
 
     @abstractmethod
     def meddle(self) -> None:
-        """Let users change an object right after a write of a manager."""
+        """Let users change an object immediately after a manager has written it."""

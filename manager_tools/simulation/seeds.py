@@ -1,4 +1,4 @@
-"""Seeds of simulations: their plans, runs of many seeds, and the reduction of a failing plan."""
+"""Simulations by seed: the plan of a seed, runs of many seeds, and the reduction of a failing plan."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Outcome:
     """The result of a run.
 
     Attributes: `violations` are the failed checks; `digest` is the same for the same seed, on any machine;
-    `writes` counts the managers' writes, and `looks` their reads of the outside; `seconds` are virtual;
+    `writes` counts the managers' writes, and `looks` their reads of external systems; `seconds` are virtual;
     `timeline` has (seconds, process, event); `accepted` counts the objects of each resource that the API
-    server took; `lost` counts the objects that only the fresh cluster has, `doubled` those that it lacks;
-    `settled` is the time until the calm, in virtual seconds.
+    server accepted; `lost` counts the objects that only the fresh cluster has, `doubled` the objects that it
+    does not have; `settled` is the virtual second at which writes ended.
     """
 
     plan: Plan
@@ -75,7 +75,7 @@ class Outcome:
 
     @property
     def sort(self) -> str:
-        """Return the category of the failure, without names and numbers."""
+        """Return the category of the failure: its message without names and numbers."""
         what = self.violations[0].what if self.violations else ""
         return re.sub(r"[0-9][-0-9a-z.]*|[^\s/]*/\S*", "*", what)[:60]
 
@@ -83,10 +83,11 @@ class Outcome:
 def crash_points(plan: Plan, operators: Sequence[AnyOperator], **given: Unpack[Given]) -> Iterator[Plan]:
     """Yield plans with one fault at each write of a manager, and no other fault.
 
-    A single replica dies right `before` or `after` the write and restarts, or another replica takes over. It
-    freezes (`freeze`) until another has taken over. It restarts and reads `stale` state. Users `meddle` right
-    after the write. The server refuses (`refuse`) it and all writes for a while. Plans with `look` freeze the
-    replica after each read of the outside.
+    A manager dies right `before` or `after` the write; then it restarts or, with two replicas, the other
+    replica takes over. With `freeze`, it is paused until the other replica has taken over. With `stale`, it
+    restarts and reads an old state. With `meddle`, users change an object right after the write. With
+    `refuse`, the server refuses all writes for a while. With `look`, the replica is paused after a read of an
+    external system.
     """
     calm = replace(plan, faults=(), replicas=1)
     seen = run(calm, operators, compare=False, **given)
@@ -157,8 +158,9 @@ def _calm_seconds(plan: Plan) -> float:
 def _compared(world: World) -> tuple[list[Violation], int, int]:
     """Compare with a fresh cluster; return the differences, and how many objects it has more or less.
 
-    If operators read the time, the fresh cluster gets the objects at the same times, and both are compared at
-    several moments. The states must be equal at one of them, because a cluster may be busy at another.
+    If operators read the time, the fresh cluster gets the objects at the same times. Then the states are
+    compared at several moments, and must be equal at one of them, because a cluster may be busy at the
+    others.
     """
     follows_clock = world.clock_use.is_read
     fresh = replace(
@@ -185,10 +187,9 @@ def _compared(world: World) -> tuple[list[Violation], int, int]:
 
 @contextmanager
 def _collected_at_the_end() -> Iterator[None]:
-    """Collect garbage only at the end of the block, until which all objects of a world are in use.
+    """Disable garbage collection in the block, in which all objects of a world stay in use; collect after it.
 
-    Older objects are excluded. So nothing may use the world after the block: garbage of it that this
-    collection misses is never found.
+    Objects from before the block are not collected. So nothing may use the world after the block.
     """
     usual = gc.get_threshold()
     tune_garbage_collector()
@@ -204,7 +205,7 @@ def _collected_at_the_end() -> Iterator[None]:
 def run_all(
     plans: Iterable[Plan], operators: Sequence[AnyOperator], *, jobs: int, **given: Unpack[Given]
 ) -> Generator[Outcome, None, None]:
-    """Run the plans in several processes; yield results in order, without timelines of successful runs."""
+    """Run the plans in `jobs` processes; yield the results in order, without timelines of successful runs."""
     if jobs == 1:
         for plan in plans:
             yield _slim(run(plan, operators, **given))
@@ -231,9 +232,9 @@ def shrunk(
     enough: Callable[[], object] = lambda: False,
     **given: Unpack[Given],
 ) -> Outcome:
-    """Return the same failure with fewer faults and steps.
+    """Return a run that fails in the same way with fewer faults and steps.
 
-    The search ends after a number of runs, after some real seconds, or when `enough` returns true.
+    The search ends after `runs` runs, after some real `seconds`, or when `enough` returns true.
     """
     now = time.monotonic
     best, began, longest = outcome, now(), 0.0
@@ -283,18 +284,19 @@ def assert_holds(
 ) -> None:
     """Check operators in simulations; raise an AssertionError with the full story when a seed fails.
 
-    Simulated users create objects from the schema. `samples` are valid objects for kinds whose constraints
-    are hard to guess; the check fails if the API server accepted no object of a kind in any seed.
+    Simulated users create objects with values drawn from the schema. `samples` are valid objects, for kinds
+    whose constraints are hard to guess; the check fails if the API server accepted no object of a kind in any
+    seed.
 
     `services` are aiohttp handlers by URL (`http://HOST:PORT`) that answer the operators' HTTP calls. No
     other network exists: any other look-up or connection fails the test, with the host's name.
 
-    `may_differ` names fields, anywhere in objects, that may differ from a fresh install, for operators that
-    use the time, count, or measure durations. Timestamps may always differ.
+    `may_differ` names fields, anywhere in objects, that may differ from a fresh install. Operators need it if
+    they use the time, count, or measure durations. Timestamps may always differ.
 
-    `heartbeats` names fields that an operator changes continually on purpose. They may differ, too, and a
-    write that only changes them does not count as unrest. Changes by the manager's clock or `@every` need no
-    such name.
+    `heartbeats` names fields that an operator changes continually on purpose. These fields may differ, too,
+    and a write that changes nothing else does not count as unrest. Changes by the manager's clock or `@every`
+    need no such name.
     """
     given: Given = {
         "samples": specs_of(each.to_wire() for each in samples),
@@ -324,7 +326,7 @@ def _names(what: str, fields: Iterable[str]) -> frozenset[str]:
 
 
 def specs_of(objects: Iterable[dict[str, Any]]) -> Samples:
-    """Return the specs of the objects, by resource."""
+    """Return the specs of the objects by their kind and group, such as `Pet.petstore.example.com`."""
     found: dict[str, list[dict[str, Any]]] = {}
     for each in objects:
         group, _, _ = each["apiVersion"].rpartition("/")
@@ -333,13 +335,13 @@ def specs_of(objects: Iterable[dict[str, Any]]) -> Samples:
 
 
 def never_accepted(accepted: Mapping[str, int], operators: Sequence[AnyOperator]) -> str:
-    """Return a message about the kinds without any accepted object; "" if there are none."""
+    """Return a message about each kind without any object that the API server accepted; "" for none."""
     kinds = [each.kind.gvk.kind for each in operators if not accepted.get(resource_of(each.kind))]
     return f"the API server took none of the objects made up for {', '.join(kinds)}" if kinds else ""
 
 
 def story_of(outcome: Outcome) -> str:
-    """Return the description of a failure for a user."""
+    """Return a text that describes a failed run: faults, violations, and events."""
     plan = outcome.plan
     lines = [f"seed {plan.seed}, {plan.replicas} replicas"]
     if plan.crash_at is not None:
@@ -357,14 +359,12 @@ def _is_news(what: str) -> bool:
 
 
 def _open_files() -> set[Path]:
-    """Return the open files by number; none if the system does not list them."""
     folder = Path("/dev/fd")
     # This includes the folder itself, which is open for the listing.
     return {each for each in folder.iterdir() if each.exists()} if folder.is_dir() else set()
 
 
 def _outsides(operators: Sequence[AnyOperator]) -> dict[AnyOperator, type[Outside]]:
-    """Return the class of each operator's `outside`; raise TypeError for an invalid one."""
     found = {}
     for operator in operators:
         outside: Any = operator.outside

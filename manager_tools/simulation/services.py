@@ -38,7 +38,7 @@ _Protocol = Any
 
 
 class Services:
-    """A network that accepts requests to known names; it refuses others, and records them in `refused`."""
+    """A network with known services; it refuses other connections, and records them in `refused`."""
 
     def __init__(
         self, handlers: Mapping[str, Handler] | None = None, refused: list[str] | None = None
@@ -53,7 +53,7 @@ class Services:
         self._context = contextvars.copy_context()
 
     def refuse(self, what: str, place: str = "") -> NoReturn:
-        """Raise NotRepeatable for a connection out of the process, with the operator's source line."""
+        """Raise NotRepeatable for a network access `what`, with the operator's source line that caused it."""
         line = operators_line()
         advice = f": give services={{'http://{place}': handler}} to fake it" if place else ""
         text = f"{f'{line}: ' if line else ''}{what}, and virtual time has no network{advice}"
@@ -61,7 +61,7 @@ class Services:
         raise NotRepeatable(text)
 
     def look_up(self, host: str, port: int) -> str:
-        """Return the simulated address of a name, or an address itself."""
+        """Return the simulated address of a host name; an IP address is returned unchanged."""
         if _is_address(host):
             return host
         if (found := self._addresses.get(host.lower().rstrip("."))) is None:
@@ -76,7 +76,7 @@ class Services:
         return host, port
 
     def take(self, sock: socket.socket, address: str, port: int) -> None:
-        """Remember the address of a socket's connection; the socket itself transfers no data."""
+        """Connect a socket to the service at the address; the socket itself transfers no data."""
         self._connected[sock] = self.place_at(address, port)
 
     def connect(
@@ -113,7 +113,7 @@ class Services:
         return self._servers[place]()
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections to the services."""
         for server in self._servers.values():
             await server.shutdown(_ENDS_WITHIN)
 

@@ -89,7 +89,7 @@ _TAKERS: dict[str, Object] = {
 
 @dataclass
 class _Turn:
-    """An action, with its random generator, the operator's number, and the affected object or child."""
+    """An action with its random generator, the number of an operator, and the object that it changes."""
 
     rng: random.Random
     number: int
@@ -97,12 +97,12 @@ class _Turn:
 
 
 class People:
-    """Simulated users; each of their steps has its own seed, so that other steps can be omitted."""
+    """Simulated users; each step has its own seed, so that a plan can leave out other steps."""
 
     def __init__(
         self, plane: ControlPlane, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
     ) -> None:
-        """Create users; half of the objects that they create come from `samples`, specs by `Kind.group`."""
+        """Create users; half of the objects that they create have specs from `samples`, by `Kind.group`."""
         self.accepted: Counter[str] = Counter()
         """The number of accepted objects of each resource."""
         self._samples = samples
@@ -120,7 +120,7 @@ class People:
         return self._plane.client
 
     async def act(self, step: Step) -> str:
-        """Do the step's action, unless the step needs a child and none exists; return a log line."""
+        """Do the step's action, unless it needs a child and none exists; return a line for the timeline."""
         rng = random.Random(step.draw)
         kind = self._operators[step.kind].kind
         name = f"{rng.choice(NAMES)}-{step.kind}"
@@ -168,7 +168,6 @@ class People:
         return _shown(patch)
 
     async def _apply(self, turn: _Turn) -> str | None:
-        """Apply with another field manager and force; create the object if it is missing."""
         schema = self._schemas[turn.number]
         if schema is None:
             return None
@@ -244,7 +243,6 @@ class People:
         return " ".join(found)
 
     async def _hold(self, turn: _Turn) -> str | None:
-        """Add the users' finalizer to an object or a child, and perhaps delete it."""
         own = [place for place, _ in self._placed([turn.place[0]])]
         held = turn.rng.choice(own) if own and turn.rng.random() < _EITHER else self._child(turn.rng)
         if held is None:
@@ -280,7 +278,10 @@ class People:
         ]
 
     async def release_all(self, *resources: str, namespace: str = "") -> None:
-        """Remove the users' finalizers from these resources or all, in a namespace or everywhere."""
+        """Remove the users' finalizers from these resources; without resources, from all of them.
+
+        `namespace` limits this to one namespace; "" means all.
+        """
         while held := self._held(namespace, resources or self._resources):
             for each in held:
                 with suppress(StatusError):  # conflict: try again
@@ -289,8 +290,8 @@ class People:
     async def give_back(self) -> None:
         """Remove the users' finalizers, objects with operators' names, and invalid images.
 
-        Otherwise a fresh cluster would differ: with an invalid image, pods from before the update keep
-        running only in the old cluster.
+        Otherwise the final state would differ from a fresh cluster. For example, with an invalid image, pods
+        from before the update keep running only in the old cluster.
         """
         await self.release_all()
         for each in self._taken("away"):
@@ -313,7 +314,6 @@ class People:
         await self._client.delete(*turn.place)
 
     async def _evict_pod(self, turn: _Turn) -> str | None:
-        """Make a node evict a pod, which then remains with phase Failed."""
         pods = self._placed(["pods"])
         running = [place for place, each in pods if each["status"].get("phase") == "Running"]
         if not running:
@@ -344,7 +344,7 @@ class People:
 
 
 def marks_of_others(data: bytes) -> set[str]:
-    """Return the labels, annotations and finalizers that users have added to an operator's object."""
+    """Return the labels, annotations and finalizers that simulated users have added to an object."""
     if not any(each.encode() in data for each in (_MARK, _HELD)):
         return set()
     metadata = orjson.loads(data)["metadata"]
@@ -387,7 +387,7 @@ def _spec_schema(cluster: DevCluster, operator: AnyOperator) -> Object | None:
 
 
 def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
-    """Draw a value that the schema allows or nearly allows."""
+    """Draw a value that the schema allows or, sometimes, a value that it refuses."""
     values: Sequence[Any] = schema.get("enum") or ()
     if rng.random() < _BEYOND:
         values = (None, "", -1, 2**31, [], {}, "x" * 300)
@@ -411,7 +411,7 @@ def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
 
 
 def edges(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the values at a schema's bounds and just outside."""
+    """Return the values at a schema's bounds, and the nearest values outside."""
     if values := schema.get("enum"):
         return [*values, f"not {values[0]}"]
     kind, found = schema.get("type"), list[Any]()
@@ -445,7 +445,7 @@ def changed(spec: Object, schema: Mapping[str, Any], rng: random.Random) -> Obje
 
 
 def _drawn_for(name: str, schema: Mapping[str, Any], rng: random.Random) -> Any:
-    """Draw a value for a field of this name; a password contains a marker that can be searched for."""
+    """Draw a value for a field of this name; a password contains a marker that shows where it leaks."""
     value, secret = drawn(schema, rng), name.endswith("password") or schema.get("format") == "password"
     if secret and value and isinstance(value, str) and value not in edges(schema):
         return (PLANTED + value)[: max(len(value), len(PLANTED))]

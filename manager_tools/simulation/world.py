@@ -98,7 +98,7 @@ _STOPS_WITHIN = 60.0
 
 
 class Outside:
-    """An operator's external state, in the same process; each world has its own."""
+    """A simulated external system of an operator; each run has its own."""
 
     services: Mapping[str, Handler] = {}
     """The aiohttp handlers of the external system, by URL: `http://HOST:PORT`."""
@@ -114,18 +114,18 @@ class Outside:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the external system inside the block."""
+        """Run the external system within the `async with` block."""
         yield
 
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
-        """Return the operator in the form for that replica."""
+        """Return the operator, adapted so that it calls this system from that replica."""
         return operator
 
     def seen(self, change: Change, sent: Sent | None) -> None:
-        """Observe a write to the cluster, during the write; `sent` is the request if a manager wrote."""
+        """Observe a write while it happens; `sent` is a manager's request, None for other clients."""
 
     async def check(self) -> list[str]:
-        """Return the violations after the world is calm."""
+        """Return the violations in the external system after all writes have ended."""
         return []
 
     async def state(self) -> Any:
@@ -138,7 +138,7 @@ class Outside:
 
 
 class _Webhooks(WebhookClient):
-    """A client of the webhooks of any running replica."""
+    """A client that calls the webhooks of any running replica."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -199,7 +199,7 @@ class Given(TypedDict, total=False):
 
 @dataclass(kw_only=True)
 class World(Scene):
-    """The run of one plan."""
+    """The simulation run of one plan."""
 
     befall: Callable[[World, Fault], Awaitable[None]]
     """A function that starts a fault, and ends it after its duration."""
@@ -303,13 +303,12 @@ class World(Scene):
         if change.old is None:
             self.made.add(change.key)
         elif b'"taken":"' in change.old.data:
-            self.violated(f"{sent} changed what belongs to somebody else")
+            self.violated(f"{sent} changed an object of another owner")
         else:
             self._check_left_alone(sent, change)
         self.check_holder(sent, change)
 
     def _note_time(self, change: Change, sent: Sent | None) -> None:
-        """Record the time of a change, and whether only time has caused it."""
         if sent is not None and self.heartbeats and self._is_heartbeat(change):
             return
         self.last_change = self.now
@@ -353,7 +352,7 @@ class World(Scene):
         self.check_told(str(sent), data)
 
     def _check_left_alone(self, sent: Sent, change: Change) -> None:
-        """Check that other clients' marks remain: labels, annotations and finalizers."""
+        """Record a violation if a manager removed a label, annotation or finalizer of a user."""
         assert change.old is not None
         had = marks_of_others(change.old.data)
         if change.new is None:
@@ -361,15 +360,18 @@ class World(Scene):
         else:
             lost = had - marks_of_others(change.new.data)
         if lost:
-            self.violated(f"{sent} took away {', '.join(sorted(lost))}, which is somebody else's")
+            self.violated(f"{sent} took away {', '.join(sorted(lost))}, which another client had added")
 
     def check_told(self, who: str, what: bytes) -> None:
-        """Check that a text contains no secret."""
+        """Record a violation if the text `what`, which `who` has published, contains a secret."""
         if _has_secret(what) or (self.certificates is not None and tells_a_key(what)):
-            self.violated(f"{who} tells a secret")
+            self.violated(f"{who} contains a secret")
 
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
-        """Check that only the sender has the Lease, or the Lease of the object's shard."""
+        """Record a violation if another process than the sender holds the Lease.
+
+        With shards, this is the Lease of the shard of the changed object.
+        """
         if self.certificates is not None and self.certificates.may_be_written_by_two(sent.path):
             return
         if self.plan.shards:
@@ -380,7 +382,7 @@ class World(Scene):
             self.violated(f"{sent} came while {holder} had the lease")
 
     def _range_of(self, change: Change) -> int | None:
-        """Return the shard of the owner of a changed object; None if it is unknown."""
+        """Return the shard of a changed object or, for a child, of its owner; None if it is unknown."""
         kept = change.new or change.final
         assert kept is not None
         resource, uid = f"{change.key.plural}.{change.key.group}".rstrip("."), kept.uid
@@ -394,7 +396,7 @@ class World(Scene):
         return ShardSet.of(self.plan.shards, ()).number_of(uid) if operator.shared_out else 0
 
     def holder(self, number: int = 0) -> str:
-        """Return the holder of the leader's Lease, or of a shard's Lease."""
+        """Return the holder of the leader's Lease or, with shards, of the Lease of shard `number`."""
         if self.now < self.no_holder_until:
             return ""
         first = self._lease(0)
@@ -494,7 +496,7 @@ class World(Scene):
         return operator if outside is None else outside.operator(operator, replica)
 
     def meddle(self) -> None:
-        """Let users change an object right after a write of a manager."""
+        """Let users change an object immediately after a manager has written it."""
         step = replace(self.rng.choice(self.plan.steps), at=self.now)
 
         async def act() -> None:
@@ -505,7 +507,6 @@ class World(Scene):
         self._meddling = loop.create_task(act(), context=self.context.copy())
 
     def _replace(self) -> None:
-        """Start another replica for each one that has ended, as a Deployment does."""
         for replica in [each for each in self.running if not each.alive]:
             self.running.remove(replica)
             self.buried.append(replica)
@@ -513,7 +514,7 @@ class World(Scene):
                 self._start(replica.number)
 
     def come_back(self, number: int) -> None:
-        """Start the removed replica again."""
+        """Start a replica that was removed."""
         self.away.discard(number)
         if number not in {each.number for each in self.running}:
             self._start(number)
@@ -559,10 +560,9 @@ class World(Scene):
             replica.clock.be_right()
 
     async def _wait_trusted(self, kept: WebhookCertificates) -> None:
-        """Wait until each replica is trusted; steps and faults begin afterwards."""
         while any(each.presented is None or any(kept.problems(each.presented)) for each in self.running):
             if self.now > TRUSTED_WITHIN:
-                self.violated("no webhook is ever trusted")
+                self.violated("the API servers never trusted the webhooks")
                 return
             await asyncio.sleep(1.0)
         for each in self.running:
@@ -570,7 +570,6 @@ class World(Scene):
         self.trouble_until = -TRUSTED_WITHIN
 
     async def _watch_certificates(self, kept: WebhookCertificates) -> None:
-        """Check until cancelled that API servers and replicas trust each other's certificates."""
         while True:
             await asyncio.sleep(CHECKED_EVERY)
             if self.now < self.trouble_until + TRUSTED_WITHIN:
@@ -591,7 +590,7 @@ class World(Scene):
     # Final checks
 
     async def _is_calm(self) -> bool:
-        """Wait until no writes happen, and check that none follows."""
+        """Wait until writes end, and return whether no further write follows."""
         if self.moments:  # another run was calm after the same time
             await asyncio.sleep(max(0.0, self.moments[0] - self.now))
             return True
@@ -608,7 +607,7 @@ class World(Scene):
                 why = f"{self._restless()} is written all the time; `heartbeats` names what should be"
                 if self.leader is None or self._unowned():
                     why = f"shards {left} have no owner" if (left := self._unowned()) else "nobody leads"
-                self.violated(f"it never becomes calm: {why}")
+                self.violated(f"writes never end: {why}")
                 return False
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
@@ -641,7 +640,7 @@ class World(Scene):
         return next((each for each in alive if alone or self.holder() == each.name), None)
 
     def _unowned(self) -> list[int]:
-        """Return the shards without a running replica; their Leases may name replicas that are gone."""
+        """Return the shards that no running replica owns; their Leases may name replicas that have ended."""
         return [
             number for number in range(self.plan.shards) if not any(each.has(number) for each in self.running)
         ]
@@ -654,7 +653,7 @@ class World(Scene):
     async def _check(self) -> None:
         leader = self.leader
         if leader is None:
-            self.violated("nobody leads in the end")
+            self.violated("there is no leader at the end")
             return
         if self.plan.shards:
             self._check_shares()
@@ -679,7 +678,7 @@ class World(Scene):
         )
 
     async def _moments(self) -> AsyncIterator[float]:
-        """Wait for each moment at which to read the state: several if the state depends on time."""
+        """Yield at each moment at which to compare states: at several if operators read the time."""
         for moment in self.moments:
             await asyncio.sleep(max(0.0, moment - self.now))
             yield self.now
@@ -692,14 +691,13 @@ class World(Scene):
             yield self.now
 
     async def _be_idle(self, latest: float) -> None:
-        """Wait until nothing has changed for a while, or until the time is over."""
         # An event would not help: each change postpones the end.
         while (idle := min(latest, self.last_change + _IDLE)) > self.now:  # noqa: ASYNC110
             await asyncio.sleep(idle - self.now)
 
     @property
     def drawn(self) -> frozenset[str]:
-        """Return the uids and tokens of all objects that ever existed."""
+        """Return the UIDs and tokens of all objects that ever existed."""
         return self.drawn_before.union(self.born, self.tokens_made)
 
     async def _state(self) -> State:
@@ -722,7 +720,6 @@ class World(Scene):
         return state._replace(objects={**outside, **state.objects})
 
     async def _is_idle(self, queue: WorkQueue[Any] | None) -> bool:
-        """Return whether the queue becomes empty for a moment; operators may requeue periodically."""
         for _ in range(100):
             if queue is not None and not queue.unfinished():
                 return True
@@ -730,7 +727,7 @@ class World(Scene):
         return False
 
     def _check_caches(self, replica: Replica) -> None:
-        """Check that the caches match the store, or the objects of the replica's shards."""
+        """Record a violation if a cache differs from the store; with shards, only owned objects count."""
         shards = ShardSet.of(self.plan.shards or 1, filter(replica.has, range(self.plan.shards)))
         for informer in replica.manager.cache.informers:
             if informer.spec.label_selector or informer.spec.field_selector:

@@ -1,4 +1,4 @@
-"""The command `petstore`."""
+"""The command `petstore`, which runs a store or calls one."""
 
 from __future__ import annotations
 

@@ -59,7 +59,6 @@ async def _add(store: PetStoreClient, options: Mapping[str, Any]) -> None:
 
 
 async def _search(store: PetStoreClient, options: Mapping[str, Any]) -> None:
-    """Print each pet at once: the pets may not all fit into memory."""
     as_json = options["output"] == "json"
     found = store.search(
         names=options["names"],

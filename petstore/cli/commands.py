@@ -1,4 +1,4 @@
-"""The commands and their flags."""
+"""The commands of `petstore`, and their flags."""
 
 from __future__ import annotations
 
@@ -85,7 +85,6 @@ def _day(text: str) -> datetime.date:
 
 
 def _file(*flags: str, default: str | None = None, text: str) -> Callable[[Any], Any]:
-    """Declare a flag for a file name, which the shell can complete."""
     return click.option(
         *flags,
         type=_path,
@@ -102,46 +101,46 @@ def _file(*flags: str, default: str | None = None, text: str) -> Callable[[Any],
     type=parse_address,
     default="127.0.0.1:6742",
     metavar="HOST:PORT",
-    help="address to listen on; without HOST, every interface; port 0 takes a free one",
+    help="listen on this address; without HOST, on all interfaces; port 0 selects a free port",
 )
 @click.option(
     "--metrics-bind-address",
     type=_address_or_none,
     default="127.0.0.1:6743",
     metavar="HOST:PORT",
-    help="address of /metrics; 0 is off",
+    help="address of /metrics; 0 disables it",
 )
-@_file("--tls-cert-file", text="certificate to serve with (PEM); without it, nothing is encrypted")
-@_file("--tls-key-file", text="its key (PEM)")
-@_file("--tls-client-ca-file", text="serve only clients with a certificate of these authorities (PEM)")
-@_file("--data", default="petstore.db", text="SQLite file that keeps the pets; made if it is missing")
+@_file("--tls-cert-file", text="server certificate (PEM); without it, connections are not encrypted")
+@_file("--tls-key-file", text="key of the server certificate (PEM)")
+@_file("--tls-client-ca-file", text="accept only clients with a certificate of these CAs (PEM)")
+@_file("--data", default="petstore.db", text="SQLite file with the pets; created if it is missing")
 @click.option("--memory", is_flag=True, help="keep the pets in memory only")
 @click.option(
     "--ignore-idempotency-keys",
     is_flag=True,
-    help="act like a store that knows the published contract only, to try out clients",
+    help="support only the published contract, without idempotency keys, to test clients",
 )
 @click.option(
     "--allow-change-sampler",
     is_flag=True,
-    help="let every client change, by ChangeSampler, the share of calls that is logged",
+    help="let every client change the share of logged calls (ChangeSampler)",
 )
 @click.option(
-    "--max-calls", type=_number(1), default="2048", metavar="N", help="calls at once; more are refused"
+    "--max-calls", type=_number(1), default="2048", metavar="N", help="maximum number of concurrent calls"
 )
 @click.option(
     "--max-message-size",
     type=_number(4096),
     default="262144",
     metavar="N",
-    help="bytes of a request; longer ones are refused",
+    help="maximum size of a request in bytes",
 )
 @click.option(
     "--graceful-shutdown-timeout",
     type=parse_wait,
     default="10s",
     metavar="DURATION",
-    help="time that running calls have to end after SIGTERM or Ctrl-C",
+    help="time for running calls to end after SIGTERM or Ctrl-C",
 )
 @click.pass_context
 def serve(context: click.Context, /, **options: Any) -> None:
@@ -162,21 +161,21 @@ _CLIENT_FLAGS: Final = (
         show_envvar=True,
         help="address of the store",
     ),
-    _file("--tls-ca-file", text="talk to the store over TLS, and trust these authorities (PEM)"),
-    _file("--tls-cert-file", text="certificate to show the store (PEM)"),
-    _file("--tls-key-file", text="its key (PEM)"),
+    _file("--tls-ca-file", text="connect to the store by TLS, and trust these CAs (PEM)"),
+    _file("--tls-cert-file", text="client certificate (PEM)"),
+    _file("--tls-key-file", text="key of the client certificate (PEM)"),
     click.option(
         "--tls-server-name",
         metavar="NAME",
         show_default="the host of --address",
-        help="name that the store's certificate is for",
+        help="host name in the store's certificate",
     ),
     click.option(
         "--timeout",
         type=parse_wait,
         default="30s",
         metavar="DURATION",
-        help="time to wait for the store, such as 500ms or 1m30s",
+        help="time limit of the call, such as 500ms or 1m30s",
     ),
     click.option(
         "-o",
@@ -189,7 +188,6 @@ _CLIENT_FLAGS: Final = (
 
 
 def _client(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that all calls of a store have to a command."""
     return reduce(lambda decorated, flag: flag(decorated), reversed(_CLIENT_FLAGS), command)
 
 
@@ -214,7 +212,7 @@ def _call(context: click.Context, options: dict[str, Any]) -> NoReturn:
     default="",
     show_default="none",
     metavar="KEY",
-    help="if the store has a pet with this key, add none and print that one's id",
+    help="if a pet with this key exists, print its id instead of adding a pet",
 )
 @_client
 @click.pass_context
@@ -224,11 +222,13 @@ def add(context: click.Context, /, **options: Any) -> None:
 
 
 @commands.command()
-@click.option("--name", "names", multiple=True, help="name of the pet; may be repeated: any of them")
-@click.option("--type", "kinds", type=_TYPE, multiple=True, help="kind of animal; may be repeated")
+@click.option("--name", "names", multiple=True, help="name of the pet; repeatable: any name may match")
+@click.option("--type", "kinds", type=_TYPE, multiple=True, help="kind of animal; repeatable: any may match")
 @click.option("--born-from", type=_day, metavar="YYYY-MM-DD", help="born on that day or later")
 @click.option("--born-before", type=_day, metavar="YYYY-MM-DD", help="born before that day")
-@click.option("--idempotency-key", "keys", multiple=True, metavar="KEY", help="may be repeated: any of them")
+@click.option(
+    "--idempotency-key", "keys", multiple=True, metavar="KEY", help="key; repeatable: any may match"
+)
 @_client
 @click.pass_context
 def search(context: click.Context, /, **options: Any) -> None:

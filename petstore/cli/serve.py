@@ -1,4 +1,4 @@
-"""`petstore serve`."""
+"""The command `petstore serve`, which runs a store."""
 
 from __future__ import annotations
 

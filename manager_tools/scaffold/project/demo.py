@@ -1,4 +1,4 @@
-"""`make demo`: each sample on an embedded control plane, from its creation until it is ready, to its end."""
+"""`make demo`: create each sample on an embedded control plane, wait until it is ready, and delete it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 30
 
 
 async def demo() -> None:
-    """Follow each sample of the kinds that there are, whichever version it is in."""
+    """Create each sample of this project's kinds, in any version, and follow it until its deletion."""
     kinds = {kind.gvk: kind for operator in OPERATORS for kind in operator.kinds()}
     async with operated(*OPERATORS, pod_ready_delay=1) as world:
         for path in sorted(SAMPLES.glob("*.yaml")):
@@ -37,7 +37,7 @@ async def demo() -> None:
 
 
 async def follow(world: World, obj: Resource) -> None:
-    """Create an object, print its conditions each time that they change, and delete it once it is ready."""
+    """Create an object, print its conditions whenever they change, and delete it when it is ready."""
     told: list[str] = []
 
     def has_come_up(found: Resource) -> bool:
@@ -62,9 +62,10 @@ async def follow(world: World, obj: Resource) -> None:
 
 
 def is_ready(obj: Resource) -> bool:
-    """Return whether its operator has seen the object, and each of its conditions is as it should be.
+    """Return whether the operator has processed the object's spec, and its conditions are good.
 
-    Where there is a condition Ready or Available, that one counts. An object without a status is ready.
+    If there is a condition Ready or Available, only that condition counts. An object is ready if its kind has
+    no status.
     """
     status = obj.to_wire().get("status")
     if "status" not in type(obj).model_fields or not isinstance(status, dict):
@@ -83,11 +84,11 @@ def is_ready(obj: Resource) -> bool:
 
 
 NEGATIVE = {"Degraded", "Failed", "Progressing", "Reconciling", "Stalled"}
-"""Conditions that an object does not have when all is well."""
+"""Types of conditions that are False when the object is in its desired state."""
 
 
 def say(line: str) -> None:
-    """Tell whoever watches, at once."""
+    """Print a line without buffering."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -24,7 +24,7 @@ from manager_tools.testing import VirtualClock, operated
 async def test_world_until_error_shows_the_object_without_its_managed_fields():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
-        with pytest.raises(AssertionError, match="not so after 0 s; at last:") as waited:
+        with pytest.raises(AssertionError, match="still false after 0 s; at last:") as waited:
             await world.until(greeting, lambda it: it.status.size == 7, timeout=0)
     assert '"size": 7' in str(waited.value)
     assert "managedFields" not in str(waited.value)

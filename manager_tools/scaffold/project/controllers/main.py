@@ -10,7 +10,7 @@ from manager_tools.scaffold.project.controllers.program import PROGRAM, main
 __all__ = ["OPERATORS", "PROGRAM", "main"]
 
 OPERATORS = (GreetingOperator,)
-"""Every operator."""
+"""The classes of all operators."""
 
 
 if __name__ == "__main__":

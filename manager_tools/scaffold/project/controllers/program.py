@@ -21,12 +21,12 @@ PROGRAM = Program("greeter", "0.1.0")
 
 
 def main() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line, and return its exit code."""
     return run_command(sys.argv[1:], _operators, name=PROGRAM.name, version=PROGRAM.version)
 
 
 def _operators() -> Sequence[AnyOperator]:
-    """Return the operators, imported for the commands that need them."""
+    """Return the operators; the import is delayed until a command needs them."""
     module = importlib.import_module("manager_tools.scaffold.project.controllers.main")
     operators: Sequence[AnyOperator] = module.OPERATORS
     return operators

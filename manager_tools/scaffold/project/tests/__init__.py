@@ -1,1 +1,1 @@
-"""Each operator, run against an embedded control plane."""
+"""Tests that run each operator on an embedded control plane."""

@@ -1,4 +1,4 @@
-"""A Greeting in version v1beta1."""
+"""Tests of the Greeting in version v1beta1."""
 
 from __future__ import annotations
 

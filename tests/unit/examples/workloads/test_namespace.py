@@ -82,6 +82,6 @@ async def test_clear_leftovers_deletes_only_a_namespace_with_the_label_of_this_p
     await clear_leftovers(client, "n", timeout=10)
     assert not await is_there(client)
     await made(server, **{OURS[0]: "Helm"})
-    with pytest.raises(Failure, match="was not made by this program"):
+    with pytest.raises(Failure, match="was not created by this program"):
         await clear_leftovers(client, "n", timeout=10)
     assert len(wire.sent("DELETE")) == 1

@@ -100,7 +100,7 @@ async def test_collector_requests_smaller_list_pages_and_stops_early_for_huge_ob
     assert asked[0] == 10
     assert set(asked[1:]) == {2}
     assert 150 < sum(asked) < 200
-    assert found.missing == [f"{kind.kind}: only the first {sum(asked)} were looked at"]
+    assert found.missing == [f"{kind.kind}: only the first {sum(asked)} were read"]
     assert sum(len(str(each)) for each in found.events) < 10_000
 
 
@@ -140,7 +140,7 @@ async def test_collector_stops_waiting_for_a_stalled_server():
     cluster.wire.on("GET", f"{CORE}/pods*", Stall())
     found = await cluster.collect(POD)
     assert asyncio.get_running_loop().time() == pytest.approx(PATIENCE, abs=1)
-    assert found.missing == [f"everything not found within {PATIENCE:g} s"]
+    assert found.missing == [f"objects that were not read within {PATIENCE:g} s"]
 
 
 async def test_collector_skips_deeply_nested_object_and_keeps_others():
@@ -197,7 +197,7 @@ async def test_collector_stops_at_a_depth_limit_when_objects_own_each_other():
     chain += [owned("foo", "f", "f"), owned("foo", "f", "f0")]
     cluster.wire.on("GET", f"{BASE}/foos", Reply.json({"metadata": {}, "items": chain}))
     found = await cluster.collect(FOO)
-    assert found.missing == [f"everything below {MOST_LEVELS} levels"]
+    assert found.missing == [f"objects below {MOST_LEVELS} levels"]
     assert [child.name for child in found.root.children] == ["foo-0", "foo"]
     assert len(cluster.wire.sent("GET", f"{BASE}/foos")) == MOST_LEVELS
 
@@ -210,7 +210,7 @@ async def test_collector_reads_a_limited_number_of_persistent_volume_claims_per_
     cluster.wire.on("GET", f"{CORE}/claims/*", Reply.json({"metadata": {"name": "c"}}))
     found = await cluster.collect(POD)
     assert len([sent for sent in cluster.wire.sent("GET") if "/claims/" in sent.path]) == MOST_SHOWN
-    assert f"PersistentVolumeClaim: only the first {MOST_SHOWN} of a pod were looked at" in found.missing
+    assert f"PersistentVolumeClaim: only the first {MOST_SHOWN} of a pod were read" in found.missing
 
 
 async def test_collector_reports_a_kind_that_the_user_must_not_list():

@@ -150,8 +150,8 @@ def test_model_source_of_a_vendor_crd_lists_every_part_that_it_cannot_express(tm
     assert source.unsaid == [
         "of the versions, this is v1; there is also v1alpha1 (--version)",
         "spec.conversion is left out: methods of the operator convert (docs/webhooks.md)",
-        "Installation.spec.interval: format duration is left out, so that more is accepted",
-        "Installation.spec.mode: oneOf is left out, so that more is accepted; cel() may say it",
+        "Installation.spec.interval: format duration is left out, so more values are accepted",
+        "Installation.spec.mode: oneOf is left out, so more values are accepted; cel() may say it",
         "column Gone: is left out, as its path leads to no field",
     ]
     expected = schema_of(theirs, "v1")

@@ -88,7 +88,7 @@ def test_field_schema_error_names_the_field_of_an_unsupported_annotation(
     ],
 )
 def test_crd_is_refused_when_a_text_has_an_unpaired_surrogate(annotation: Any, default: Any, word: str):
-    with pytest.raises(ModelError, match=rf"^Widget.spec.value: its {word} has half a character"):
+    with pytest.raises(ModelError, match=rf"^Widget.spec.value: its {word} has a lone surrogate"):
         custom_resource_definitions([kind_with(annotation, default)])
 
 

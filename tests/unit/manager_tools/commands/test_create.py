@@ -178,7 +178,7 @@ def test_init_and_create_refuse_to_overwrite_a_file_or_an_operator(command: Comm
         ((*CREATE[:-1], "--kind=Class"), "create api: invalid value for --kind: 'class' is a Python keyword"),
         ((*CREATE[:-1], "--kind=Context"), "create api: --kind Context: that is the name of something else"),
         ((*CREATE, "--plural="), "create api: invalid value '' for --plural: a lower-case word is expected"),
-        ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Cron"),
+        ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a template for ConfigMap, Cron"),
         ((*CREATE, "--owns=deploymnt"), "create api: --owns deploymnt: did you mean Deployment? There is a"),
         ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only cluster-scoped objects can"),
         (WEBHOOK, "create webhook: --defaulting, --validation or --conversion=VERSION is needed"),

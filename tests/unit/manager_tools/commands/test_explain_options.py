@@ -81,5 +81,5 @@ def test_kind_named_accepts_kind_plural_and_full_crd_name_in_any_case(name: str)
 
 
 def test_kind_named_lists_known_kinds_when_the_kind_is_unknown():
-    with pytest.raises(click.UsageError, match=r"unknown kind 'dog'; ours are .*Memcached.*Pet"):
+    with pytest.raises(click.UsageError, match=r"unknown kind 'dog'; known kinds are .*Memcached.*Pet"):
         kind_named("dog", [each.kind for each in OPERATORS])

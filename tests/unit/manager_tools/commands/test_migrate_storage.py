@@ -47,7 +47,7 @@ def test_migrate_storage_parses_every_flag_before_and_after_positional_arguments
         (["--rate=nan"], "'--rate': a number above 0"),
         (["--settle=-5s"], "'--settle': a duration of 0 or more"),
         (["--kubeconfig="], "'--kubeconfig': some text"),
-        ([""], "unknown kind ''; ours are Memcached; any other goes by the full"),
+        ([""], "unknown kind ''; known kinds are Memcached; for any other, give the full"),
     ],
 )
 def test_migrate_storage_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
@@ -77,7 +77,7 @@ def test_named_definitions_refuses_an_unknown_or_ambiguous_name():
     class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
         """Kind of the same name in another group."""
 
-    known = "unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full"
+    known = "unknown kind 'cat'; known kinds are Memcached, Pet, Widget; for any other, give the full"
     with pytest.raises(click.UsageError, match=known):
         named_definitions(["cat"], KINDS)
     with pytest.raises(click.UsageError, match=r"each of widgets\.test\.example\.com, others\.other\."):

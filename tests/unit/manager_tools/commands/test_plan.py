@@ -152,7 +152,7 @@ async def test_plan_counts_the_objects_that_exceed_its_output_limit(
     assert "Greeting default/second" not in said
     assert said.splitlines()[-3:] == [
         "Greeting default/nobody is not there",
-        "2 objects more would change something, which is not shown",
+        "2 more objects would change; their changes are not shown",
         "3 of 4 objects would change something; 1 failed",
     ]
 

@@ -53,13 +53,13 @@ def test_migration_report_prints_results_to_stdout_and_progress_to_stderr(clock:
     report.ended(PETS, Outcome.DONE, Tally(rewritten=1200, no_need=30, gone=4))
     captured = capsys.readouterr()
     assert captured.out.splitlines() == [
-        f"{NAME}: 1,234 objects: 1,200 rewritten, 30 as they should be, 4 deleted meanwhile, in 12.3s",
+        f"{NAME}: 1,234 objects: 1,200 rewritten, 30 already migrated, 4 deleted meanwhile, in 12.3s",
         f"{NAME}: status.storedVersions is v1beta1 alone, and was v1alpha1 and v1beta1",
     ]
     assert captured.err.splitlines() == [
         f"{NAME}: waiting 5s, until every API server knows the definition",
         f"{NAME}: rewriting as v1beta1 what is stored as v1alpha1",
-        f"{NAME}: going on after 2,000 objects that an earlier run has done",
+        f"{NAME}: continuing after 2,000 objects of an earlier run",
     ]
 
 

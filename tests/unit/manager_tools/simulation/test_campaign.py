@@ -101,9 +101,9 @@ def test_simulate_prints_progress_and_the_next_seed_when_it_is_interrupted(
     arguments = ["--seeds=50", "--seed=7", "--minutes=1", "--jobs=1"]
     assert simulate(arguments, [InterruptingOperator]) == 130
     progress, _, end, further = capsys.readouterr().out.splitlines()
-    assert progress.startswith("1 of 50 runs hold, ")
-    assert end.startswith("interrupted: 1 of 50 runs hold: ")
-    assert further == "to go on: --seed 8"
+    assert progress.startswith("1 of 50 runs passed, ")
+    assert end.startswith("interrupted: 1 of 50 runs passed: ")
+    assert further == "to continue: --seed 8"
 
 
 @pytest.mark.long
@@ -118,7 +118,7 @@ def test_simulate_ends_all_worker_processes_when_one_is_interrupted():
     )
     assert done.returncode == 130
     assert "interrupted: " in done.stdout
-    assert "to go on: --seed " in done.stdout
+    assert "to continue: --seed " in done.stdout
     assert not done.stderr
 
 
@@ -130,7 +130,7 @@ def test_simulate_reports_the_failure_when_it_is_interrupted_while_shrinking(
     EndingOperator.reconciles = 0
     assert simulate(arguments, [EndingOperator]) == 1
     told = capsys.readouterr().out
-    assert "making it small ...\ninterrupted: it could be smaller\n" in told
+    assert "reducing the plan ...\ninterrupted: the plan could be smaller\n" in told
     assert "what did not hold:" in told
     kept = tmp_path / f"simulation-{plan.seed}.json"
     assert Plan.from_json(kept.read_bytes(), kinds=1) == plan
@@ -153,8 +153,8 @@ def test_simulate_keep_going_runs_all_seeds_and_saves_each_failure_for_replay(
     failures = [line for line in lines if line.startswith("seed ")]
     kept = sorted(tmp_path.glob("simulation-*.json"))
     assert len(failures) == len(kept) > 1
-    assert summary.startswith(f"{12 - len(kept)} runs hold: ")
-    assert count == f"{len(kept)} runs do not hold"
+    assert summary.startswith(f"{12 - len(kept)} runs passed: ")
+    assert count == f"{len(kept)} runs failed"
     [named] = [each for each in failures if each.endswith(f"; see {kept[0].name}")]
     assert simulate([f"--replay={kept[0]}"], [ForgetfulOperator]) == 1
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out

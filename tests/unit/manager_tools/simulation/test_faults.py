@@ -106,7 +106,7 @@ def test_operator_recovers_when_a_power_fault_undoes_the_deletion_of_its_crd():
     steps = tuple(each for each in plan_of(1, pet).steps if each.act == "create" and each.at < 45.0)
     outcome = run(Plan(1, 1, steps, wrong), pet)
     name = resource_of(NAMES["pet"].kind)
-    assert f"cluster the definition of {name} stays: that it was deleted is lost" in lines(outcome)
+    assert f"cluster the deletion of the definition of {name} is lost" in lines(outcome)
     assert not outcome.violations, story_of(outcome)
 
 

@@ -167,7 +167,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
         {"fault": "stop"},
     ),
     "password in an Event": (event_with_password, "wordpress", "tells a secret", {}),
-    "volume deleted": (owned_volumes, "wordpress", "is gone, which was to stay", {}),
+    "volume deleted": (owned_volumes, "wordpress", "is gone, although it must be kept", {}),
     "CA signs too soon": (
         replacing(Rotation, "_may_sign", lambda *_: True),
         "pet",
@@ -177,7 +177,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
     "key in the log": (
         replacing(SecretStore, "write", write_and_log_the_key),
         "pet",
-        "a log line .* tells a secret",
+        "a log line .* contains a secret",
         {"fault": "bundle"},
     ),
     "labels taken": (

@@ -1,1 +1,1 @@
-"""The methods that `create webhook` adds to an operator."""
+"""Templates of the webhook methods that `create webhook` adds to an operator."""

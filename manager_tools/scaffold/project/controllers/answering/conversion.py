@@ -1,4 +1,4 @@
-"""Greeting: from one version to the other."""
+"""Conversion of a Greeting between its two versions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ __all__ = ["GreetingOperator"]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Converts between both versions."""
+    """Converts a Greeting between its two versions."""
 
     versions = (GreetingV1beta1,)
 
     @webhook.to_hub(GreetingV1beta1)
     async def from_v1beta1(self, greeting: JsonObject) -> None:
-        """Rename and compute here what v1 has otherwise than v1beta1.
+        """Convert the fields that v1 names or computes in another way than v1beta1.
 
-        `with webhook.spec_and_annotations(greeting) as (spec, annotations)` has both to be changed.
+        Use `with webhook.spec_and_annotations(greeting) as (spec, annotations)` to change spec and
+        annotations.
         """
 
     @webhook.from_hub(GreetingV1beta1)
     async def to_v1beta1(self, greeting: JsonObject) -> None:
-        """Do the reverse; an annotation keeps for the way back what v1beta1 cannot hold."""
+        """Convert in the other direction; store values that v1beta1 cannot express in an annotation."""

@@ -1,4 +1,4 @@
-"""Defaulting of a Greeting."""
+"""Default values of a Greeting, set by a webhook."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["GreetingOperator"]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Fills in what is missing."""
+    """Sets missing values of a Greeting."""
 
     @webhook.default
     async def fill_in(self, greeting: JsonObject, _: AdmissionRequest) -> None:
-        """Fill in what the schema cannot, here a label. No schema has seen the object yet."""
+        """Set a default that the schema cannot express, here a label; the object is not validated yet."""
         labels = greeting["metadata"].setdefault("labels", {})
         labels.setdefault("app.kubernetes.io/part-of", "hello")

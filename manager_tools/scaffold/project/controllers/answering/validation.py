@@ -1,4 +1,4 @@
-"""Validation of a Greeting."""
+"""Validation of a Greeting by a webhook."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["GreetingOperator"]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Refuses what is wrong."""
+    """Refuses invalid Greetings."""
 
     @webhook.validate_create
     @webhook.validate_update
     async def check(self, old: Greeting | None, new: Greeting, _: AdmissionRequest) -> Iterable[str] | None:
-        """Refuse what the schema cannot, here a name that no Service may have; warnings are returned.
+        """Refuse what the schema cannot, here a name that is invalid for a Service; return warnings.
 
-        Judge what a change brings: an object that was wrong before has to be changed and to go, too.
+        Check only what a request changes, so that an invalid stored object can still be corrected or deleted.
         """
         name = new.metadata.name
         if old is None and "." in name:

@@ -1,4 +1,4 @@
-"""Greeting: brings what is there to what is wanted."""
+"""Greeting operator: it makes the cluster match the spec of each Greeting."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["GreetingOperator"]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Brings what is there of each Greeting to what is wanted."""
+    """The operator that makes the cluster match the spec of each Greeting."""
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
-        """Bring one Greeting up to date."""
+        """Reconcile one Greeting."""
         size = greeting.spec.size
         greeting.status.size = size
         ctx.condition(READY, True, "AsWanted", f"{size} of {size} are there", event="Normal")

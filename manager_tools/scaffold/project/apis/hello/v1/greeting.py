@@ -15,20 +15,20 @@ class GreetingSpec(ApiModel):
     """Desired state of a Greeting."""
 
     size: Annotated[Int32, Field(ge=0, le=100)] = 1
-    """How many are wanted. Put your own fields in its place."""
+    """The desired number. Replace this field by your own fields."""
 
 
-class GreetingStatus(Status, conditions={READY: "what is wanted is there"}):
+class GreetingStatus(Status, conditions={READY: "the observed state is the desired state"}):
     """Observed state of a Greeting."""
 
     size: Int32 = 0
-    """How many there are."""
+    """The observed number."""
 
 
 @crd(
     columns=(
-        Column("Wanted", "integer", ".spec.size", "How many are wanted"),
-        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether they are there"),
+        Column("Wanted", "integer", ".spec.size", "The desired number"),
+        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether it is ready"),
         Column.reason_of(READY),
     ),
 )
@@ -38,9 +38,9 @@ class Greeting(
     version="v1",
     plural="greetings",
 ):
-    """Say here what it is: `kubectl explain` shows it."""
+    """Describe the kind here: `kubectl explain` shows this text."""
 
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
-    """What is wanted."""
+    """The desired state."""
     status: GreetingStatus = Field(default_factory=GreetingStatus)
-    """What is there."""
+    """The observed state."""

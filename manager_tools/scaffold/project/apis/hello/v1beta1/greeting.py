@@ -1,4 +1,4 @@
-"""Greeting API in another version, as `create webhook --conversion` makes it of a project's own model."""
+"""Greeting API in a second version, which `create webhook --conversion` copies from the project's model."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ __all__ = ["Greeting"]
 
 @crd(storage=False)
 class Greeting(Stored, group="hello.example.com", version="v1beta1", plural="greetings"):
-    """Greeting in the version that is not stored."""
+    """Greeting in a version that is served, but not stored."""
