@@ -53,7 +53,7 @@ In the activated environment, this command repeats the runs, and writes this pag
 $ {command}
 ```
 
-A cell shows how many runs converge, and how many virtual seconds the slowest of these runs needs after the
+Each cell shows how many runs converge, and how many virtual seconds the slowest of these runs needs after the
 last fault and change. A run can need ten minutes, because a Deployment whose pods do not become ready changes
 once more after ten minutes. *Lost* and *there twice* count missing and surplus objects at the end of the
 row's runs, compared with a fresh install.
