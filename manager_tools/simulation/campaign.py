@@ -43,8 +43,8 @@ _SHARDS = 4
 _INTRODUCTION = """\
 # Faults
 
-This page shows the effect of faults on the operators, in [simulated runs](simulation.md). In each run
-people change objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With
+This page shows the effect of faults on the operators, in [simulated runs](simulation.md). In each run,
+users change objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With
 {shared}, managers share the objects in {shards} shards; with other faults, one manager leads.
 
 In the activated environment, this command repeats the runs, and writes this page:
@@ -53,10 +53,10 @@ In the activated environment, this command repeats the runs, and writes this pag
 $ {command}
 ```
 
-A cell has the number of runs that converge, and the time of the slowest of these runs after the last fault
-and change, in virtual seconds. A run can take ten minutes, because a Deployment whose pods do not become
-ready changes once more after this time. *Lost* and *there twice* count missing and surplus objects at the
-end of the row's runs, compared with a fresh install.
+Each cell shows how many runs converge, and how many virtual seconds the slowest of these runs needs after the
+last fault and change. A run can need ten minutes, because a Deployment whose pods do not become ready changes
+once more after ten minutes. *Lost* and *there twice* count missing and surplus objects at the end of the
+row's runs, compared with a fresh install.
 
 """
 
