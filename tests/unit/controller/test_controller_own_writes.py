@@ -98,7 +98,7 @@ class World:
         sink.finish_list(self.version)
 
     def answered(self, pod: bytes, *, before: int | None = 0) -> None:
-        """Deliver the response to our write; `before` is the replaced version: 0 for a create, None if unknown."""
+        """Deliver the response to our write, which replaced version `before` (0: created, None: unknown)."""
         self.cache.observe_write(Pod, pod, before=before)
 
     def skipped(self) -> float | None:

@@ -78,7 +78,7 @@ def doing(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[
 async def greeted(
     act: Act, until: Callable[[Greeting], Any] = lambda it: it.status.text, **attributes: Any
 ) -> AsyncIterator[tuple[World, Greeting]]:
-    """Run an operator with the reconcile `act`; yield world and greeting when `until` accepts the greeting."""
+    """Run an operator with the reconcile `act`; yield its world, and the greeting that `until` accepts."""
     async with operated(doing(act, **attributes), objects=[greeting()]) as world:
         yield world, await world.until(greeting(namespace="default"), until)
 
