@@ -168,7 +168,7 @@ def test_simulate_reports_a_nondeterministic_operator_in_one_line(capsys: pytest
 
 def test_simulate_fails_when_one_run_creates_no_objects(capsys: pytest.CaptureFixture[str]):
     assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator]) == 1
-    assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
+    assert "took none of the objects made up for Picky: put a valid one" in capsys.readouterr().err
 
 
 def test_simulate_refuses_an_unwritable_report_file_before_the_first_run(tmp_path: Path):
