@@ -88,5 +88,5 @@ async def test_console_reports_the_end_of_kubectl_unless_the_console_is_cancelle
     stopped.cancel()
     await asyncio.wait([stopped, alone])
     assert stopped.cancelled()
-    with pytest.raises(click.ClickException, match=r"no more; it says: lost connection to pod$"):
+    with pytest.raises(click.ClickException, match=r"it says: lost connection to pod$"):
         alone.result()

@@ -80,5 +80,5 @@ def test_named_definitions_refuses_an_unknown_or_ambiguous_name():
     known = "unknown kind 'cat'; known kinds are Memcached, Pet, Widget; for any other, give the full"
     with pytest.raises(click.UsageError, match=known):
         named_definitions(["cat"], KINDS)
-    with pytest.raises(click.UsageError, match=r"each of widgets\.test\.example\.com, others\.other\."):
+    with pytest.raises(click.UsageError, match=r"ambiguous: widgets\.test\.example\.com, others\.other\."):
         named_definitions(["Widget"], [*KINDS, Other])

@@ -168,7 +168,7 @@ def test_simulate_error_names_the_file_of_a_nondeterministic_operator(capsys: py
 
 def test_simulate_fails_when_the_server_accepts_no_random_object(capsys: pytest.CaptureFixture[str]):
     assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator]) == 1
-    assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
+    assert "took none of the objects made up for Picky: put a valid one" in capsys.readouterr().err
 
 
 def test_simulate_refuses_an_unwritable_matrix_file_before_the_first_run(tmp_path: Path):

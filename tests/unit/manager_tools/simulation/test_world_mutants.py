@@ -166,7 +166,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
         "does not end within 25 s",
         {"fault": "stop"},
     ),
-    "password in an Event": (event_with_password, "wordpress", "tells a secret", {}),
+    "password in an Event": (event_with_password, "wordpress", "contains a secret", {}),
     "volume deleted": (owned_volumes, "wordpress", "is gone, although it must be kept", {}),
     "CA signs too soon": (
         replacing(Rotation, "_may_sign", lambda *_: True),

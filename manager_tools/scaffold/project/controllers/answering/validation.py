@@ -12,7 +12,7 @@ __all__ = ["GreetingOperator"]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Refuses invalid Greetings."""
+    """Refuses an invalid Greeting."""
 
     @webhook.validate_create
     @webhook.validate_update
