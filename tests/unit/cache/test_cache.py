@@ -125,7 +125,7 @@ class TestCacheOwnedBy:
         children = cache.informer(Pod, owned_by=Widget)
         async with running(cache):
             await cache.wait_synced()
-        with pytest.raises(RuntimeError, match="of others' pods only metadata"):
+        with pytest.raises(RuntimeError, match="the cache has only metadata of pods"):
             cache.informer(Pod)
         assert cache.informers == (children,)
         assert cache.lookup(Pod) is children
@@ -137,7 +137,7 @@ class TestCacheOwnedBy:
         children = cache.informer(Pod, owned_by=Widget)
         async with running(cache):
             await cache.wait_synced()
-            with pytest.raises(RuntimeError, match="of others' pods only metadata"):
+            with pytest.raises(RuntimeError, match="the cache has only metadata of pods"):
                 children.add_index("node", index_by("spec.nodeName"))
             whole = cache.informer(Pod)
             await whole.wait_synced()

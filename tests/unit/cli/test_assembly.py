@@ -338,7 +338,7 @@ async def test_metrics_server_requires_a_token_only_when_metrics_secure_is_set(w
     [
         (
             {"namespaces": "nope,there,hidden"},
-            "--namespaces: the namespace nope does not exist; the manager goes on",
+            "--namespaces: the namespace nope does not exist; the manager starts",
         ),
         (dict.fromkeys(PAGES, "0"), "routes of operators are not served: --metrics-bind-address is 0"),
         ({}, "the console is not served: no installed package provides it"),
