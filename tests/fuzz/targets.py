@@ -31,7 +31,7 @@ from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.rotation import Rotation
 from manager.certificates.store import Material
-from manager.client.ownership import Ownership, holds
+from manager.client.comparison import Ownership, matches
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -234,7 +234,7 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
     for owned in (own.applied, own.created):
         if owned is not None:
             for exact in (False, True):
-                assert holds(originals.owning, live, owned, exact=exact) in {True, False}
+                assert matches(originals.owning, live, owned, exact=exact) in {True, False}
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

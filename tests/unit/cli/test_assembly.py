@@ -22,7 +22,7 @@ from manager.cli.settings import Settings
 from manager.controller import ControllerOptions
 from manager.kube.errors import Unreachable
 from manager.operator import AnyOperator
-from manager.operator.children import Rollouts
+from manager.operator.child_progress import Rollouts
 from manager.process.manager import CannotStart, Lifespan, Manager
 from manager.server.server import CannotServe
 from manager.settings import SettingValues

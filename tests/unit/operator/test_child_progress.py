@@ -11,7 +11,7 @@ import pytest
 from manager import Context, Watch, rbac
 from manager.api import ObjectKey, ObjectMeta, OwnerReference
 from manager.controller import ControllerOptions
-from manager.operator.children import changed_fields, is_rolled_out
+from manager.operator.child_progress import changed_fields, is_rolled_out
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.testing import World, operated
