@@ -130,7 +130,7 @@ class Recorder:
     ) -> None:
         """Set up the recorder for the figures of one peer.
 
-        The peer never runs the parts in `lacks`, not even as steps before other parts. `pace` returns the
+        Figures of the parts in `lacks`, which the peer does not support, are dropped. `pace` returns the
         machine's speed, which is recorded together with the figures that depend on it.
         """
         self._results = results
@@ -170,6 +170,6 @@ class Recorder:
 
 
 def pace_of(figure: str) -> str | None:
-    """Return the name of the machine's speed for a figure; None if the figure does not depend on it."""
+    """Return the key of the speed recorded with a figure; None if the figure does not depend on the speed."""
     group, dot, key = figure.rpartition(".")
     return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None

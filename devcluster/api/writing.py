@@ -56,7 +56,7 @@ _BASE_LENGTH = 63 - _SUFFIX_LENGTH
 class Part:
     """Subresource object, such as a Scale, that admission sees instead of the object that is stored.
 
-    The change of the write sets `new` and `old`.
+    The function that computes the new parent object sets `new` and `old`.
     """
 
     kind: tuple[str, str, str]

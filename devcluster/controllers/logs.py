@@ -45,7 +45,7 @@ class PodLogs:
         return self._stream(pod, run, options)
 
     def _printed(self, pod: Object, container: str) -> Sequence[str] | None:
-        """Return the output of a container that exits at once, or None if the lines are generated."""
+        """Return the output of a container that exits immediately, or None if the lines are generated."""
         for each in pod["spec"]["containers"]:
             if each["name"] == container:
                 outcome = self._runtime.outcome(pod, each)

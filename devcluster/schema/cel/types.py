@@ -174,7 +174,7 @@ def join(one: Type, other: Type) -> Type:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
-    """Overload of a function, by its parameter types; a `member` takes the receiver first."""
+    """Overload of a function, by its parameter types; the first parameter of a `member` is the receiver."""
 
     params: tuple[Type, ...]
     result: Type
