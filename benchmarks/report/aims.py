@@ -152,7 +152,7 @@ def _compare(
 ) -> Iterator[Aim]:
     """Yield the aim that our figure is at most (if `best` is `max`: at least) `factor` times the best peer's.
 
-    `reached` is None if a figure is missing, or if the aim is only reached at one of the machine's speeds.
+    `reached` is None if a figure is missing, or if a correction for the machine's speed changes the result.
     """
     ours, rivals = median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
     theirs = best(value for value, _ in rivals) if rivals else None

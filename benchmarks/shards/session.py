@@ -109,7 +109,7 @@ class Session:
         ]
 
     def changes(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Iterator[Change]:
-        """Measure each change: one of three replicas leaves, and one joins; again; then two leave, one joins."""
+        """Measure each change: twice, a replica leaves and another joins; then two leave, and one joins."""
         for how in (signal.SIGTERM, signal.SIGKILL):
             yield self._without(replicas, how)
             yield self._with_another(replicas, stack)
@@ -186,7 +186,7 @@ class Session:
         return stack.enter_context(Replica(self._plane, self._started))
 
     def _finish_one(self) -> None:
-        """Create the object to copy, and change it once: in a copy, the hash of a new object would be wrong."""
+        """Create the object to copy, and change it once: a new object may have a hash, wrong in a copy."""
         create(self._plane, 0)
         with StatusWatch(self._plane) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)
