@@ -206,7 +206,7 @@ def _is_whole(options: SimpleNamespace) -> bool:
 
 
 def pin() -> str:
-    """Keep the suite off reserved processors; return a sentence for the page, or "" without such processors.
+    """Keep the suite off the processors that are reserved for others; return a text for the page, or "".
 
     Raises ValueError if a variable has an invalid value, or names missing processors.
     """

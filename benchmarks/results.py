@@ -77,7 +77,7 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the file of `write`; raise OSError if it is unreadable, ValueError if its format is wrong."""
+        """Read a file written by `write`; raise OSError, or ValueError if the format is wrong."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except msgspec.DecodeError as error:
@@ -170,6 +170,6 @@ class Recorder:
 
 
 def pace_of(figure: str) -> str | None:
-    """Return the key of the speed recorded with a figure; None if the figure does not depend on the speed."""
+    """Return the key of the machine's speed for a figure that depends on it; None for any other figure."""
     group, dot, key = figure.rpartition(".")
     return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None

@@ -89,8 +89,8 @@ class DevCluster:
             images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
             history: Number of changes that the store keeps for watches and lists of old versions.
             min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.
-            admission_plugins: Optional admission plugins to enable, by their names in the real server; there is
-                only OwnerReferencesPermissionEnforcement.
+            admission_plugins: Admission plugins to enable, by their names in the real server; the only
+                optional one is OwnerReferencesPermissionEnforcement.
             feature_gates: Features to enable that are off by default, by the real server's names.
             clock: Source of the times in objects.
             rng: Source of random UIDs, names, addresses and ports; tokens and keys do not use it.

@@ -365,7 +365,7 @@ class Controller:
         await self.client.delete(qualified(*resource), namespace, name, uid=uid, propagation=propagation)
 
     async def disrupt(self, pod: Object, reason: str, message: str) -> None:
-        """Delete a pod for a reason outside of the pod, after adding the condition DisruptionTarget."""
+        """Delete a pod that must leave its node, after adding the condition DisruptionTarget."""
         status = pod.get("status") or {}
         condition = {
             "type": "DisruptionTarget",

@@ -402,7 +402,7 @@ class DeploymentController(PodController):
 
 
 class _Rollout:
-    """Reconcile of one Deployment, with the Deployment as last written and its ReplicaSets."""
+    """State of one reconcile: the Deployment as last written, and its ReplicaSets."""
 
     def __init__(self, controller: DeploymentController, deployment: Object) -> None:
         self._controller = controller

@@ -125,7 +125,7 @@ class _Run:
 
     @classmethod
     def find(cls, pod: Object, container: str, *, previous: bool = False) -> _Run | None:
-        """Return the current run, or the previous one if `previous`, or None."""
+        """Return the current run or, with `previous`, the previous run; None if it does not exist."""
         status = _container_status(pod, container)
         image = status.get("image", "")
         state, last = status.get("state", {}), status.get("lastState", {})

@@ -4,7 +4,7 @@ A unit stands for about 50 ns. The server refuses definitions by this estimate, 
 the server's, with two oddities:
 
 - A size is looked up under the path that leads to a value. The lookup skips the first step of the path. So a
-  path of one step, such as that of an item in a list literal, gives the size of the node with the rule.
+  path of one step, for example of an item in a list literal, gives the size of the node with the rule.
 - Two paths with the same beginning may share their memory. Then an addition to one path replaces the addition
   to the other path.
 """

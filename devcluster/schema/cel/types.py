@@ -164,7 +164,7 @@ def substitute(template: Type, bindings: Bindings) -> Type:
 
 
 def join(one: Type, other: Type) -> Type:
-    """Return the type for a value that has one of the two types."""
+    """Return the common type of two types; `dyn` if they have none."""
     if one == other or assignable(one, other, {}):
         return DYN if other == DYN else one
     if assignable(other, one, {}):
