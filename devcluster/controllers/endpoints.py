@@ -111,7 +111,7 @@ def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
 
 
 def trigger_time(service: Object, targets: list[Target], former: set[str]) -> str:
-    """Return when the last new pod became ready; else "" or, if `former` is empty, the Service's creation."""
+    """Return the last-change-trigger-time: when a new pod became ready, the Service's creation, or ""."""
     times = [
         condition["lastTransitionTime"]
         for target in targets

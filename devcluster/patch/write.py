@@ -161,7 +161,7 @@ class Write:
         return self.moved(obj, api_version, failed=failed)
 
     def moved(self, obj: Object, api_version: str, *, failed: str) -> tuple[Object, Schema] | None:
-        """Convert an object from any version to `api_version`; return and raise as `at`."""
+        """Convert an object from any version to `api_version`; result and errors are as in `at`."""
         try:
             return self.convert(obj, api_version) if self.convert is not None else None
         except Untypable as error:

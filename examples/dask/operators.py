@@ -69,7 +69,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
 
 
 class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
-    """The operator that runs a Deployment for each worker; a smaller group loses the highest numbers."""
+    """The operator that runs a Deployment per worker; scaling down removes the highest worker numbers."""
 
     owns = (Deployment,)
     reads = (DaskCluster,)
