@@ -282,7 +282,7 @@ class _Written:
 
 @contextlib.asynccontextmanager
 async def new_objects() -> AsyncIterator[Work]:
-    """Create the objects; the watch reports each one by one."""
+    """Create the objects one after the other; the watch reports each creation."""
     server, numbers = Server(), itertools.count(1)
     template = _sampled("memcached", "0")
     template.pop("status")

@@ -84,7 +84,7 @@ class Results:
             raise ValueError(f"{path} has no results of this suite: {error}") from None
 
     def write(self, path: Path) -> None:
-        """Write a file atomically: a concurrent reader gets the old or the new one."""
+        """Write a file atomically: a concurrent reader gets the old or the new content."""
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(path.name + ".new")
         scratch.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
