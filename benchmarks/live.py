@@ -282,7 +282,7 @@ class _Written:
 
 @contextlib.asynccontextmanager
 async def new_objects() -> AsyncIterator[Work]:
-    """Create the objects one after the other; the watch reports each creation."""
+    """Yield the work of creating the objects, with a watch event for each object."""
     server, numbers = Server(), itertools.count(1)
     template = _sampled("memcached", "0")
     template.pop("status")

@@ -65,7 +65,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 class HttpServer:
     """HTTP/1.1 server on one socket.
 
-    An exception of the handler becomes a 500, except `ConnectionCut`, which resets the connection without
+    An exception of the handler becomes a 500, except `ConnectionCut`, which cuts the connection without
     another byte.
     """
 

@@ -186,7 +186,7 @@ class Session:
         return stack.enter_context(Replica(self._plane, self._started))
 
     def _finish_one(self) -> None:
-        """Create the object to copy, and change it once: a new object may have a hash, wrong in a copy."""
+        """Create the object to copy, and change it once; a copy must not have the hash of a new object."""
         create(self._plane, 0)
         with StatusWatch(self._plane) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)

@@ -306,5 +306,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """Return the subresources by name; for custom kinds reversed, as the real server lists `status` first."""
+    """Return the sorted subresources; reversed for custom kinds, whose `status` the real server lists first."""
     return sorted(resource.subresources, reverse=resource.custom)

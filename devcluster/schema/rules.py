@@ -107,7 +107,7 @@ class MessageError(Exception):
 
 @dataclasses.dataclass(slots=True)
 class Findings:
-    """Errors that rules have found; `forgiven` has errors in unchanged values, which existed before."""
+    """Errors that rules have found; `forgiven` has errors in values that the update does not change."""
 
     errors: list[FieldError] = dataclasses.field(default_factory=list)
     forgiven: list[FieldError] = dataclasses.field(default_factory=list)

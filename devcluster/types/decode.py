@@ -1,7 +1,7 @@
 """Decoding of built-in objects with the same result as in Go: typed, without unknown fields.
 
 The server stores and returns objects that were read into a Go struct and written again. This drops unknown
-fields, nulls, and empty fields that have `omitempty`; it adds missing fields that have none. Times become
+fields, nulls, and empty fields with `omitempty`; it adds missing fields without `omitempty`. Times become
 UTC, quantities canonical. A value of the wrong type fails with Go's message.
 """
 
