@@ -57,7 +57,7 @@ _DESCRIPTION = "A Kubernetes controller manager: one asyncio process, shared wat
 
 
 class DoesNotFit(Exception):
-    """An error: the cluster would refuse some manifests; the message has the missing versions or namespaces."""
+    """An error: the cluster would refuse some manifests; the message has missing versions or namespaces."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -306,5 +306,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """Return the sorted subresources; reversed for custom kinds, whose `status` the real server lists first."""
+    """Return the sorted subresources, for custom kinds in reverse: the real server begins with `status`."""
     return sorted(resource.subresources, reverse=resource.custom)

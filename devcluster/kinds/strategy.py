@@ -100,7 +100,7 @@ class Strategy:
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Return the errors in an update, such as a changed immutable field; its metadata is already valid."""
+        """Return errors in an update, such as a changed immutable field; the metadata is already valid."""
         return self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
