@@ -78,7 +78,7 @@ def right_to_delete() -> list[Any]:
 
 
 def others_of_several() -> list[Any]:
-    """Return roles and bindings of two per-operator managers: foo, with the certificate, and wordpress."""
+    """Return roles and bindings for the accounts of a foo manager and a wordpress manager."""
     found = manifests("per-operator")
     accounts = [
         each

@@ -12,7 +12,7 @@ named lists are messages. Only these facts are used, not the descriptions.
 builtin.json has one type in each line, so that a diff shows what a new version changed. `schema` is the
 type's OpenAPI component without descriptions, and `go` is its Go type:
 
-    a list       a struct: [JSON name, Go type, what is omitted, protobuf number] for each field, in order; an
+    a list       a struct: [JSON name, Go type, `omitempty` or `omitzero`, protobuf number] for each field; an
                  embedded struct has no JSON name, and the number 0 when it is not in protobuf
     a string     another type by its Go name, with the prefix `items:` if protobuf has the list in a message
 """

@@ -507,7 +507,7 @@ class TestReflectorDeletedObject:
     async def test_reflector_gets_the_object_from_the_server_when_no_watch_event_confirms_its_deletion(
         self, scene: Scene, answers: list[Reply], told: list[str]
     ):
-        """Cover a restored backup that contains the object, and a list from before the deletion."""
+        """Deliver a list that has the deleted object, from a restored backup or from before the deletion."""
         scene.store.observe_deletion(DELETED, "a-1", 5)
         scene.wire.on("GET", DELETED_PATH, *answers)
         async with scene.following(1_000_010, ("a", 1), ("b", 2)) as stream:

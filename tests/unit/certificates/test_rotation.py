@@ -29,7 +29,7 @@ LIFETIMES = Lifetimes(
 
 
 class Target:
-    """Rotation target that stores its CA bundle, loses it at once, or fails at first."""
+    """Rotation target that raises the errors `fails`, and then stores its CA bundle unless it `forgets`."""
 
     def __init__(
         self, name: str, written: Callable[[str], None], *fails: Exception, forgets: bool = False

@@ -395,7 +395,7 @@ UNFIT: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 @pytest.fixture
 def definition() -> dict[str, Any]:
-    """Return a CRD that accepts any fields; a fixture makes it, because that blocks the event loop."""
+    """Return a CRD that accepts any fields; a fixture, because its creation blocks the event loop."""
     [definition] = custom_resource_definitions([Greeting])
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}

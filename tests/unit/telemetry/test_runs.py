@@ -42,7 +42,7 @@ def run_of(
 
 @contextmanager
 def traced_memory() -> Iterator[list[int]]:
-    """Yield a list that gets the bytes that the block has allocated and not freed."""
+    """Yield a list; the block's end appends the number of bytes that the block allocated and kept."""
     taken: list[int] = []
     gc.collect()
     tracemalloc.start()

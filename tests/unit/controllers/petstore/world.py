@@ -212,7 +212,7 @@ class Feed:
 
 
 class PetWire(FatefulWire):
-    """Wire with scripted faults; answers 404 while the server serves no Pets, and counts effective writes."""
+    """Wire with scripted faults; it answers 404 while no Pets are served, and counts effective writes."""
 
     def __init__(self, server: ApiServer, fate: Fate) -> None:
         super().__init__(server.cluster, fate)
@@ -336,7 +336,7 @@ class Stage:
         self.process = Process(self.server, self.store.client, self.fate)
 
     async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
-        """Reconcile once with a fault in the first call of each scripted name, then restart the process."""
+        """Reconcile once, where `script` has the fault of the first call of a name; then restart the process."""
 
         class Named(Fate):
             async def pass_through(self, what: str, *rest: Any) -> Any:
