@@ -219,7 +219,7 @@ async def test_client_write_to_a_recreated_object_raises_conflict(bench: Bench):
 
 
 def condition(kind: str, message: str = "") -> Condition:
-    """Return a condition with characters that the API server escapes differently."""
+    """Return a condition with characters that the manager and the API server escape differently."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     text = f'{message} <&> "é\u2028\\'
     return Condition(type=kind, status="True", reason="Seen", message=text, last_transition_time=now)

@@ -62,7 +62,7 @@ def without_descriptions(lines: list[str]) -> list[str]:
 
 
 def _without_repetition(lines: list[str], seen: dict[tuple[str, ...], str], path: str = "") -> list[str]:
-    """Replace repeated nested lines by a reference to the field that had them first, which is in `seen`."""
+    """Replace repeated nested lines by a reference to the field in `seen` that had the lines first."""
     kept: list[str] = []
     while lines:
         line, *lines = lines

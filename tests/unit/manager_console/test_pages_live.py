@@ -83,7 +83,7 @@ async def another_foo(world: World) -> None:
 
 
 async def a_pod_hangs(world: World) -> None:
-    """Delete an uncached pod that has a finalizer, which causes no reconcile."""
+    """Delete a pod that has a finalizer; the pod is not cached, so no reconcile starts."""
     [pod] = world.cluster.client.list("pods", "default")
     name = pod["metadata"]["name"]
     patch = {"metadata": {"finalizers": ["example.com/hangs"]}}
