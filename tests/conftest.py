@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Freeze the collected tests for the garbage collector, and make collections rare."""
+    """Exclude the collected tests from garbage collection, and make garbage collection rare."""
     gc.disable()
     try:
         return (yield)
@@ -124,7 +124,7 @@ def pytest_asyncio_loop_factories(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print each reason for which tests were skipped once."""
+    """Print the number of skipped tests for each reason."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = collections.Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():

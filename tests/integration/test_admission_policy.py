@@ -193,7 +193,7 @@ def selecting(selector: Any, **labels: str) -> Write:
 
 
 def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fields: Any) -> Write:
-    """Return the creation of an object of the core group with the operators' label."""
+    """Return the request that creates an object of the core group with the operators' label."""
     body = {"metadata": {"name": "made", "labels": LABELS, **(metadata or {})}, **fields}
     return Write("POST", object_path("v1", namespace, plural), body)
 

@@ -131,7 +131,7 @@ OF_ONE_SERVER = ("creationTimestamp", "managedFields", "resourceVersion", "uid")
 
 
 def initial_objects(get: Callable[[str], Any], before: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the objects of a new server without identities; keep the descriptions in `before`."""
+    """Return a new server's objects without UIDs, versions and times, but with descriptions from `before`."""
     deadline = time.monotonic() + AGGREGATION
     while not all(get(f"{RBAC}/clusterroles/{name}").get("rules") for name in ("admin", "edit", "view")):
         assert time.monotonic() < deadline, "the controllers do not fill the aggregated roles"

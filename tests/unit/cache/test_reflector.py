@@ -697,7 +697,7 @@ class TestReflectorProblem:
 
 
 class TestReflectorRequestRate:
-    """Number of requests during each sort of lasting server failure."""
+    """Number of requests during each type of lasting server failure."""
 
     async def test_watch_reopens_once_a_second_when_each_watch_ends_after_one_event(self, scene: Scene):
         versions = iter(range(11, 10_000))

@@ -59,7 +59,7 @@ class Server:
 
 @dataclass
 class Listing:
-    """List response of a version, with the items that the store has not received yet."""
+    """Response to a list request at a version, with the items that the store has not received yet."""
 
     version: int
     items: list[Meta]

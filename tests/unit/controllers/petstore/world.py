@@ -104,7 +104,7 @@ class ApiServer:
         return Transport(wire, metrics=self.metrics, rng=random.Random(1), user_agent="test")
 
     def begin_anew(self) -> None:
-        """Remove all Pets and all feeds, so that the next process starts from nothing."""
+        """Remove all Pets and all feeds, so that the next process starts with no state."""
         for feed in self.feeds:
             feed.hold_back()
         self.feeds.clear()
