@@ -127,7 +127,7 @@ def site() -> dict[str, Any]:
 
 
 def deployed(**pod: Any) -> Write:
-    """Return the write of a Deployment with more pod fields; `container` has more container fields."""
+    """Return a write request for a Deployment with these pod fields; `container` adds container fields."""
     deployment = copy.deepcopy(site())
     template = deployment["spec"]["template"]["spec"]
     container = pod.pop("container", {})
@@ -155,14 +155,14 @@ def projected(*sources: Any) -> Write:
 
 
 def templated(**metadata: Any) -> Write:
-    """Return the write of a Deployment with additional metadata of its pods."""
+    """Return a write request for a Deployment with additional metadata of its pods."""
     write = deployed()
     write.body["spec"]["template"]["metadata"].update(metadata)
     return write
 
 
 def certificate(name: str, **fields: Any) -> Write:
-    """Return the write of a TLS Secret in the manager's namespace, like the webhooks' Secret."""
+    """Return a write request for a TLS Secret in the manager's namespace, like the webhooks' Secret."""
     return made(
         "secrets",
         SYSTEM,
@@ -174,7 +174,7 @@ def certificate(name: str, **fields: Any) -> Write:
 
 
 def labelled(labels: dict[str, str], name: str = "blog") -> Write:
-    """Return the write of a Deployment with additional labels of its pods."""
+    """Return a write request for a Deployment with additional labels of its pods."""
     write = deployed()
     write.body["metadata"]["name"] = name
     spec = write.body["spec"]
@@ -185,7 +185,7 @@ def labelled(labels: dict[str, str], name: str = "blog") -> Write:
 
 
 def selecting(selector: Any, **labels: str) -> Write:
-    """Return the write of a Deployment with this selector and these pod labels."""
+    """Return a write request for a Deployment with this selector and these pod labels."""
     write = deployed()
     write.body["spec"]["selector"] = selector
     write.body["spec"]["template"]["metadata"]["labels"] = labels

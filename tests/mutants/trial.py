@@ -359,7 +359,7 @@ def _outermost(
 
 
 def _live_functions(code: Iterable[Path]) -> Live:
-    """Return all live functions of these files, including those hidden by gc.freeze."""
+    """Return all existing function objects of these files, including those hidden by gc.freeze."""
     files = {str(path.resolve()) for path in _files(code)}
     live: Live = {}
     for each in _all_objects():
@@ -378,7 +378,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """Test a mutant in a new process, because its code runs at the import; return the exit code."""
+    """Test a mutant whose code runs at import, so in a new process; return the exit code."""
     file, source, costs = json.loads((folder / "trial").read_text())
     path, get_code = Path(file).resolve(), SourceFileLoader.get_code
 

@@ -19,7 +19,7 @@ OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
-    """Server with scripted responses for lists, streaming lists, watches and checks; the last one repeats."""
+    """Server with scripted responses for each type of request; the last response of a type repeats."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
         self.wire = wire

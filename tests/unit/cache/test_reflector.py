@@ -464,7 +464,7 @@ class TestReflectorWatch:
     async def test_reflector_accepts_an_older_list_when_the_server_reports_a_too_large_resource_version(
         self, scene: Scene, cause: str
     ):
-        """Restore the server from a backup: its watch at a future version sends nothing."""
+        """Restore the server from a backup: a watch at a version in its future sends no events."""
 
         def answer(sent: Sent) -> Step:
             return TOO_LARGE if "resourceVersion" in sent.query else Listed(41, ("a", 30))

@@ -1,4 +1,4 @@
-"""Times of the certificate rotator's writes; the simulation tests failures."""
+"""Moments at which the certificate rotator writes; simulations cover failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of the program and of installed packages, completion, and exit codes."""
+"""Commands of the program and of installed packages, shell completion, and exit codes."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ async def fetch(console: Console, path: str) -> str:
 
 
 async def poll_until_shown(console: Console, path: str, word: str) -> None:
-    """Request a page as an open browser does, until it contains the word."""
+    """Request a page as an open browser does, until the page contains the word."""
     while True:
         if word in await fetch(console, path):
             return

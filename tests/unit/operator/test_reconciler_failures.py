@@ -52,7 +52,7 @@ class Foreign(Resource, group="test.example.com", version="v1", plural="greeting
 
 
 def raising(*errors: BaseException | None) -> Act:
-    """Return a reconcile that raises the errors in order, then the last again; for None it succeeds."""
+    """Return a reconcile that raises the errors in order, the last one repeatedly; None means success."""
     left = list(errors)
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:

@@ -336,7 +336,7 @@ class Stage:
         self.process = Process(self.server, self.store.client, self.fate)
 
     async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
-        """Reconcile once; `script` has the fault of the first call of a name. Then restart the process."""
+        """Reconcile once with faults, then restart the process; `script` maps names of calls to faults."""
 
         class Named(Fate):
             async def pass_through(self, what: str, *rest: Any) -> Any:
