@@ -285,7 +285,7 @@ def tokens(token: str) -> None:
 
 
 def yaml_of(document: Any) -> bytes:
-    """Encode a document as YAML as people write it."""
+    """Encode a document as YAML in block style; return b"" if it cannot be encoded."""
     with suppress(yaml.YAMLError):
         return yaml.safe_dump(document, allow_unicode=True).encode("utf-8", "replace")
     return b""
@@ -299,7 +299,7 @@ ALIASES = [
 
 
 def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
-    """Return a strategy for invalid YAML files, which are small because the parser is slow."""
+    """Return a strategy for unusual or invalid YAML; it is small, because the parser is slow."""
     written = [yaml_of(each) for each in documents]
     return st.one_of(
         inputs.odd(documents).map(yaml_of),
