@@ -37,7 +37,7 @@ pytestmark = pytest.mark.whole
 
 NAMES = {each.name: each for each in OPERATORS}
 MOST_RUNS = 60
-BEHIND = " than the server|it never becomes calm"
+BEHIND = " than the server|never becomes calm"
 TWO_LEAD = r"came while \S+ had the lease"
 
 Plant = Callable[[pytest.MonkeyPatch], None]
