@@ -26,7 +26,7 @@ _TRUTHS = {
 
 
 class SettingsError(Exception):
-    """A wrong flag, environment variable, file or key; the line names it and the expected value."""
+    """An invalid flag, environment variable, file or key; the message names it and the expected value."""
 
 
 def parse_text(text: str) -> str:

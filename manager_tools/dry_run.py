@@ -86,8 +86,8 @@ class DryRunTransport(Transport):
     def planning(self) -> Iterator[Callable[[], tuple[list[Change], list[str]]]]:
         """Collect the writes of one reconcile, from the current context and the tasks started in it.
 
-        The yielded function returns the changes, and the other requests. After the block, only the cache
-        still contains the changes.
+        The yielded function returns the changes of objects, and a text for each other request. After the
+        block, only the cache still contains the changes.
         """
         plan = _Plan()
         token = _plan.set(plan)

@@ -1,4 +1,4 @@
-"""The sink of a watch, which writes into the store, and the filter of the watch's objects."""
+"""The sink, which writes the objects of a watch into the store, and the filter of these objects."""
 
 from __future__ import annotations
 

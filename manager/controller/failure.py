@@ -242,7 +242,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _note_lines(error: BaseException, around: str = "") -> None:
-    """Set the author's line in a Forbidden error whose request another task has sent."""
+    """Set a missing `asked_at` in a Forbidden error: the line of the operator's code in the traceback."""
     if isinstance(error, BaseExceptionGroup):
         found = line_in(error.__traceback__) or around
         for each in error.exceptions:

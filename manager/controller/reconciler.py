@@ -82,7 +82,7 @@ class Reconciler(Protocol):
     async def reconcile(self, request: Request) -> Result | None:
         """Check the object and add what is missing; the result None means done until something changes.
 
-        It is called any number of times, but never twice at once for one object; the object may be gone.
+        It is called any number of times, but never concurrently for one object; the object may be gone.
         Exceptions are counted, logged and retried with back-off, except `TerminalError`. Do not suppress
         `asyncio.CancelledError`: time-outs and the end of the process use it.
         """

@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
         return transport
 
     async def wait_closed(self) -> None:
-        """Return when the connection is closed."""
+        """Wait until the connection is closed."""
         await asyncio.shield(self._lost)  # a cancelled caller must not cancel the others
 
     async def _send_rest(

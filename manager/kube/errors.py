@@ -26,7 +26,7 @@ class KubeError(Exception):
 
 
 class ConfigError(KubeError):
-    """The API server's configuration is missing, unreadable or wrong; the message names file or flag."""
+    """The API server's configuration is missing, unreadable or invalid; the message names file or flag."""
 
 
 class NoMatch(KubeError):

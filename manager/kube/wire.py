@@ -148,7 +148,7 @@ class Wire(Protocol):
         Raises:
             ApiError: the server refused the WebSocket.
             ConfigError: the wire does not support WebSockets.
-            ProtocolError: the handshake, or the chosen protocol, is wrong.
+            ProtocolError: the handshake, or the chosen protocol, is invalid.
             Unreachable, ConnectionLost: as in `exchange`.
         """
         raise ConfigError("this connection has no network, so it does not support WebSockets")

@@ -60,7 +60,7 @@ _without_numbers = re.compile(r"[0-9]+").sub
 
 
 class _Created(NamedTuple):
-    """The children that were created for one state of an object, with the end of their validity."""
+    """The children that were created for one state of an object, with the time until which they count."""
 
     state: tuple[str, str]
     children: frozenset[Child]

@@ -140,7 +140,7 @@ class ShardHolders:
         return owner
 
     async def replicas(self) -> dict[str, Any]:
-        """Return for the overview a row for each replica with its shards, or the reason for no rows."""
+        """Return the rows of the overview (each replica with its shards), or why there are none."""
         holders = await self._read()
         if isinstance(holders, str):
             return {"problem": holders, "rows": [], "more": 0}
