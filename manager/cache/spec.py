@@ -81,7 +81,7 @@ class Selector:
         return cls(tuple(requirements))
 
     def split(self) -> tuple[dict[str, str], Selector]:
-        """Split the requirements into labels with a required value, for an index, and the others."""
+        """Split the selector: labels with a required value, for an index, and all other requirements."""
         equal: dict[str, str] = {}
         others = []
         for requirement in self.requirements:

@@ -40,7 +40,7 @@ class Invocation:
         self._all: tuple[AnyOperator, ...] | None = None
 
     def own_operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators. Raises `ClickException` for one that cannot run."""
+        """Import the program's own operators. Raises `ClickException` for an operator that cannot run."""
         return self._import(installed=False)
 
     def operators(self) -> tuple[AnyOperator, ...]:

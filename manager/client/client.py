@@ -618,7 +618,7 @@ class Client(CachedReader):
         """Raise ValueError if a cluster-scoped object has an owner in a namespace.
 
         The garbage collector would treat the object as an orphan and delete it. The owner of a namespaced
-        object is always in the same namespace, as the reference names none.
+        object is always in the same namespace, because the reference has no namespace.
         """
         for owner in obj.metadata.owner_references:
             with suppress(NoMatch):

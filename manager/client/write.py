@@ -303,7 +303,7 @@ class StatusClient:
         """Write the status at the end of a reconcile like `patch`; the answer updates the cache, not `obj`.
 
         `cached` is called after the write. It returns the JSON of the cached object. None means that the
-        cache still has the version that was read, as after a restore of the server's storage.
+        cache still has the version that was read, for example after a restore of the server's storage.
 
         Returns whether the cached status differs from the status that was read, even in fields that this
         reconcile has not changed. An earlier process may have written them, and only another reconcile can

@@ -221,7 +221,7 @@ class Lease:
 
     @property
     def uid(self) -> str:
-        """Return the object's UID: a lease that was deleted and created again is another one."""
+        """Return the object's UID: a lease that is created again after a deletion has another UID."""
         return str(self.metadata.get("uid", ""))
 
     @property
@@ -357,7 +357,7 @@ class Leases:
         return found
 
     async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch the Leases: yield the current ones, then each change, with True for a deletion.
+        """Watch the Leases: yield the current Leases, then each change, with True for a deletion.
 
         A stream that is silent for `silence` seconds counts as dead and raises DeadlineExceeded.
         """

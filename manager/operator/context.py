@@ -179,7 +179,7 @@ def is_of_failure(condition: Condition) -> bool:
 
 
 def is_missing(error: NotFound, kind: type[Resource], key: ObjectKey) -> bool:
-    """Return whether the object was not found; False if its kind was not found, as without its CRD."""
+    """Return whether the object is missing; False if its kind is missing, for example without its CRD."""
     return error.details.get("name") == key.name and error.details.get("kind") == kind.plural
 
 
@@ -284,7 +284,7 @@ class Context:
 
         The transition time changes only with the status of the condition. With `event`, an Event is recorded
         when the object's status is written, if status, reason or message have changed. The message is cut
-        after 1,024 characters, as it may quote long output of another program.
+        after 1,024 characters, because it may quote long output of another program.
         """
         if len(message) > LONGEST:
             message = shortened(message)

@@ -73,9 +73,9 @@ class Operator(OperatorBase, Generic[T]):
     Attributes that may be set:
         name: the controller's name in `--controllers`, metrics and logs; default the kind in lower case.
         versions: other versions of the kind, which the webhook converts.
-        on: the predicate for events of the objects themselves; by default, changes of the desired state count
-            (`desired_state_changed`), and of a status that another client has written (`status_changed`).
-            With a `cleanup`, the beginning of a deletion always counts.
+        on: the predicate for events of the objects themselves; by default, it passes changes of the desired
+            state (`desired_state_changed`), and of a status by other clients (`status_changed`). With a
+            `cleanup`, the beginning of a deletion always counts.
         owns, watches, reads: other kinds; a `Kind` alone stands for `Owns(Kind)`, and so on.
         selection: the objects that it reconciles; default all.
         indexes: index functions over the objects themselves, by name; write `indexes: ClassVar = {...}`, as
@@ -283,7 +283,7 @@ class Operator(OperatorBase, Generic[T]):
 
 
 def _set_finalizers(cls: type[Operator[Any]]) -> None:
-    """Set the names of the operator's finalizers; raise TypeError for one that would never be removed."""
+    """Set the names of the operator's finalizers; raise TypeError for a name that is never removed."""
     if cls.cleanup is not Operator.cleanup:
         cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
     elif cls.finalizer:

@@ -140,7 +140,7 @@ def add_controller(
 
 
 def check_work(operator: type[Operator[Any]]) -> None:
-    """Raise TypeError for an operator without any task, or one that would leave finalizers on objects."""
+    """Raise TypeError for an operator that has no task, or that would leave finalizers on objects."""
     hooks = (
         operator.reconcile is not Operator.reconcile,
         operator.reconcile_key is not Operator.reconcile_key,

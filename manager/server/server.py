@@ -86,8 +86,8 @@ async def serve(
     no new connection is accepted. Requests that have begun to arrive are answered within the time in
     `limits`. Then all connections are closed, and running handlers are cancelled.
 
-    Raises `CannotServe`, as when the port is in use, without a usable certificate, or when two routes are the
-    same.
+    Raises `CannotServe`, for example if the port is in use, the certificate is unusable, or two routes are
+    the same.
     """
     async with AsyncExitStack() as stack:
         if certificate is not None:
