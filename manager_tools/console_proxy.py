@@ -174,7 +174,7 @@ class Installed:
 
     @property
     def metrics_host(self) -> str:
-        """Return the host name in the certificate of `/metrics`, which the console may use, too."""
+        """Return the host name in the certificate of `/metrics`; the console may use that certificate."""
         return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
     async def pod(self, transport: Transport, wanted: str | None = None) -> str:

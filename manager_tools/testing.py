@@ -97,7 +97,7 @@ _VIRTUAL_PAUSE = 1.0
 
 
 class VirtualClock:
-    """A clock for a test, its manager and its control plane, which jumps to the next timer.
+    """A clock that jumps to the next timer, for a test, its manager and its control plane.
 
         clock = VirtualClock(datetime(2026, 3, 1, 8, 59, tzinfo=UTC))
         async with operated(BackupOperator, clock=clock) as world:

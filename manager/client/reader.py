@@ -357,9 +357,9 @@ class LiveReader:
             async for pods in client.uncached.pages(Pod, limit=100): ...
 
         For some minutes, the server returns all pages from the time of the first page. A slower reader
-        continues with the objects of a later time: each object that existed all the time is returned once;
-        one that was created or deleted meanwhile may be missing. Raises Gone if the server cannot continue,
-        and ValueError for a limit below 1.
+        continues with the objects of a later time: each object that existed all the time is returned once; an
+        object that was created or deleted meanwhile may be missing. Raises Gone if the server cannot
+        continue, and ValueError for a limit below 1.
         """
         portions = Portions()
         async for page in self.raw_pages(kind, limit=limit, **options):

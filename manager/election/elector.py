@@ -146,8 +146,8 @@ class ShardCountAgreement:
 class LeaseLock:
     """A lock on a Lease: it takes the Lease when wanted, renews it, and gives it back afterwards.
 
-    The deadline counts from the sending of the last renewal that has surely succeeded, not from its answer:
-    other replicas count from the time when they saw the renewal, which may be as early as its sending. A
+    The deadline is measured from the sending of the last successful renewal, not from its answer. Other
+    replicas measure from the time when they saw the renewal, which may be directly after it was sent. A
     renewal whose answer was lost does not extend the deadline, even if the server has it.
 
     Attributes:

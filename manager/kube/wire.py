@@ -1,4 +1,4 @@
-"""The interface between the transport and a wire, which sends its bytes.
+"""The interface of a wire, which sends the bytes of the transport.
 
 The wire may be HTTPS, a control plane in the same process, or a test's script.
 """

@@ -80,8 +80,8 @@ async def in_thread(work: Callable[[], T]) -> T:
     """Run blocking work in a new thread, for which the end of the process does not wait.
 
     Reconcilers may occupy the few threads of `asyncio.to_thread` for long. Work for the API server, such as
-    reading a token or looking up the server's address, must not wait for these: reconcilers and the lease
-    need it.
+    reading a token or looking up the server's address, must not wait for these threads, because reconcilers
+    and the lease need it.
     """
     return await asyncio.get_running_loop().run_in_executor(_OwnThreads(), work)
 

@@ -98,7 +98,7 @@ def _holder(lease: Lease) -> Holder:
 
 
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
-    """Return whether the replicas divide an operator's objects, by the operator's name.
+    """Return, by operator name, whether the replicas divide the operator's objects.
 
     An operator that works in all replicas without leader election is left out.
     """

@@ -604,7 +604,7 @@ def _description(node: Schema) -> str:
 
 
 def field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
-    """Return a Python name for the JSON field `wire` in a subclass of `base`, which is not in `taken`."""
+    """Return a Python name that is not in `taken`, for the JSON field `wire` in a subclass of `base`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z]([a-rt-z]|s[a-z]))", "_", wire).lower()
     name = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
     if not name or name[0].isdigit():
