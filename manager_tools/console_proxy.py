@@ -65,7 +65,7 @@ _PASSED_ON = (
 """The response headers that the browser receives."""
 
 Authorization = Callable[[str | None], Awaitable[str]]
-"""Returns the Authorization header to send; for a rejected header, another one if it has one."""
+"""Returns the Authorization header to send; for a rejected header, another header if there is one."""
 
 
 class Proxy:

@@ -252,14 +252,14 @@ def _note_lines(error: BaseException, around: str = "") -> None:
 
 
 _MOST, _MORE = 64, 60.0
-"""The number of causes that are distinguished, plus one for each so many seconds, because some messages never
-repeat. Further causes are distinguished only by the type of the error."""
+"""The number of distinguished causes, and the seconds after which one more is distinguished, because some
+messages never repeat. Further causes are distinguished only by the type of the error."""
 
 _PROBE_AFTER = (1.0, 15.0)
 """The first and the longest pause, in seconds, between two attempts at a dependency that does not answer."""
 
 _RELEASED, _SPREAD = 2, 0.2
-"""After an object has had an answer, so many others may retry, spread over so many seconds."""
+"""The number of objects that may retry after one object has had an answer, and their spread in seconds."""
 
 
 @dataclass(slots=True, eq=False)

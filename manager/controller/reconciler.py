@@ -97,7 +97,7 @@ class ControllerOptions:
     """
 
     max_concurrent_reconciles: int = 8
-    """The number of objects that are reconciled at once; never the same object twice at once.
+    """The number of objects that are reconciled concurrently; each has at most one reconcile at a time.
 
     A reconcile mostly waits for the API server, which costs nothing here. Eight reconciles keep a small API
     server busy. Many more would only wait in the server's queue instead of ours, in which a new change could
@@ -143,7 +143,7 @@ class ControllerOptions:
 
     needs_leader_election: bool = True
     """Run only in the leader. Use False only for reconcilers without shared writes: several replicas run them
-    at once.
+    concurrently.
     """
 
     def __post_init__(self) -> None:

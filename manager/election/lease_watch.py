@@ -14,8 +14,8 @@ from manager.util import clock
 from manager.util.backoff import Backoff
 
 BELIEVED = 4.0
-"""The maximum number of our lease durations that another replica, or the holder of a deleted lease, is
-believed to hold: its lease may name a longer duration, but must not exclude others for that long."""
+"""For at most this many of our lease durations, another replica, or the holder of a deleted lease, is
+believed to hold it: the lease may name a longer duration, but must not exclude others for that long."""
 
 TIMER_ERROR = 1e-6
 """Seconds by which a timer may fire early because of rounding; that still counts as in time."""

@@ -67,7 +67,7 @@ class Owns(_Source):
     other object changes or is deleted.
 
     Reads of objects without such a controller ask the API server, because the cache has only their metadata.
-    It has whole objects if `reads` or `watches` also declare the kind, or with a selection or indexes.
+    It has whole objects if `reads` or `watches` also declare the kind, or if `Owns` has selection or indexes.
     """
 
     on: Predicate | None = None

@@ -266,7 +266,7 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
 
 
 def path_itself(request: web.Request) -> tuple[str, str]:
-    """Return the right to the request's method on its path."""
+    """Return the right that a request needs: its method, in lower case, on its path."""
     return request.method.lower(), request.path
 
 
