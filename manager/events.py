@@ -273,8 +273,8 @@ class EventRecorder:
     It counts repetitions in one Event object, combines similar events, and limits the events of each object
     (`Correlator`). `run` sends them one at a time, at a limited rate and after all other writes. When too
     many wait, it drops the oldest. An Event that causes a server error waits separately, and is dropped first
-    when too many wait. Other clients may have filled the Event until it cannot change any more; a new Event
-    then replaces it. `operator_manager_events_total` counts the outcomes.
+    when too many wait. If other clients have filled an Event so that it cannot change any more, a new Event
+    replaces it. `operator_manager_events_total` counts the outcomes.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ _TRUTHS = {
 
 
 class SettingsError(Exception):
-    """A wrong flag, environment variable, file or key; the line names it and the expected value."""
+    """An invalid flag, environment variable, file or key; the message names it and the expected value."""
 
 
 def parse_text(text: str) -> str:
@@ -118,8 +118,8 @@ class Setting(Generic[T]):
                 the value in `--help`, unless the parser defines it. `unset` describes a default that is None
                 or empty, such as `8 each`. `many` accepts lists: the flag may be given several times, the
                 file may contain a list or a mapping, and `parse` gets the values joined by commas. `in_pod`
-                is the default in a pod, if it differs. A setting of the manager itself is its `own`:
-                `describe` sets its texts, and it may have further variables, `also`.
+                is the default in a pod, if it differs. `own` marks a setting of the manager itself:
+                `describe` sets its texts, and `also` has its further variables.
 
         Raises `ValueError` for an invalid name, and for a default that `parse` rejects.
         """

@@ -1,4 +1,4 @@
-"""A store of each object's last changes, which it learns from the caches' events."""
+"""A store of each object's last changes, from the events of the caches."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """Return the parts of a value by the end of their path; empty for a value without parts.
+    """Return the parts of a value by the last step of their paths; empty for a value without parts.
 
     Items of a list are identified by a field such as a condition's type or a container's name.
     """

@@ -70,7 +70,7 @@ _AT_ONCE = 4
 """The maximum number of pages that are created at the same time."""
 
 _REST, _LONGEST_REST = 16.0, 2.0
-"""A slot stays closed for this multiple of its last page's CPU time, at most so many seconds."""
+"""A slot stays closed for this multiple of its last page's CPU time, at most for this many seconds."""
 
 _log = get_logger("console")
 
@@ -192,7 +192,7 @@ class Console:
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        """Limit how many pages are created at once; after a page, its slot stays closed for a while."""
+        """Limit how many pages are created together; after a page, its slot stays closed for a while."""
         await self._slots.acquire()
         began = time.thread_time()
         try:

@@ -30,7 +30,7 @@ _Dumper.add_representer(str, _text)
 
 
 def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:
-    """Return manifests for `kubectl apply -f -`, each with `---` first and its fields in their order."""
+    """Return manifests for `kubectl apply -f -`, each with `---` first and its fields in the given order."""
     text: str = yaml.dump_all(
         manifests, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=True
     )

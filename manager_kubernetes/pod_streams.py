@@ -192,7 +192,7 @@ class PodStreams:
     async def exec(
         self, pod: Resource | ObjectKey, command: Sequence[str], **options: Unpack[ExecOptions]
     ) -> ExecResult:
-        """Run a command in a container, and return its output and its exit code, which may be a failure's.
+        """Run a command in a container; return its output and its exit code, even if the command failed.
 
         By default, the limits are 30 seconds and 1 MiB of output.
 
@@ -241,7 +241,7 @@ class PodStreams:
         """Connect to a TCP port of a pod through the API server.
 
         Raises:
-            ApiError: the server refuses it.
+            ApiError: the server refuses the connection.
             ConnectionLost: the connection broke; in reads, with the message of the node.
             Fenced: the process may no longer write.
         """

@@ -75,7 +75,7 @@ def lease_of_shard(name: str, number: int) -> str:
 
 
 def number_of_shards(first: Lease, name: str) -> str | None:
-    """Return the first Lease's number of shards, during a change the new one; None if it names none."""
+    """Return the number of shards in the first Lease, during a change the new number; None without one."""
     stated = first.annotations.get(f"{name}/shards")
     return None if stated is None else str(stated).removeprefix("to ")
 
@@ -88,7 +88,7 @@ class ReplicaRegistry:
     """
 
     def __init__(self, config: ElectionConfig, group: Leases, watcher: LeaseWatcher, *, count: int) -> None:
-        """Register with `count` shards. The caller runs `watcher`, which watches the group."""
+        """Create the registry for `count` shards. The caller runs `watcher`, which watches the group."""
         self._config = config
         self._identity = config.identity
         self._timing = config.timing
@@ -178,7 +178,7 @@ class ReplicaRegistry:
             self._error.clear()
 
     async def _delete_dead(self, *, until: float) -> None:
-        """Delete dead replicas' Leases until that time, as a new replica would count them as members."""
+        """Delete dead replicas' Leases until that time, because a new replica would count them."""
         for view in list(self._others(MEMBER)):
             now, lease = clock.monotonic(), view.lease
             if now >= until:

@@ -65,7 +65,7 @@ _PASSED_ON = (
 """The response headers that the browser receives."""
 
 Authorization = Callable[[str | None], Awaitable[str]]
-"""Returns the Authorization header to send; for a rejected header, another one if it has one."""
+"""Returns the Authorization header to send; for a rejected header, another header if there is one."""
 
 
 class Proxy:
@@ -174,7 +174,7 @@ class Installed:
 
     @property
     def metrics_host(self) -> str:
-        """Return the host name in the certificate of `/metrics`, which the console may use, too."""
+        """Return the host name in the certificate of `/metrics`; the console may use that certificate."""
         return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
     async def pod(self, transport: Transport, wanted: str | None = None) -> str:

@@ -86,8 +86,8 @@ class DryRunTransport(Transport):
     def planning(self) -> Iterator[Callable[[], tuple[list[Change], list[str]]]]:
         """Collect the writes of one reconcile, from the current context and the tasks started in it.
 
-        The yielded function returns the changes, and the other requests. After the block, only the cache
-        still contains the changes.
+        The yielded function returns the changes of objects, and a text for each other request. After the
+        block, only the cache still contains the changes.
         """
         plan = _Plan()
         token = _plan.set(plan)
@@ -293,7 +293,7 @@ def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> byte
 
 
 def _place(path: str) -> tuple[str, int, str]:
-    """Split a path: path of the object or collection, number of parts below the namespace, subresource."""
+    """Split a path: the object or collection, the number of parts below the namespace, the subresource."""
     parts = path.strip("/").split("/")
     skipped = 2 if parts[0] == "api" else 3
     rest = parts[skipped:]

@@ -223,7 +223,7 @@ class Administrator:
 
 
 def path_of(manifest: Mapping[str, Any]) -> str:
-    """Return the path for creating such an object; the kind's plural must be its name and an `s`."""
+    """Return the path for creating this object; the kind's plural must be its name and an `s`."""
     api, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace", "")
     within = f"/namespaces/{namespace}" if namespace else ""
     return f"/{'apis' if '/' in api else 'api'}/{api}{within}/{manifest['kind'].lower()}s"

@@ -7,8 +7,8 @@
             assert greeting.status.text == "Hello, you"
 
 The control plane is devcluster: definitions, defaults, validation, apply, watches, garbage collection,
-Deployments whose pods become ready, and it asks the operators' webhooks. Nothing is mocked but the network.
-With `clock=VirtualClock()` an hour takes no time. To call a webhook's method directly, use an operator from
+Deployments whose pods become ready, and calls of the operators' webhooks. Only the network is mocked. With
+`clock=VirtualClock()` an hour takes no time. To call a webhook's method directly, use an operator from
 `without_manager`.
 """
 
@@ -97,7 +97,7 @@ _VIRTUAL_PAUSE = 1.0
 
 
 class VirtualClock:
-    """A clock for a test, its manager and its control plane, which jumps to the next timer.
+    """A clock that jumps to the next timer, for a test, its manager and its control plane.
 
         clock = VirtualClock(datetime(2026, 3, 1, 8, 59, tzinfo=UTC))
         async with operated(BackupOperator, clock=clock) as world:
@@ -109,7 +109,7 @@ class VirtualClock:
     """
 
     def __init__(self, start: datetime | None = None) -> None:
-        """`start` is the first time of day, with a time zone; by default a day in 2027."""
+        """Set the clock to `start`, a time with a time zone; by default a day in 2027."""
         if start is not None and start.tzinfo is None:
             raise ValueError(f"VirtualClock needs a start with a time zone, such as UTC, not {start!r}")
         self.start = start
@@ -632,7 +632,7 @@ class World:
             await self._wait_to_look_again(version, deadline)
 
     async def until_gone(self, obj: Resource, *, timeout: float = 10.0) -> None:
-        """Return when the object is gone; fail if that takes longer than `timeout` seconds."""
+        """Wait until the object is gone; fail if that takes longer than `timeout` seconds."""
         deadline, version = asyncio.get_running_loop().time() + timeout, self._stage.version
         while await self.client.uncached.find(type(obj), obj.key) is not None:
             if asyncio.get_running_loop().time() >= deadline:

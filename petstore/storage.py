@@ -151,7 +151,7 @@ class Storage:
         )
 
     async def update(self, pets: Sequence[Pet]) -> None:
-        """Change name, type and birthday of pets, which are found by their ids, in order.
+        """Change the name, type and birthday of each pet in order; a pet is found by its id.
 
         A stored pet without idempotency key gets the given key, if any.
 

@@ -115,7 +115,7 @@ class MemcachedOperator(Operator[Memcached]):
 
 
 def labels_of(memcached: Memcached) -> dict[str, str]:
-    """Return the labels that select the pods; they never change, as a Deployment's selector is immutable."""
+    """Return the labels that select the pods; they never change: a Deployment's selector is immutable."""
     return {"app": "memcached", CR_LABEL: memcached.metadata.name}
 
 

@@ -94,7 +94,7 @@ class Sight:
 
 
 def named_after(*suffixes: str) -> Enqueue:
-    """Return a mapping function from an object to the sites whose child has its name without a suffix.
+    """Return a function that maps an object to the sites with its name, without one of `suffixes`.
 
     The owner of the object does not matter.
     """

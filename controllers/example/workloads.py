@@ -74,7 +74,7 @@ class Workloads:
         return self._deployment(site, DATABASE, container, user=MYSQL_ID)
 
     def frontend(self, site: Wordpress) -> Deployment:
-        """Return the WordPress Deployment, whose user is Apache's: it may bind the HTTP port."""
+        """Return the WordPress Deployment, which runs as Apache's user and may bind the HTTP port."""
         container: ContainerDict = {
             "name": "wordpress",
             "image": site.spec.image or self.wordpress_image,

@@ -56,7 +56,7 @@ class Claims:
         self._begun[pet.key] = pet
 
     def find(self, key: ObjectKey) -> Pet | None:
-        """Return the Pet with that key for which `begin` announced a record, until `settle`; else None."""
+        """Return the Pet with that key after its `begin` and before its `settle`; None otherwise."""
         return self._begun.get(key)
 
     def settle(self, key: ObjectKey) -> None:

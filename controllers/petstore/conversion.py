@@ -153,7 +153,7 @@ def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
 
 
 def _read(text: Any, key: str) -> JsonObject | None:
-    """Parse the note under that key; None for a damaged annotation, or one of another program."""
+    """Parse the note under that key; None for a damaged annotation, or another program's annotation."""
     try:
         fields = orjson.loads(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     except orjson.JSONDecodeError:

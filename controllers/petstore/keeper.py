@@ -208,7 +208,7 @@ class Keeper:
         """Return the record with that id, and a record without key and owner with a content in `said`.
 
         It searches the contents' names and types. During the search, the second record may get another owner;
-        with `Claims.undisturbed` around it, only the store can still refuse the record.
+        inside of `Claims.undisturbed`, only the store can still refuse the record.
         """
         candidate, contents = None, set(filter(None, said))
         if not contents:

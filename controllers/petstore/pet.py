@@ -363,7 +363,7 @@ class PetOperator(Operator[Pet]):
     @webhook.validate_create
     @webhook.validate_update
     async def judge(self, old: Pet | None, new: Pet, request: AdmissionRequest) -> Iterable[str]:
-        """Refuse new birthdays that are impossible, and new annotations that leave no room for notes.
+        """Refuse new birthdays that are impossible, and annotations that are too large for conversions.
 
         It warns about a changed species. A Pet under deletion may have any value.
         """

@@ -53,7 +53,7 @@ class PetStoreOutside(Outside):
         return Simulated
 
     async def carried(self, replica: Replica, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Carry a call to the store and its answer back; the call may arrive after its caller's time-out."""
+        """Carry a call to the store, and the answer back; the call may arrive after its caller's time-out."""
         travels = asyncio.get_running_loop().create_task(
             self._travel(replica, method, call), context=self.world.context.copy()
         )

@@ -25,7 +25,7 @@ def is_checkable(pattern: str) -> bool:
 
 
 def _prepare(part: Any, model: type[BaseModel]) -> None:
-    """Make lists and maps fail at the first wrong item, and move unsupported patterns into the metadata."""
+    """Make lists and maps fail at the first invalid item, and move unsupported patterns into the metadata."""
     if isinstance(part, list | tuple):
         for each in part:
             _prepare(each, model)
@@ -61,7 +61,7 @@ class ApiModel(BaseModel):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return a schema whose validation of a list or map stops at the first wrong item.
+        """Return a schema whose validation of a list or map stops at the first invalid item.
 
         Recording the errors of a hundred thousand items would block the event loop for half a second and use
         160 MB.
@@ -115,9 +115,8 @@ def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any
 
     `ours` and `theirs` are the JSON of `held` and `fresh`, and `before` is the JSON of their common ancestor.
     Changes from `before` to `ours` are kept. If both sides have changed a list, our list wins, but conditions
-    are merged by type. Parts with equal JSON stay the same objects, because the JSON lacks secrets and
-    excluded fields. A held item of a list is reused for an equal new item, or for one with the same type or
-    name.
+    are merged by type. Parts with equal JSON stay the same objects, because they may have secrets that the
+    JSON lacks. A held item of a list is reused for an equal new item, or for one with the same type or name.
     """
     if ours == theirs and repr(ours) == repr(theirs):  # Python considers True and 1 equal
         return held

@@ -59,7 +59,7 @@ def _values(text: str, parameter: str) -> tuple[str, ...]:
 
 
 def advice_for(missing: RbacRule) -> str:
-    """Return advice how an operator's author adds a missing right to the generated role."""
+    """Return advice for an operator's author on how to add a missing right to the generated role."""
     [group], [resource], [verb] = missing.groups, missing.resources, missing.verbs
     ways = [f'rbac(groups="{group}", resources="{resource}", verbs="{verb}") to the operator\'s `rights`']
     if resource.endswith("/status") and verb == "patch":

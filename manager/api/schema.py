@@ -77,12 +77,12 @@ def preserve_unknown() -> SchemaMark:
 
 
 def required() -> SchemaMark:
-    """Require the field in the schema, although Python code may omit it because its model fills it in."""
+    """Require the field in the schema; Python code may omit it, because the model fills it in."""
     return SchemaMark(lambda schema: schema.update({REQUIRED: True}))
 
 
 def server_default(value: Any) -> SchemaMark:
-    """Set a default that only the server fills in: code does not send the field unless it sets it.
+    """Set a default that only the server fills in: code sends the field only if it sets the field itself.
 
     With `= value` instead, an apply would own the field. Example: `Annotated[str | None,
     server_default("TCP")] = None`.
@@ -132,8 +132,8 @@ def cel(
 ) -> SchemaMark:
     """Add a CEL rule, in which `self` is the value, and `oldSelf` the value before an update.
 
-    The user reads `message` when a value breaks the rule. `field_path` names the wrong field, relative to the
-    value (`.size`). `reason` is one of FieldValueInvalid (the default), FieldValueForbidden,
+    The user reads `message` when a value breaks the rule. `field_path` names the invalid field, relative to
+    the value (`.size`). `reason` is one of FieldValueInvalid (the default), FieldValueForbidden,
     FieldValueRequired and FieldValueDuplicate. The server checks several rules in the order of the code.
     `message_expression` is CEL that returns the message. With `optional_old_self`, the rule also applies to
     new values, and `oldSelf` is an optional value.

@@ -68,10 +68,10 @@ class Cache:
         The informer starts when the cache runs. Each selection has an informer with its own watches and
         memory. With `filtered`, the informer has only objects that the cache's filter accepts.
 
-        With `owned_by`, the caller needs only children of objects of that kind. Of other objects, the
-        informer then keeps only the metadata, or nothing with `filtered`. An exception is an informer with a
-        selection, or one whose other callers need all objects. A caller that needs all objects after the
-        start of the cache gets a separate informer.
+        With `owned_by`, the caller needs only children of objects of that kind. The informer then keeps only
+        the metadata of other objects, or nothing of them with `filtered`. This does not apply to an informer
+        with a selection, or with other callers that need all objects. A caller that needs all objects after
+        the start of the cache gets a separate informer.
 
         Raises ValueError for an invalid label selector or path, and RuntimeError if the informer already runs
         and keeps only children.
@@ -137,7 +137,7 @@ class Cache:
     ) -> Informer | None:
         """Return the existing informer of a kind for reading; None if no caller has requested one.
 
-        If there is one with a filter and one without, `ours` chooses the one with the filter.
+        If informers with and without a filter exist, `ours` chooses the filtered informer.
         """
         asked = (kind.gvk, metadata_only, selection, ours)
         known = self._looked_up.get(asked)

@@ -28,7 +28,7 @@ EventHandler = Callable[[CacheEvent], None]
 
 
 class Part(enum.Enum):
-    """The operation on a cached object that failed, with its name in metrics."""
+    """The operation that failed for a cached object; the value is its name in metrics."""
 
     PREDICATE = "predicate"
     HANDLER = "handler"
@@ -73,7 +73,7 @@ class Informer:
         changed_at: the loop time of the last change, for the console.
         users, task: the number of callers that share the informer, and its task; the cache sets both.
         prepare: builds indexes; await it before the first `list` by labels or owner, which otherwise decodes
-            all objects at once.
+            all objects in one step.
     """
 
     def __init__(
@@ -174,13 +174,13 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Return whether the first list is complete; with a filter, whether all it accepts are listed."""
+        """Return whether the first list is complete; with a filter, whether all accepted ones are."""
         if self.filter is not None:
             return self.filter.is_complete()
         return all(sink.synced.is_set() for sink in self._sinks)
 
     async def wait_synced(self) -> None:
-        """Wait for `synced`; with a filter, which may accept no object for a long time, return at once."""
+        """Wait for `synced`; return immediately with a filter, which may accept no object for a long time."""
         if self.filter is None:
             for sink in self._sinks:
                 await sink.synced.wait()

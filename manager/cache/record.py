@@ -157,8 +157,8 @@ class Arrival(msgspec.Struct, gc=False):
 class RecordDecoder:
     """A decoder that creates records of one kind.
 
-    Of `managedFields`, which can be half of an object, it keeps only our field managers' entries, beside the
-    object: only an apply reads them.
+    `managedFields` can be half of an object. The decoder keeps only our field managers' entries, apart from
+    the object, because only an apply reads them.
 
     With `metadata_only`, it keeps only the metadata, and with `parts` the metadata and these parts. It then
     also drops managedFields and large annotations: kubectl's copy of the applied object, and every annotation
@@ -269,7 +269,7 @@ def _limited(meta: Meta) -> dict[str, Any]:
 
 
 def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
-    """Shorten these metadata fields in an object's JSON; a further member names the shortened lists."""
+    """Shorten these metadata fields in an object's JSON; an added member names the shortened lists."""
     values = {_WIRE_NAMES[name]: msgspec.json.encode(value) if value else b"" for name, value in less.items()}
     lists = sorted(_WIRE_NAMES[name] for name, value in less.items() if isinstance(value, tuple))
     raw = _rebuild(raw, values)
@@ -279,7 +279,7 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
 class FieldManagers:
     """The field managers whose entries in `managedFields` the cache keeps.
 
-    Their names begin with `own`, or are added names, with or without a digest after `+`.
+    These are names that begin with `own`, and added names, with or without a digest after `+`.
     """
 
     def __init__(self, own: str) -> None:
@@ -398,7 +398,7 @@ def _prune(raw: bytes, tree: _Tree) -> bytes:
 
 
 class Change(NamedTuple):
-    """A step of the object with that UID between two resourceVersions; 0 means that it did not exist."""
+    """A change of the object `uid` from one resourceVersion to another; `before` is 0 for a new object."""
 
     uid: str
     before: int
@@ -497,8 +497,8 @@ def own_writes_from_here() -> set[Change]:
     """Return a set that collects the later writes of the calling task, and of tasks that it starts.
 
     It contains only writes that surely include no change by another client: creates, writes that required a
-    version, and applies that changed only wanted fields outside of lists. Collecting ends when the caller
-    drops the set.
+    version, and applies that changed only the applied fields outside of lists. Collecting ends when the
+    caller drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))

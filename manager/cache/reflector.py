@@ -488,7 +488,7 @@ class Reflector:
             yield events
 
     def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the selectors of the watch, combined with `further` (None: the selectors of the filter)."""
+        """Return the selectors of the watch, combined with `further`, by default with those of the filter."""
         selection = {"labelSelector": self._spec.label_selector, "fieldSelector": self._spec.field_selector}
         if further is None and self._sink.filter is not None:
             further = self._sink.filter.query()
@@ -501,13 +501,13 @@ class Reflector:
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
     def _not_older(self) -> dict[str, str]:
-        """Return a query for a list as new as the cache, or newer; empty if an older list is acceptable."""
+        """Return the query for a list not older than the cache; empty if an older list is acceptable."""
         if self._doubts_since is None or self._believes():
             return {}
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
 
     def _believes(self) -> bool:
-        """Return whether to accept a list older than the cache: all answers were that old for long enough."""
+        """Return whether to accept a list older than the cache: no newer one came for `RESTORED_AFTER`."""
         return self._doubts_since is not None and _now() - self._doubts_since >= RESTORED_AFTER
 
     def _finish_list(self, version: int) -> None:
@@ -583,7 +583,7 @@ class Reflector:
 
 @dataclass(slots=True)
 class _Attempt:
-    """The course of one step; `seconds` is the requested duration of its watch."""
+    """The progress of one step; `seconds` is the requested duration of its watch."""
 
     started_at: float
     connected_at: float | None = None

@@ -1,4 +1,4 @@
-"""The sink of a watch, which writes into the store, and the filter of the watch's objects."""
+"""The sink, which writes the objects of a watch into the store, and the filter of these objects."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Sink:
     def extend(self, listed: Mapping[ObjectKey, Record], version: int) -> None:
         """Add the objects of a separate list, which is complete at `version`; no watch may run meanwhile.
 
-        The watch then continues at the lower one of its own version and `version`.
+        The watch then continues at its own version or at `version`, whichever is lower.
         """
         assert self.filter is not None
         self.store.advance(self.namespace, min(self.version, version))

@@ -81,7 +81,7 @@ class Selector:
         return cls(tuple(requirements))
 
     def split(self) -> tuple[dict[str, str], Selector]:
-        """Split the requirements into labels with a required value, for an index, and the others."""
+        """Split the selector: labels with a required value, for an index, and all other requirements."""
         equal: dict[str, str] = {}
         others = []
         for requirement in self.requirements:
@@ -111,7 +111,7 @@ def _requirement(match: re.Match[str], text: str) -> Requirement:
 
 
 class SelectionOptions(TypedDict, total=False):
-    """The cached objects of a kind, and the kept parts of each object; by default all.
+    """Options that select the cached objects of a kind, and the kept parts of each object; by default all.
 
     `label_selector` selects objects by labels, in kubectl's notation. An object that one of our writes
     removes from the selection leaves the cache at once.
@@ -173,7 +173,7 @@ WHOLE = Selection()
 class WatchSpec:
     """The specification of a watch: the kind, the objects, and the part of each object to keep.
 
-    `namespaces` is `("",)` for all namespaces at once; otherwise, there is one watch for each namespace.
+    `namespaces` is `("",)` for a watch of all namespaces; otherwise, there is a watch for each namespace.
     """
 
     gvk: GroupVersionKind

@@ -265,7 +265,7 @@ FLOORS = 10_000
 
 
 class _Floor(NamedTuple):
-    """The old states of a missing object to refuse: up to `version`, and all with the UID `deleted`."""
+    """Refused old states of a missing object: all up to `version`, and all with the UID `deleted`."""
 
     version: int
     deleted: str = ""

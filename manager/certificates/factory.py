@@ -66,7 +66,7 @@ def folder_certificates(
     url: str,
     **rotation: Any,
 ) -> Certificates:
-    """Return certificates in a folder of this machine, for webhooks with a URL while this process runs.
+    """Return certificates in a folder of this machine, for webhooks that have a URL while this process runs.
 
     For the arguments, see `secret_certificates`.
     """
@@ -85,7 +85,7 @@ def folder_certificates(
 async def _rotate(
     store: Store, targets: Sequence[Target], program: Program, at: ClientConfig, **options: Any
 ) -> None:
-    """Rotate the certificates in the leader; other replicas need no import of `cryptography` for that."""
+    """Rotate the certificates; the import is here, because only the leader needs `cryptography`."""
     if _ROTATION not in sys.modules:
         # Importing the module takes a tenth of a second, and some megabytes.
         await asyncio.to_thread(importlib.import_module, _ROTATION)

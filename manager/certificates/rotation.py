@@ -1,7 +1,7 @@
 """Rotation of the webhooks' certificates by the leader, and their CA bundles for the API server.
 
 A step depends only on the stored material, the observed targets and the time. So a new leader continues where
-the last one was killed. When others change the Secret or a bundle, the rules that create it repair it.
+the last one was killed. When another client changes the Secret or a bundle, the next steps restore it.
 
 One invariant holds at every moment, also between two steps: every certificate that a replica may serve is
 valid, and every bundle in use trusts it. The order of the rules ensures this. A new authority is added to the
@@ -226,7 +226,7 @@ class Rotation:
         return {public: key for key in keys if (public := public_key_of(key)) is not None}
 
     def next_step(self) -> Save | Inject | None:
-        """Return the step of the first rule that has one; None if no write is needed now."""
+        """Return the first step that a rule requires; None if no write is needed now."""
         rules = (self._begin, self._adopt, self._issue, self._inject, self._succeed, self._retire)
         steps: Iterator[Save | Inject | None] = (rule() for rule in rules)
         return next((step for step in steps if step is not None), None)

@@ -107,7 +107,7 @@ class Store(Protocol):
     async def write(self, material: Material, instead_of: Snapshot) -> None:
         """Replace the content `instead_of`, which was read before; raises `Changed` if it has changed since.
 
-        Raises the errors of `read`, too; after those, the write may have succeeded nevertheless.
+        Raises the errors of `read`, too; the write may have succeeded in spite of such an error.
         """
 
 
@@ -291,7 +291,7 @@ def _mapping(body: bytes) -> dict[str, Any] | None:
 
 
 def _without_values(error: Forbidden | Invalid) -> str:
-    """Return the error's message; for an invalid Secret only the wrong fields, because values are secret."""
+    """Return the error's message; for an invalid Secret only the invalid fields: values are secret."""
     if isinstance(error, Forbidden):
         return str(error)
     causes = error.details.get("causes") or []

@@ -141,7 +141,7 @@ class Target:
     async def inject(self, found: Found, bundle: bytes) -> None:
         """Write the bundle to all our webhooks in the object, if it is unchanged since `found`.
 
-        Raises `KubeError`. If the object has changed, that is `Invalid` or `Conflict`, and nothing is
+        Raises `KubeError`. If the object has changed, the error is `Invalid` or `Conflict`, and nothing is
         written.
         """
         text = base64.b64encode(bundle).decode()

@@ -40,7 +40,7 @@ class Invocation:
         self._all: tuple[AnyOperator, ...] | None = None
 
     def own_operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators. Raises `ClickException` for one that cannot run."""
+        """Import the program's own operators. Raises `ClickException` for an operator that cannot run."""
         return self._import(installed=False)
 
     def operators(self) -> tuple[AnyOperator, ...]:
@@ -98,7 +98,7 @@ def completion(invocation: Invocation, shell: str) -> int:
 
 @add_completion_class
 class _Bash(BashComplete):
-    """Completion in bash, which treats the sign in `--flag=value` as a separate word."""
+    """Completion in bash, which treats `=` in `--flag=value` as a separate word."""
 
     name = "bash"
 
@@ -193,8 +193,8 @@ def main(
     may be a function that imports them, which is called only by commands that need operators.
 
     `name`, `version` and `former_names` describe the program: all its names in a cluster are derived from
-    these (see `Program`).
-    The exit code is 0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
+    these (see `Program`). The exit code is 0 after a clean end, 1 on failure, 2 for an invalid command, flag
+    or setting.
     """
     invocation = Invocation(Program(name, version, tuple(former_names)), operators)
     _open_standard_files()

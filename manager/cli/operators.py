@@ -108,7 +108,7 @@ def enabled_operators(
     """Return the operators that `entries` enable, in the order of `operators`.
 
     Errors name the source `where`. `foo` enables foo, `-foo` disables it, and `*` enables all operators
-    without an entry. Raises `SettingsError` for an unknown name, and if no operator is left.
+    without an entry. Raises `SettingsError` for an unknown name, and if no operator remains.
     """
     check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
     first = {entry.removeprefix("-"): entry for entry in reversed(entries)}

@@ -50,7 +50,7 @@ def settings_by_heading(
 
 
 class _SettingFlag(click.Option):
-    """The flag of one setting. The settings check its value, as for variables and files."""
+    """The flag of one setting; its value is checked later, like the values of variables and files."""
 
     def __init__(self, setting: Setting[Any], heading: str, program: Program) -> None:
         variables = ", ".join(setting.variables(program))
@@ -101,7 +101,7 @@ class SettingsCommand(click.Command):
         return [*own, *flags]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the function with the flags of settings in one mapping."""
+        """Call the command's function with the flags of settings in one mapping."""
         flags: dict[str, str] = {}
         for each in self.get_params(ctx):
             if isinstance(each, _SettingFlag) and (given := ctx.params.pop(each.name)) is not None:

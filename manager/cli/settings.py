@@ -327,7 +327,7 @@ OWN = tuple(_described())
 def unknown_variables(program: Program, declared: Iterable[Setting[Any]] = ()) -> dict[str, str | None]:
     """Return environment variables with the program's prefix that are no settings, with suggestions.
 
-    `declared` are the operators' settings, whose variables lack the prefix, but may be suggestions.
+    `declared` are the operators' settings: their variables lack the prefix, but can be suggested.
     """
     known = {
         name.removeprefix(program.variables): name

@@ -68,7 +68,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """Return the value of `--webhook-certificates`; `auto` gives None if only a test can resolve it."""
+    """Return the value of `--webhook-certificates`; None if it is `auto` and only a test can decide."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:
@@ -121,7 +121,7 @@ async def add_webhooks(
 
 @dataclass(eq=False)
 class _Serving:
-    """The webhook server and its certificate, which start at once or after a call by the API server."""
+    """The webhook server and its certificate, started immediately or after a call by the API server."""
 
     manager: Manager
     settings: Settings
@@ -189,7 +189,7 @@ class _Serving:
         await remove_left_over(self.transport, targets_of(*self._shared, by_url(""), self._prefix))
 
     async def run_once_called(self) -> None:
-        """Repeat the test until the API server calls this process, then serve; return if it never will."""
+        """Repeat the test until the API server calls this process, then serve; return if it never can."""
         while True:
             await asyncio.sleep(AGAIN_EVERY)
             try:

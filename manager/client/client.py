@@ -355,7 +355,7 @@ class Client(CachedReader):
 
         Use it for objects that a program creates, and later only labels or gives another owner. The outcome
         is RESTORED if another client had set or removed the changed metadata. Call it even without changes:
-        only this call records that a label exists, because a client that removes the label leaves no trace.
+        it records the labels, so that a removal by another client, which leaves no trace, is recognised.
         """
         assert obj.origin is not None
         kind, key, uid = type(obj), obj.key, obj.metadata.uid
@@ -618,7 +618,7 @@ class Client(CachedReader):
         """Raise ValueError if a cluster-scoped object has an owner in a namespace.
 
         The garbage collector would treat the object as an orphan and delete it. The owner of a namespaced
-        object is always in the same namespace, as the reference names none.
+        object is always in the same namespace, because the reference has no namespace.
         """
         for owner in obj.metadata.owner_references:
             with suppress(NoMatch):
@@ -714,8 +714,8 @@ class Client(CachedReader):
     async def _update(self, change: _Change, *, taken_over: bool) -> Written:
         """Send an apply for an existing object; with `taken_over`, first merge all our entries into one.
 
-        If other managers have set the fields, a second request uses `force`: only a refusal names the
-        managers.
+        The first request is sent without `force`, because only a refusal names the other managers that have
+        set the fields. After a refusal, a second request uses `force`.
         """
         if taken_over:
             there = await self._reread(change)
@@ -738,9 +738,9 @@ class Client(CachedReader):
     async def _try(self, change: _Change, there: Ownership) -> Record:
         """Send an apply as a dry run before the take-over, so that a refusal changes nothing.
 
-        An apply keeps the fields that only our other entries own, which may cause a refusal, such as for two
-        ports with one name. If there are such fields, a patch that removes them is tried. Returns the object
-        that the server would store.
+        An apply keeps the fields that only our other entries own, and may be refused because of them, such as
+        for two ports with one name. If there are such fields, a patch that removes them is tried. Returns the
+        object that the server would store.
         """
         repair = change.repair(there)
         try:

@@ -245,8 +245,8 @@ class CachedReader(_Reader):
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None if the cache lacks it; raises Undecodable.
 
-        If operators only own the kind, objects with other owners are read from the API server: the cache has
-        only their metadata, or nothing with `--shards`.
+        If operators declare the kind only in `owns`, objects with other owners are read from the API server:
+        the cache has only their metadata, or nothing with `--shards`.
         """
         raw = await self._get(kind, key)
         return None if raw is None else await decode_object(raw, kind, key)
@@ -264,8 +264,8 @@ class CachedReader(_Reader):
         A list by an index costs time for the results only, not for the whole cache. An object that does not
         fit the model is omitted, counted and logged (see `ObjectList`).
 
-        If operators only own the kind, objects with other owners are listed from the API server. An operator
-        that lists them should declare `reads`.
+        If operators declare the kind only in `owns`, objects with other owners are listed from the API
+        server. An operator that lists them should declare `reads`.
         """
         return await decode_records(*await self._select(kind, options), kind)
 
@@ -357,9 +357,9 @@ class LiveReader:
             async for pods in client.uncached.pages(Pod, limit=100): ...
 
         For some minutes, the server returns all pages from the time of the first page. A slower reader
-        continues with the objects of a later time: each object that existed all the time is returned once;
-        one that was created or deleted meanwhile may be missing. Raises Gone if the server cannot continue,
-        and ValueError for a limit below 1.
+        continues with the objects of a later time: each object that existed all the time is returned once; an
+        object that was created or deleted meanwhile may be missing. Raises Gone if the server cannot
+        continue, and ValueError for a limit below 1.
         """
         portions = Portions()
         async for page in self.raw_pages(kind, limit=limit, **options):

@@ -303,7 +303,7 @@ class StatusClient:
         """Write the status at the end of a reconcile like `patch`; the answer updates the cache, not `obj`.
 
         `cached` is called after the write. It returns the JSON of the cached object. None means that the
-        cache still has the version that was read, as after a restore of the server's storage.
+        cache still has the version that was read, for example after a restore of the server's storage.
 
         Returns whether the cached status differs from the status that was read, even in fields that this
         reconcile has not changed. An earlier process may have written them, and only another reconcile can
@@ -484,9 +484,9 @@ def _in_place(before: Json, live: Json, doubted: set[Part]) -> Json:
 
 
 def _with_defaults(before: Json | None, live: Json | None, obj: Resource) -> Json | None:
-    """Return `before` with the model's default for a field that another client has set since.
+    """Return `before` with the model's defaults for the fields that another client has set since.
 
-    Without it, a default that the object has only from its model would overwrite the other client's value.
+    Otherwise a default that only the model has set would overwrite the other client's value.
     """
     known = before or {}
     since = [name for name in live or {} if name not in known]

@@ -61,7 +61,7 @@ class ControllerMetrics:
     """Metrics of reconciles; all series exist from the start, so that an alert sees the first increase."""
 
     def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
-        """Create the series. `active` returns the number of running reconciles for each scrape."""
+        """Create the series. Each scrape calls `active`, which returns the number of running reconciles."""
         self._outcomes = {each: counting(metrics.reconcile_total.labels(name, each)) for each in _COUNTED}
         self._failed = counting(metrics.reconcile_errors.labels(name))
         self._failures = {

@@ -242,7 +242,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _note_lines(error: BaseException, around: str = "") -> None:
-    """Set the author's line in a Forbidden error whose request another task has sent."""
+    """Set a missing `asked_at` in a Forbidden error: the line of the operator's code in the traceback."""
     if isinstance(error, BaseExceptionGroup):
         found = line_in(error.__traceback__) or around
         for each in error.exceptions:
@@ -252,14 +252,14 @@ def _note_lines(error: BaseException, around: str = "") -> None:
 
 
 _MOST, _MORE = 64, 60.0
-"""The number of causes that are distinguished, plus one for each so many seconds, because some messages never
-repeat. Further causes are distinguished only by the type of the error."""
+"""The number of distinguished causes, and the seconds after which one more is distinguished, because some
+messages never repeat. Further causes are distinguished only by the type of the error."""
 
 _PROBE_AFTER = (1.0, 15.0)
 """The first and the longest pause, in seconds, between two attempts at a dependency that does not answer."""
 
 _RELEASED, _SPREAD = 2, 0.2
-"""After an object has had an answer, so many others may retry, spread over so many seconds."""
+"""The number of objects that may retry after one object has had an answer, and their spread in seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -326,7 +326,7 @@ class FailingObjects:
         return group, before is not group
 
     def ended(self, key: Request) -> FailureGroup | None:
-        """Record that the reconcile of `key` did not fail; return the group if no object is left in it."""
+        """Record that the reconcile of `key` did not fail; return its former group if that is now empty."""
         group = self._of.pop(key, None)
         if group is None:
             return None

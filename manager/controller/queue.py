@@ -91,7 +91,7 @@ _SLACK = 64
 """The number of dead entries up to which the heap is not rebuilt."""
 
 AGED_TURN = 8
-"""One in so many turns goes to an aged item, if there is one."""
+"""Of this many turns, one goes to an aged item, if there is one."""
 
 _Level: TypeAlias = "OrderedDict[K, QueueItem[K]]"
 

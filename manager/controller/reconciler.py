@@ -82,7 +82,7 @@ class Reconciler(Protocol):
     async def reconcile(self, request: Request) -> Result | None:
         """Check the object and add what is missing; the result None means done until something changes.
 
-        It is called any number of times, but never twice at once for one object; the object may be gone.
+        It is called any number of times, but never concurrently for one object; the object may be gone.
         Exceptions are counted, logged and retried with back-off, except `TerminalError`. Do not suppress
         `asyncio.CancelledError`: time-outs and the end of the process use it.
         """
@@ -97,7 +97,7 @@ class ControllerOptions:
     """
 
     max_concurrent_reconciles: int = 8
-    """The number of objects that are reconciled at once; never the same object twice at once.
+    """The number of objects that are reconciled concurrently; each has at most one reconcile at a time.
 
     A reconcile mostly waits for the API server, which costs nothing here. Eight reconciles keep a small API
     server busy. Many more would only wait in the server's queue instead of ours, in which a new change could
@@ -143,7 +143,7 @@ class ControllerOptions:
 
     needs_leader_election: bool = True
     """Run only in the leader. Use False only for reconcilers without shared writes: several replicas run them
-    at once.
+    concurrently.
     """
 
     def __post_init__(self) -> None:

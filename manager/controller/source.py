@@ -257,7 +257,7 @@ class KindSource(Source):
         return self._informer.problem
 
     async def wait_synced(self) -> None:
-        """Return when the first list is complete."""
+        """Wait until the first list is complete."""
         await self._informer.wait_synced()
 
     async def run(self, queue: WorkQueue[Request]) -> None:

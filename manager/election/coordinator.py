@@ -56,7 +56,7 @@ class Leadership:
         """Raise `Fenced`, as writes do, unless this process leads now and for the next `seconds`.
 
         Any thread may call it. With the default durations, a leader that renews in time has 6 to 10 seconds
-        left; a higher value of `seconds` always fails.
+        left; 10 or more `seconds` always fail.
         """
         if self._ended is not None:
             raise Fenced(self._ended)
@@ -69,7 +69,7 @@ class Leadership:
     async def held(self) -> AsyncIterator[None]:
         """Return a context manager that cancels its block with `Fenced` when this process stops leading.
 
-        Each renewal of the lease extends the time. A request that was sent before may still take effect.
+        Each renewal of the lease extends the time. A request that the block has sent may still take effect.
         """
         self.permit()
         # Some event loops do not accept an infinite time for a timer.
@@ -124,7 +124,7 @@ class Work(Protocol):
         """Cancel the leader's runnables, and return when they and their threads have ended."""
 
     async def wait_for_threads(self) -> None:
-        """Return when no thread works for a cancelled reconcile."""
+        """Wait until no thread works for a cancelled reconcile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

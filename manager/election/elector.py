@@ -69,10 +69,10 @@ class ProcessGuard:
 class ShardCountAgreement:
     """A guard that keeps replicas with different numbers of shards from working at the same time.
 
-    The first shard's Lease has the number in an annotation. A replica that takes the Lease and finds another
-    number first writes that the number changes. Then it waits until all other shards are free, before it
-    works. A replica that takes another shard reads the first Lease afterwards. So each replica has written
-    its own Lease before it reads the other's, and at least one sees the other.
+    The first shard's Lease has the number in an annotation. If a replica takes that Lease and finds another
+    number, it writes that the number changes. It begins its work only when all other shards are free. A
+    replica that takes another shard reads the first Lease afterwards. So each replica has written its own
+    Lease before it reads the other's, and at least one sees the other.
     """
 
     def __init__(self, config: ElectionConfig, *, count: int) -> None:
@@ -92,7 +92,7 @@ class ShardCountAgreement:
         return self._error.problem or self._others.problem
 
     def claimed(self, lease: Lease) -> Lease:
-        """Return a Lease for a claim, with our label; the first shard's Lease gets the number of shards."""
+        """Return the Lease for a claim, with our label; the first shard's Lease gets the number of shards."""
         lease = lease.labelled({self.group.label: SHARD})
         if lease.name != self._first.name or self.is_settled(lease):
             return lease
@@ -110,7 +110,7 @@ class ShardCountAgreement:
         return lease is not None and lease.annotations.get(self._annotation) == self._count
 
     async def wait_until_free(self) -> None:
-        """Return when no replica can hold any shard except the first."""
+        """Wait until no replica can hold any shard except the first."""
         while True:
             if await self._others.read() and not any(map(self._is_held, self._others)):
                 return
@@ -146,8 +146,8 @@ class ShardCountAgreement:
 class LeaseLock:
     """A lock on a Lease: it takes the Lease when wanted, renews it, and gives it back afterwards.
 
-    The deadline counts from the sending of the last renewal that has surely succeeded, not from its answer:
-    other replicas count from the time when they saw the renewal, which may be as early as its sending. A
+    The deadline is measured from the sending of the last successful renewal, not from its answer. Other
+    replicas measure from the time when they saw the renewal, which may be directly after it was sent. A
     renewal whose answer was lost does not extend the deadline, even if the server has it.
 
     Attributes:
@@ -269,7 +269,7 @@ class LeaseLock:
         await self._release()
 
     def ended(self, reason: str) -> None:
-        """Permit no more effects from now on; `reason` is the message of their error."""
+        """Permit no more effects from now on; `reason` is the message of the error that they raise."""
         self._status.set(0)
         self.held.clear()
         self.leadership.ended(reason)
@@ -440,7 +440,7 @@ class LeaderElector(Coordinator):
 
     @property
     def leadership(self) -> Leadership:
-        """Return the right to effects outside of the cluster."""
+        """Return the permission for effects outside of the cluster."""
         return self._lock.leadership
 
     @property

@@ -69,10 +69,11 @@ def host_clock() -> str:
 class LeaseTiming:
     """The three durations of an election in seconds; a ValueError names the flag if they do not fit together.
 
-    A leader that has not renewed for `renew_deadline` stops; the others take over `lease_duration` after the
-    last change. The difference between the two is the margin for clocks with different rates, and for the old
-    leader's last writes. `retry_period` is the pause between renewals, and between a standby's checks.
-    `clock` names the monotonic clock of this process (`host_clock`), if other processes can read it.
+    A leader that has not renewed for `renew_deadline` stops. Another replica takes over when the Lease has
+    not changed for `lease_duration`. The difference between the two is the margin for clocks with different
+    rates, and for the old leader's last writes. `retry_period` is the pause between renewals, and between a
+    standby's checks. `clock` names this process's monotonic clock (`host_clock`) if other processes can read
+    it.
     """
 
     lease_duration: float = 15.0
@@ -136,7 +137,7 @@ class ElectionConfig:
 class Lease:
     """A version of a `coordination.k8s.io/v1` Lease, as the server has it or before it is written.
 
-    No decision uses its times, because they come from another machine's clock, except for `sent_at`.
+    No decision uses its timestamps except `sent_at`, because they come from another machine's clock.
     """
 
     metadata: dict[str, Any]
@@ -220,7 +221,7 @@ class Lease:
 
     @property
     def uid(self) -> str:
-        """Return the object's UID: a lease that was deleted and created again is another one."""
+        """Return the object's UID: a lease that is created again after a deletion has another UID."""
         return str(self.metadata.get("uid", ""))
 
     @property
@@ -247,7 +248,7 @@ class Lease:
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
         """Return this lease, acquired at `now` by `identity`, or renewed if `identity` is the holder already.
 
-        Fields of other clients are kept. So are resourceVersion and UID: the server refuses the write if the
+        Fields of other clients, the resourceVersion and the UID are kept: the server refuses the write if the
         lease has changed meanwhile, or was replaced.
         """
         lease = self._held_by(identity, seconds, now)
@@ -356,7 +357,7 @@ class Leases:
         return found
 
     async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch the Leases: yield the current ones, then each change, with True for a deletion.
+        """Watch the Leases: yield the current Leases, then each change, with True for a deletion.
 
         A stream that is silent for `silence` seconds counts as dead and raises DeadlineExceeded.
         """

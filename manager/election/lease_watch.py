@@ -14,8 +14,8 @@ from manager.util import clock
 from manager.util.backoff import Backoff
 
 BELIEVED = 4.0
-"""The maximum number of our lease durations that another replica, or the holder of a deleted lease, is
-believed to hold: its lease may name a longer duration, but must not exclude others for that long."""
+"""For at most this many of our lease durations, another replica, or the holder of a deleted lease, is
+believed to hold it: the lease may name a longer duration, but must not exclude others for that long."""
 
 TIMER_ERROR = 1e-6
 """Seconds by which a timer may fire early because of rounding; that still counts as in time."""
@@ -35,7 +35,7 @@ _log = get_logger("leader")
 
 
 async def pause(wake: asyncio.Event, *, until: float) -> None:
-    """Return when the event is set, or at the loop time `until` (infinity is never), whichever is first."""
+    """Wait until the event is set, but not after the loop time `until`, which may be infinity."""
     try:
         # Some event loops do not accept an infinite time for a timer.
         async with asyncio.timeout_at(None if until == math.inf else until):
@@ -239,7 +239,7 @@ class LeaseWatcher:
         return self._views[name]
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each read of all Leases, and for changes of one (see `LeaseObservation`)."""
+        """Call `listener` after each read of all Leases, and after each change (see `LeaseObservation`)."""
         self._listeners.append(listener)
 
     async def run(self) -> None:

@@ -20,7 +20,7 @@ from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.wire import LONGEST
 
 PIECE = 256 * 1024
-"""Bytes written to the socket at once: encrypting more would block the event loop for too long."""
+"""Bytes written to the socket in one step: encrypting more would block the event loop for too long."""
 
 READ_AHEAD = 256 * 1024
 """Bytes of a stream that may wait for their reader; then the connection pauses reading."""
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
         return transport
 
     async def wait_closed(self) -> None:
-        """Return when the connection is closed."""
+        """Wait until the connection is closed."""
         await asyncio.shield(self._lost)  # a cancelled caller must not cancel the others
 
     async def _send_rest(

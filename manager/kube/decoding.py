@@ -56,7 +56,7 @@ class Decoder(Generic[T]):
             raise not_a(self._what, error, raw) from None
 
     async def large(self, raw: bytes) -> T:
-        """Return the value of an answer that may have many objects; a thread does slow work."""
+        """Return the value of an answer that may have many objects; a thread removes too deep levels."""
         try:
             try:
                 return self._decode(raw)
@@ -130,7 +130,7 @@ async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """Cut one object as `shallow` does, in the calling thread; longer texts are returned unchanged."""
+    """Cut one object as `shallow` does, in the calling thread; return it unchanged above `_LARGEST` bytes."""
     return _shallow(raw) if len(raw) <= _LARGEST and is_too_deep(raw) else raw
 
 

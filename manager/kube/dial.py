@@ -184,7 +184,7 @@ class _Names:
         self._under_way: dict[tuple[str, int], asyncio.Task[_Addresses | Exception]] = {}
 
     async def find(self, host: str, port: int) -> _Addresses:
-        """Return the host's addresses; those of the previous look-up if the new one fails or is slow.
+        """Return the host's addresses; the previous look-up's addresses if a new look-up fails or is slow.
 
         Raises:
             OSError: the host has no addresses.

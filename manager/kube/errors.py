@@ -26,7 +26,7 @@ class KubeError(Exception):
 
 
 class ConfigError(KubeError):
-    """The API server's configuration is missing, unreadable or wrong; the message names file or flag."""
+    """The API server's configuration is missing, unreadable or invalid; the message names file or flag."""
 
 
 class NoMatch(KubeError):
@@ -127,7 +127,7 @@ class Forbidden(ApiError):
         return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
 
     def name_right(self, verb: str, resource: str) -> None:
-        """Add the missing right to a message that lacks it, as servers send for the core group."""
+        """Add the missing right to a message that lacks it, for example a message about the core group."""
         self.message += f'cannot {verb} resource "{resource}" in API group ""'
         self.args = (self.message,)
 

@@ -25,7 +25,7 @@ from manager.kube.wire import Fetched, WebSocket, Wire, WireRequest
 from manager.util.loop import in_thread
 
 CONNECTIONS = 128
-"""Connections in use at once, without streams; more than any sensible number of workers."""
+"""Connections in use at the same time, without streams; more than any sensible number of workers."""
 
 KEEP_ALIVE = 30.0
 """Seconds for which an idle connection is kept: well below the 90 s of an API server, which might otherwise

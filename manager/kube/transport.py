@@ -262,7 +262,7 @@ class Transport:
         accept: str = "application/json",
         idle_timeout: float,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Send a GET whose answer continues for long, and yield pieces of any size; nothing is retried.
+        """Send a GET with a long-lived answer, and yield pieces of any size; nothing is retried.
 
         The answer's head has to arrive within `DEADLINE`. A connection without data for `idle_timeout`
         seconds counts as dead. For other arguments and errors see `request`.

@@ -1,4 +1,4 @@
-"""The interface between the transport and a wire, which sends its bytes.
+"""The interface of a wire, which sends the bytes of the transport.
 
 The wire may be HTTPS, a control plane in the same process, or a test's script.
 """
@@ -148,7 +148,7 @@ class Wire(Protocol):
         Raises:
             ApiError: the server refused the WebSocket.
             ConfigError: the wire does not support WebSockets.
-            ProtocolError: the handshake, or the chosen protocol, is wrong.
+            ProtocolError: the handshake, or the chosen protocol, is invalid.
             Unreachable, ConnectionLost: as in `exchange`.
         """
         raise ConfigError("this connection has no network, so it does not support WebSockets")

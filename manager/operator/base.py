@@ -200,7 +200,7 @@ class OperatorBase:
             return True
 
     def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
-        """Note that the object `key` waits until the name of the child is free."""
+        """Record that the object `key` waits until the name of the child is free."""
         self.waiting_for_names[kind, name].add(key)
         self.awaited_names.setdefault(key, set()).add((kind, name))
 
@@ -214,7 +214,7 @@ class OperatorBase:
 
     @classmethod
     def hint_of_status(cls) -> str:
-        """Return advice for an error text to declare `extends_status`; empty for the operator's own kind."""
+        """Return the advice to declare `extends_status`, as error text; empty for the operator's own kind."""
         told = f"others define {cls.kind.__name__}, so {cls.__name__} writes its status only with"
         return "" if is_crd(cls.kind) else f": {told} `extends_status = True`"
 

@@ -142,7 +142,7 @@ class Blocked(Exception):
 
     @classmethod
     def by_earlier_child(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
-        """Return the error for a name that a child of a deleted owner with the same name still uses.
+        """Return the error for a name that is used by a child of an earlier, deleted owner of the same name.
 
         The child will be deleted: it waits for `finalizers`; None means that its deletion has not begun.
         """
@@ -179,7 +179,7 @@ def is_of_failure(condition: Condition) -> bool:
 
 
 def is_missing(error: NotFound, kind: type[Resource], key: ObjectKey) -> bool:
-    """Return whether the object was not found; False if its kind was not found, as without its CRD."""
+    """Return whether the object is missing; False if its kind is missing, for example without its CRD."""
     return error.details.get("name") == key.name and error.details.get("kind") == kind.plural
 
 
@@ -284,7 +284,7 @@ class Context:
 
         The transition time changes only with the status of the condition. With `event`, an Event is recorded
         when the object's status is written, if status, reason or message have changed. The message is cut
-        after 1,024 characters, as it may quote long output of another program.
+        after 1,024 characters, because it may quote long output of another program.
         """
         if len(message) > LONGEST:
             message = shortened(message)
@@ -380,8 +380,8 @@ class Context:
         is sent if nothing would change. If the child's kind has `@crd()`, unset fields are not sent. A model
         of kubernetes-asyncio is converted to the kind that the class declares.
 
-        An Event reports the change. For `Created`, the text `created` follows the name. `Restored` names the
-        fields and the client that had changed them. If `child` differs from the last apply, the Event is
+        An Event reports the change. The message of `Created` ends with the text `created`. `Restored` names
+        the fields and the client that had changed them. If `child` differs from the last apply, the Event is
         `Updated`, or the reason and message that `changed` returns for the child before and after.
 
         `initial` lists paths, such as `.spec.replicas`, of fields that are set only at the creation.
@@ -524,9 +524,9 @@ class Context:
     async def pods(self, deployment: Deployment) -> Sequence[PodHealth]:
         """Return the health of a Deployment's pods; the cache selects them by the Deployment's selector.
 
-        The class has to declare `WatchPods`. A pod may have a node, but no sandbox or volumes for ten
-        seconds. Then the Events of one such pod are read from the API server, at most every 30 seconds. The
-        object is reconciled again when the health of a pod changes, even if only time has passed.
+        The class has to declare `WatchPods`. If pods with a node have no sandbox or volumes after ten
+        seconds, the Events of one such pod are read from the API server, at most every 30 seconds. The object
+        is reconciled again when the health of a pod changes, even if only time has passed.
         """
         source = self._operator.pod_watch
         if source is None:
@@ -553,7 +553,7 @@ class Context:
         return pods
 
     def look_again_within(self, seconds: float | None) -> None:
-        """Reconcile the object again after at most so many seconds, even if this reconcile fails."""
+        """Reconcile the object again after at most `seconds`, even if this reconcile fails."""
         if seconds is None:
             return
         known = self.look_again_after
@@ -681,7 +681,7 @@ class Context:
             writes.wrote(self.object, itself, Outcome.UPDATED, current_record(), str, most=MOST_LOOPS)
 
     async def write_status(self) -> None:
-        """Write a changed status now, before the next effect needs it to be stored.
+        """Write a changed status now, because the next effect requires a stored status.
 
         `obj.status` and all its contents stay the same Python objects, with the server's values. The next
         call, or the end of the reconcile, writes later changes. Changed metadata and spec stay unsent;
@@ -766,7 +766,7 @@ class Context:
             )
 
     def blocked(self, set_before: AbstractSet[str]) -> None:
-        """Remember which conditions report the blocked object: all that are set, except `set_before`."""
+        """Remember the conditions that report the blocked object: those set by now, except `set_before`."""
         self._operator.obstacles[self.key] = {
             name: (each.reason, each.message)
             for name, each in self.conditions.items()

@@ -31,7 +31,7 @@ class _Started:
 
 
 class Daemons(Source):
-    """The owner of an operator's daemons, which end with its controller's task."""
+    """The daemons of an operator, which end with the task of the operator's controller."""
 
     def __init__(self, operator: OperatorBase) -> None:
         self._operator = operator

@@ -66,8 +66,8 @@ class Owns(_Source):
     If a child could not be created because another object uses its name, the object is reconciled when the
     other object changes or is deleted.
 
-    Of objects without such a controller, the cache has only metadata, and reads ask the API server. The cache
-    has whole objects if `reads` or `watches` declare the kind, too, or with a selection or indexes.
+    Reads of objects without such a controller ask the API server, because the cache has only their metadata.
+    It has whole objects if `reads` or `watches` also declare the kind, or if `Owns` has selection or indexes.
     """
 
     on: Predicate | None = None
@@ -201,7 +201,7 @@ def _marked(method: F, mark: str, value: object) -> F:
 def timers_of(cls: Any, members: Mapping[str, Any], takes: Takes) -> Iterator[Timer]:
     """Yield the timers among an operator's members. Raises TypeError for an unsuitable method.
 
-    `takes` has the parameters of a timer for each object.
+    `takes` lists the parameters of a method that is called for each object.
     """
     for name, member in members.items():
         if (marked := getattr(_function_of(member), _TIMER, None)) is None:

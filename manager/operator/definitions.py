@@ -128,7 +128,7 @@ class Definition(Source):
         self._pauses = False
 
     async def wait_synced(self) -> None:
-        """Return when the CustomResourceDefinition is known and allows the controllers to work."""
+        """Wait until the CustomResourceDefinition is known and allows the controllers to work."""
         await self._open.wait()
 
     async def run(self, queue: WorkQueue[Any]) -> None:

@@ -67,15 +67,15 @@ class Operator(OperatorBase, Generic[T]):
 
     Flags, CustomResourceDefinitions, roles and webhooks are generated from the class without running it. A
     manager creates one instance. `reconcile` is called when something that the class declares has changed,
-    any number of times, but never twice at once for one object. It checks what exists and adds what is
+    any number of times, but never concurrently for one object. It checks what exists and adds what is
     missing.
 
     Attributes that may be set:
         name: the controller's name in `--controllers`, metrics and logs; default the kind in lower case.
         versions: other versions of the kind, which the webhook converts.
-        on: the predicate for events of the objects themselves; by default, changes of the desired state count
-            (`desired_state_changed`), and of a status that another client has written (`status_changed`).
-            With a `cleanup`, the beginning of a deletion always counts.
+        on: the predicate for events of the objects themselves; by default, it passes changes of the desired
+            state (`desired_state_changed`), and of a status by other clients (`status_changed`). With a
+            `cleanup`, the beginning of a deletion always counts.
         owns, watches, reads: other kinds; a `Kind` alone stands for `Owns(Kind)`, and so on.
         selection: the objects that it reconciles; default all.
         indexes: index functions over the objects themselves, by name; write `indexes: ClassVar = {...}`, as
@@ -88,8 +88,8 @@ class Operator(OperatorBase, Generic[T]):
         options: limits, back-off, resync; flags take precedence.
         rights: further rights; the rights for the declarations above are added automatically.
         extends_status: whether it writes the status of a kind that others define (a kind without `@crd`),
-            such as its own condition on a Deployment. By default it has no right to. `observedGeneration` is
-            never written there: its value belongs to their controller.
+            such as its own condition on a Deployment. By default it has no right to write it.
+            `observedGeneration` is never written there: its value belongs to their controller.
         admission: options of its webhooks (`manager.webhook`). For a webhook of another kind, assign a
             `webhook.Admission` to an attribute of any name.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
@@ -103,8 +103,8 @@ class Operator(OperatorBase, Generic[T]):
             that use the results of their writes. Leave it False for an operator that creates something,
             returns, and expects another call.
         shared_out: whether replicas share its objects with `--shards`. Each replica then caches only its own
-            objects, unless the operator's `reads` or `watches` contain its own kind. Set it to False if the
-            operator needs in memory what it does with other objects: then one replica reconciles all of them.
+            objects, unless the operator's `reads` or `watches` contain its own kind. Set it to False if
+            reconciles of several objects share state in memory: then one replica does all of them.
         outside: a subclass of `Outside`, or its name as `module:Class`, which a manager never imports. In
             simulations it replaces the operator's state outside of the cluster.
     '''
@@ -191,8 +191,8 @@ class Operator(OperatorBase, Generic[T]):
     async def gone(self, key: ObjectKey) -> Result | None:
         """Delete the operator's own state of an object that is gone, or that needs no further cleanup.
 
-        With `--shards`, every replica that knew the object calls it, so it must not write, unless the
-        operator is not `shared_out`.
+        With `--shards`, every replica that knew the object calls it. So it must not write, except with
+        `shared_out = False`.
         """
 
     def handed_over(self, key: ObjectKey) -> None:
@@ -283,7 +283,7 @@ class Operator(OperatorBase, Generic[T]):
 
 
 def _set_finalizers(cls: type[Operator[Any]]) -> None:
-    """Set the names of the operator's finalizers; raise TypeError for one that would never be removed."""
+    """Set the names of the operator's finalizers; raise TypeError for a name that is never removed."""
     if cls.cleanup is not Operator.cleanup:
         cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
     elif cls.finalizer:

@@ -60,7 +60,7 @@ _without_numbers = re.compile(r"[0-9]+").sub
 
 
 class _Created(NamedTuple):
-    """The children that were created for one state of an object, with the end of their validity."""
+    """The children that were created for one state of an object, with the time until which they count."""
 
     state: tuple[str, str]
     children: frozenset[Child]
@@ -140,7 +140,7 @@ def add_controller(
 
 
 def check_work(operator: type[Operator[Any]]) -> None:
-    """Raise TypeError for an operator without any task, or one that would leave finalizers on objects."""
+    """Raise TypeError for an operator that has no task, or that would leave finalizers on objects."""
     hooks = (
         operator.reconcile is not Operator.reconcile,
         operator.reconcile_key is not Operator.reconcile_key,

@@ -157,7 +157,7 @@ class Steps:
     ) -> str | None:
         """Call a step that has `left` seconds; return the reason why it waits, or None.
 
-        A step past its limit is called once more if it `may_be_done` by now, as after an outage.
+        A step past its limit is called once more if it `may_be_done` by now, for example after an outage.
         """
         if left <= 0 and not may_be_done:
             raise _TooLate

@@ -418,7 +418,7 @@ class Manager:
         await ended(self._led_threads)
 
     async def wait_for_threads(self) -> None:
-        """Return when no thread works for a cancelled reconcile."""
+        """Wait until no thread works for a cancelled reconcile."""
         await ended(self._threads.busy)
 
     def _work_context(self) -> Context:

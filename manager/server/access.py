@@ -88,7 +88,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The target of a right: an object of the cluster, or all objects of a resource. A path is a `str`."""
+    """The target of a right: an object, or all objects of a resource. For a URL path, a `str` is used."""
 
     group: str
     resource: str
@@ -186,8 +186,8 @@ _decode_access = Decoder(_Review[_AccessStatus], "a SubjectAccessReview")
 class Access:
     """A client for the API server's reviews of tokens and rights, with a cache.
 
-    The times are those of controller-runtime (pkg/metrics/filters/filters.go), except for a refused token. So
-    a withdrawn right ends after five minutes at the latest, and a revoked token after one minute.
+    The durations are those of controller-runtime (pkg/metrics/filters/filters.go), except for a refused
+    token. So a withdrawn right ends after five minutes at the latest, and a revoked token after one minute.
     """
 
     def __init__(self, transport: Transport, *, rng: random.Random, audience: str = "") -> None:

@@ -59,7 +59,7 @@ class ClientConnection(web.RequestHandler):
     """The HTTP protocol of one connection, which limits the data that its client may send.
 
     aiohttp gets a head when it is complete, a body while its request is being answered, and the next head
-    after the answer. aiohttp itself limits neither a whole head, nor its time, nor pipelined requests.
+    after the answer. aiohttp itself does not limit size and duration of a head, and pipelined requests.
     """
 
     def __init__(

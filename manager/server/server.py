@@ -86,8 +86,8 @@ async def serve(
     no new connection is accepted. Requests that have begun to arrive are answered within the time in
     `limits`. Then all connections are closed, and running handlers are cancelled.
 
-    Raises `CannotServe`, as when the port is in use, without a usable certificate, or when two routes are the
-    same.
+    Raises `CannotServe`, for example if the port is in use, the certificate is unusable, or two routes are
+    the same.
     """
     async with AsyncExitStack() as stack:
         if certificate is not None:
@@ -266,7 +266,7 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
 
 
 def path_itself(request: web.Request) -> tuple[str, str]:
-    """Return the right to the request's method on its path."""
+    """Return the right that a request needs: its method, in lower case, on its path."""
     return request.method.lower(), request.path
 
 

@@ -283,7 +283,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.write(self._outgoing.read())
 
     def _fail(self, reason: str) -> None:
-        """Close the connection after a failure of its client, such as a port scan, distrust or an attack."""
+        """Close the connection after a TLS error of its client, for example of a port scan or an attack."""
         _log.debug("a connection failed", error=reason)
         self._flush()  # the reason, as a TLS alert
         self._closing, self._session = True, None

@@ -245,8 +245,8 @@ _BATCH_BYTES = 64 * 1024
 class LineWriter:
     """A writer of lines to a file descriptor, in order, from its own thread.
 
-    A stalled reader of a pipe would block the event loop, and so the renewal of the lease. Lines beyond the
-    limit are dropped; a later line reports their number.
+    In the event loop, writing to a pipe with a stalled reader would block the renewal of the lease. Lines
+    beyond the limit are dropped; a later line reports their number.
     """
 
     def __init__(

@@ -99,7 +99,7 @@ _FAMILY = re.compile(r"^(\w+)(?:\{(.*)\})?: (.*)$", re.MULTILINE)
 
 
 def counting(counter: Counter) -> Callable[[], None]:
-    """Return a function that increments a series, like `inc` in a quarter of its time.
+    """Return a function that increments a series like `inc`, but four times as fast.
 
     Use it only in the event loop's thread: unlike `inc`, it has no lock against other threads.
     """
@@ -112,7 +112,7 @@ def counting(counter: Counter) -> Callable[[], None]:
 
 
 def observing(histogram: Histogram) -> Observe:
-    """Return a function that records a value in a series, like `observe` in a fifth of its time.
+    """Return a function that records a value in a series like `observe`, but five times as fast.
 
     Use it only in the event loop's thread (see `counting`).
     """

@@ -166,7 +166,7 @@ class Watchdog:
                 signal.signal(number, handler)
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal although an operator has replaced the signal handler by one of the event loop.
+        """Handle a signal even if an operator has set a signal handler of the event loop.
 
         It runs when the main thread has time, and restores the immediate handling of later signals.
         """

@@ -33,7 +33,7 @@ from manager.tls.key_pair import KeyPair
 E = TypeVar("E", bound=x509.ExtensionType)
 
 CLOCK_SKEW = timedelta(minutes=5)
-"""The tolerance for clients' slow clocks: the validity of each certificate begins so long ago."""
+"""The tolerance for clients' slow clocks: the validity of each certificate begins this much earlier."""
 
 _SHOWN_SERIAL = 8
 
@@ -43,7 +43,7 @@ _KEY = re.compile(rb"-----BEGIN ([A-Z ]{0,20})PRIVATE KEY-----(?:[^-]|-(?!----))
 _NAMES = (x509.DNSName, x509.IPAddress)
 
 Chance = Callable[[int], bytes]
-"""Returns so many bytes for keys and serial numbers, always the same ones: for simulations."""
+"""Returns this number of bytes for keys and serial numbers, always the same bytes: for simulations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ from typing import Any, NoReturn
 def as_file(content: bytes, *, name: str) -> Iterator[str]:
     """Yield the path of a file with `content`, which exists until the end of the block.
 
-    `ssl` loads private keys only from a path, but a key in memory should not be written to a disk for that.
-    So on Linux the file is a memfd, called `name`. Elsewhere it is a temporary file that only our user can
-    read.
+    `ssl` loads private keys only from a path, but a key in memory should not be written to a disk. So on
+    Linux the file is a memfd, called `name`. Elsewhere it is a temporary file that only our user can read.
     """
     if sys.platform == "linux":
         file: Any = open(os.memfd_create(name), "wb")  # noqa: PTH123, SIM115 - it is closed below

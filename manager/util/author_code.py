@@ -28,7 +28,7 @@ _MOST_FRAMES = 100
 
 
 def line_that_asks() -> str:
-    """Return file and line of the code outside of the library that has called it; empty without any.
+    """Return file and line of the innermost caller outside of the library; empty if there is none.
 
     It searches the current task only.
     """
@@ -98,7 +98,7 @@ def _fold(shown: traceback.TracebackException, error: BaseException) -> None:
 
 
 def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> Any:
-    """Return a stack, or a text that replaces it, with one line for several frames of the library."""
+    """Return the lines of a stack with the library's frames folded; the stack itself without other frames."""
     authors = [line_of(frame, number) is not None for frame, number in traceback.walk_tb(place)]
     if len(authors) != len(stack) or not any(authors):
         return stack

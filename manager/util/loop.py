@@ -80,8 +80,8 @@ async def in_thread(work: Callable[[], T]) -> T:
     """Run blocking work in a new thread, for which the end of the process does not wait.
 
     Reconcilers may occupy the few threads of `asyncio.to_thread` for long. Work for the API server, such as
-    reading a token or looking up the server's address, must not wait for these: reconcilers and the lease
-    need it.
+    reading a token or looking up the server's address, must not wait for these threads, because reconcilers
+    and the lease need it.
     """
     return await asyncio.get_running_loop().run_in_executor(_OwnThreads(), work)
 
@@ -93,7 +93,7 @@ _waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
 async def own_turn(size: int) -> None:
     """Wait for a turn of the event loop to process `size` bytes; return at once for few bytes.
 
-    One caller begins in each iteration, in the order of the calls: all together would block the loop.
+    One caller begins in each iteration, in the order of the calls, because all together would block the loop.
     """
     if size <= SMALL:
         return
@@ -258,7 +258,7 @@ class Deadline(msgspec.Struct, eq=False):
 
 
 class Deadlines:
-    """Deadlines for many awaits at once with one timer: `asyncio.timeout` at a fraction of its cost.
+    """Deadlines of many concurrent awaits with one timer, at a fraction of the cost of `asyncio.timeout`.
 
     The timer is set for the earliest deadline, and not changed when a block ends in time.
     """
@@ -269,7 +269,7 @@ class Deadlines:
         self._armed_for = math.inf
 
     def start(self, seconds: float) -> Deadline:
-        """Begin a block of the current task that has to end within so many seconds."""
+        """Begin a block of the current task that has to end within `seconds`."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
         assert task is not None

@@ -32,7 +32,7 @@ class TokenBucket:
         return True
 
     def shortage(self) -> float:
-        """Return the seconds until there is a token; not above 0 if there is one."""
+        """Return the seconds until there is a token; 0 or less if there is one."""
         return self._full_at - asyncio.get_running_loop().time() - self._slack
 
     async def acquire(self) -> None:

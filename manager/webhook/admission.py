@@ -174,9 +174,9 @@ def _lines(warnings: Iterable[str] | None) -> list[str]:
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
     """Return the operations that turn `before` into `after`; empty if both are equal as JSON.
 
-    A changed list is replaced as a whole, and so is an object if that is shorter. Values are not copied. The
-    jsonpatch library takes ten times as long: most of a millisecond for one changed field, if the object has
-    the managedFields of a few managers.
+    A changed list is replaced as a whole, and an object is, too, if that is shorter. Values are not copied.
+    The jsonpatch library takes ten times as long: most of a millisecond for one changed field, if the object
+    has the managedFields of a few managers.
     """
     return list(_operations(before, after, ""))
 

@@ -206,10 +206,10 @@ async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
 
 
 def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject, str]:
-    """Return the original metadata with the new labels and annotations, and why one is refused, or "".
+    """Return the original metadata with the new labels and annotations, and why a field is refused, or "".
 
-    A label or annotation that the API server would reject keeps its old value. Raises `TypeError` with the
-    field's name if labels or annotations are not maps of strings.
+    If the API server would reject a label or annotation, all labels or all annotations keep their old values.
+    Raises `TypeError` with the field's name if labels or annotations are not maps of strings.
     """
     metadata: JsonObject = orjson.loads(memoryview(original))
     refused = ""

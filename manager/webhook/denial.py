@@ -52,7 +52,7 @@ def required(field: str, reason: str = "") -> FieldError:
 class Refused(Exception):
     """The refusal of a request, raised by an admission function.
 
-    With field errors, the user gets a Status 422 Invalid with a cause for each error, as from the schema:
+    With field errors, the user gets a Status 422 Invalid with a cause for each, as for a schema's errors:
 
         raise Refused(invalid("spec.birthday", pet.spec.birthday, "must not be in the future"))
 

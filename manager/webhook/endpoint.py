@@ -108,7 +108,7 @@ class Endpoint(ABC, Generic[Q]):
         """Answer the review in `body`, whose sender waits for `waits` seconds (None: unknown).
 
         Raises `Unanswered` for an invalid review, after the time limit, and if the function fails. The user
-        sees only the type of the function's error, as its text may contain data that the user may not read.
+        sees only the type of the function's error: its text may contain data that the user may not read.
         """
         question = await self._read(body)
         seconds = min(self.timeout_seconds, waits or self.timeout_seconds)

@@ -62,7 +62,7 @@ validate_update, validate_delete = _own.validate_update, _own.validate_delete
 def to_hub(spoke: type[Resource] = NO_METHOD) -> Callable[[Converts[S]], Converts[S]]:
     """Decorate the method that converts an object from `spoke`'s version to the operator's.
 
-    It changes the plain JSON object in place, which no schema may have checked. The runtime sets
+    It changes the plain JSON object in place, possibly before the schema is checked. The runtime sets
     `apiVersion`, and restores all metadata except labels and annotations, because the API server would refuse
     such changes. One spoke is converted to another through the operator's version. Converting there and back
     must give the same object: store data that one version lacks in an annotation.
@@ -163,7 +163,7 @@ def check_methods(operator: type) -> None:
 
 
 def _problems(operator: Any, name: str, taken: dict[Mark, str]) -> Iterator[str]:
-    """Yield the errors of a webhook method; `taken` maps roles to the earlier methods with these roles."""
+    """Yield the errors of a webhook method; `taken` maps earlier methods' roles to these methods."""
     function = getattr(operator, name)
     roles = marks(function)
     if not roles:

@@ -25,7 +25,7 @@ Converts = Callable[[S, JsonObject], Coroutine[Any, Any, None]]
 
 
 class RegistrationError(TypeError):
-    """An operator's webhooks are wrong; the message is one line with the kind and the error."""
+    """An operator's webhooks are invalid; the message is one line with the kind and the error."""
 
 
 FailurePolicy = Literal["Fail", "Ignore"]
@@ -71,7 +71,7 @@ NO_METHOD: Any = None
 
 
 def add_mark(function: M, role: str, about: object) -> M:
-    """Add a role to a method; a method may have several. Raises `RegistrationError` for anything else."""
+    """Add a webhook role to a method, which may have several; raise `RegistrationError` for a non-method."""
     if function is NO_METHOD:
         raise RegistrationError(f"the decorator {role} takes no parentheses: write {role}, not {role}()")
     noted = getattr(function, "__func__", function)
@@ -82,7 +82,7 @@ def add_mark(function: M, role: str, about: object) -> M:
 
 
 def marks(function: object) -> tuple[Mark, ...]:
-    """Return the roles of a method, even if the method is static or bound."""
+    """Return the webhook roles of a method, even if the method is static or bound."""
     found: tuple[Mark, ...] = getattr(getattr(function, "__func__", function), _MARKS, ())
     return found
 
@@ -141,7 +141,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdmissionOptions:
-    """The conditions for the calls of a webhook: the fields of the webhook in its configuration."""
+    """The options that say when a webhook is called: fields of a webhook configuration."""
 
     failure_policy: FailurePolicy = "Fail"
     """The decision if the webhook does not answer: `Fail` refuses the request, so that no object evades the

@@ -1,7 +1,7 @@
 """Parsing of AdmissionReview and ConversionReview, both v1, within a limit of cost.
 
 A parser cannot be interrupted, and the length of a text does not show its cost: a megabyte of one string
-takes half a millisecond, a megabyte of empty lists seventy, and thirty times its size in memory.
+takes half a millisecond, but a megabyte of empty lists takes seventy, and 30 MB of memory.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ async def check_object(
 async def work_of(
     content: bytes | bytearray | memoryview, passed_over: memoryview = _NOTHING, *, enough: int
 ) -> int:
-    """Return the cost of an object without the part `passed_over`; costs up to `enough` are exact."""
+    """Return the cost of an object without the part `passed_over`; a result above `enough` is not exact."""
     kept = await _structure(passed_over, len(passed_over) * 2)
     length = (len(content) - len(passed_over)) // _BYTES
     return length + await _structure(content, enough - length + kept) - kept

@@ -35,7 +35,7 @@ LIMITS = Limits(
 _JSON = "application/json"
 
 _PIECE = 64 * 1024
-"""Bytes of an answer that are sent at once."""
+"""Bytes of an answer that are sent in one step."""
 
 _EXPECTED_CODES = (200, 500)
 """Codes counted from the start, as in controller-runtime, so that a first failure is an increase."""

@@ -95,7 +95,7 @@ def _by_conditions(obj: Object) -> Verdict:
 
 
 def _reported(obj: Object, otherwise: str, *states: tuple[str, str]) -> Verdict | None:
-    """Return the verdict for the first condition in one of these states, `otherwise` as reason; or None."""
+    """Return a verdict for the first condition in `states`, or None; `otherwise` is the default reason."""
     for each in conditions_of(obj):
         if (each.get("type"), each.get("status")) in states:
             return Verdict(False, each.get("reason", otherwise), each.get("message", ""))

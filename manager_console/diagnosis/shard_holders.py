@@ -98,7 +98,7 @@ def _holder(lease: Lease) -> Holder:
 
 
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
-    """Return whether the replicas divide an operator's objects, by the operator's name.
+    """Return, by operator name, whether the replicas divide the operator's objects.
 
     An operator that works in all replicas without leader election is left out.
     """
@@ -140,7 +140,7 @@ class ShardHolders:
         return owner
 
     async def replicas(self) -> dict[str, Any]:
-        """Return for the overview a row for each replica with its shards, or the reason for no rows."""
+        """Return the rows of the overview (each replica with its shards), or why there are none."""
         holders = await self._read()
         if isinstance(holders, str):
             return {"problem": holders, "rows": [], "more": 0}

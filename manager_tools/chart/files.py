@@ -285,7 +285,7 @@ class _Chart:
         return f"templates/{folder}/{manifest['kind'].lower()}-{name}.yaml", _HEADER + text
 
     def narrowed(self, manifest: Manifest, condition: str) -> str:
-        """Add the condition under which this manifest belongs to the chart to `condition`."""
+        """Return `condition`, extended by the condition under which the chart contains this manifest."""
         if (companion := self._companion_of(manifest)) is not None:
             return f"and {condition} .Values.{companion.key}.enable"
         if manifest["metadata"]["name"] == f"{self._prefix}{_WEBHOOK_POLICY}":

@@ -167,7 +167,7 @@ class _Writer:
         self._unsaid[f"{path}: {what}"] = None
 
     def _check_conditions(self) -> None:
-        """Report a status whose conditions `ctx.condition()` cannot set, as `ConditionList` does."""
+        """Report a status whose conditions `ctx.condition()` cannot set, by the rules of `ConditionList`."""
         path, node = self._root, self._served.schema
         for name in ("status", "conditions"):
             path, found = f"{path}.{name}", (node.get("properties") or {}).get(name)
@@ -354,7 +354,7 @@ class _Writer:
         return text, default is not None
 
     def _factory(self, kind: _Type, where: str, *, in_status: bool) -> str | None:
-        """Return the factory of a field that JSON may omit, but that is never None in Python; else None."""
+        """Return the default factory of an optional field that is never None in Python; None for others."""
         if where in {self._spec, self._status} and kind.base in self._can_be_empty:
             return kind.base
         return "list" if in_status and kind.base == "list[Condition]" else None
@@ -367,7 +367,7 @@ class _Writer:
         return call("Field", default=made) if made[0] in "[{" else made
 
     def _value(self, node: Schema, value: Any, path: str, owner: str, name: str) -> str:
-        """Return the source of a default. Pydantic does not convert defaults, so models become instances."""
+        """Return the source of a default, with instances of models: pydantic does not convert defaults."""
         if isinstance(value, list) and isinstance(node.get("items"), Mapping):
             each = (self._value(node["items"], it, f"{path}[]", owner, _singular(name)) for it in value)
             return f"[{', '.join(each)}]"
@@ -604,7 +604,7 @@ def _description(node: Schema) -> str:
 
 
 def field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
-    """Return a Python name for the JSON field `wire` in a subclass of `base`, but none that is `taken`."""
+    """Return a Python name that is not in `taken`, for the JSON field `wire` in a subclass of `base`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z]([a-rt-z]|s[a-z]))", "_", wire).lower()
     name = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
     if not name or name[0].isdigit():

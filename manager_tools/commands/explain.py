@@ -249,7 +249,7 @@ async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes
 
 
 def decode_report(answer: bytes) -> ManagerReport:
-    """Decode a manager's report. Raises `ValueError` for other content, as any program may have sent it."""
+    """Decode a manager's report. Raises `ValueError` for other content, which any program may send."""
     try:
         report = orjson.loads(shallow_at_once(answer))
         for each in report["controllers"]:

@@ -75,8 +75,8 @@ def simulate(invocation: Invocation, /, **flags: Any) -> int:
     """Run the operators in a simulated cluster, in virtual time.
 
     Simulated users change objects, and faults occur: processes die and freeze, connections break, responses
-    get lost, the API server is behind. Each seed gives another run, which is always the same for that seed.
-    Invariants are checked at every write and at the end; the exit code is 1 if one is violated.
+    get lost, the API server returns old states. Each seed gives another run, which is always the same for
+    that seed. Invariants are checked at every write and at the end; the exit code is 1 if one is violated.
     """
     chosen = _chosen(invocation.operators(), flags["only"])
     declared_definitions(chosen, UNPLACED)  # an invalid model is reported in one line

@@ -255,7 +255,7 @@ class Definitions:
             raise DefinitionChanged
 
     async def trim(self, definition: StoredDefinition) -> bool:
-        """Remove all versions but the storage version from the CRD's `status.storedVersions`.
+        """Remove all versions except the storage version from the CRD's `status.storedVersions`.
 
         `definition` is the CRD at the start of the migration. Raises DefinitionChanged if the CRD has changed
         since then or changes concurrently. Returns False if another client has already trimmed the versions.

@@ -38,8 +38,8 @@ _OTHER_NAMES = {
 def init(root: Path, names: Names) -> Written:
     """Write a project with one kind to the folder `root`, which may be missing.
 
-    Raises `ScaffoldError` if one of the files exists, if the program's name is already a program in the
-    environment, and for the reasons of `packed_library`.
+    Raises `ScaffoldError` if one of the files exists, if a package or command in the environment has the
+    program's name, and for the reasons of `packed_library`.
     """
     if names.program in _TAKEN:
         taken = "a project's environment has a package or command of that name"

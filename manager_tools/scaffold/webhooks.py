@@ -54,7 +54,7 @@ class _Operator:
 
 
 def create_webhook(root: Path, kind: str, answers: Answers, *, program: str, group: str = "") -> Written:
-    """Add methods to the operator of `kind` in the project at `root`, with a test of each sort.
+    """Add methods to the operator of `kind` in the project at `root`, with a test for each webhook.
 
     Raises `ScaffoldError` if there is no such operator or several, if the webhook or a file exists, or if a
     file has an unsupported form.

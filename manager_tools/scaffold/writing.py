@@ -299,7 +299,7 @@ class Written:
 
 
 def model_text(owns: Sequence[str]) -> str:
-    """Return the template's model, which limits names to those that are valid for its children, too."""
+    """Return the template's model, which allows only names that are also valid for its children."""
     model = template(Path("apis/hello/v1/greeting.py"))
     rules = {kind: _CHILD_NAMES[kind] for kind in owns if kind in _CHILD_NAMES}
     if not rules:
@@ -477,7 +477,7 @@ def _layered(pyproject: str, group: str) -> str:
 
 
 def write(root: Path, new: Mapping[Path, str | bytes], changed: Mapping[Path, str]) -> Written:
-    """Write the files, and run the project's generators; if that fails, remove all of them."""
+    """Write the files, and run the project's generators; if that fails, undo all changes."""
     for path in new:
         if (root / path).exists():
             raise ScaffoldError(f"{root / path} exists already, and is not overwritten")

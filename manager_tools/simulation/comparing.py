@@ -267,10 +267,10 @@ def asked_for(
     born: Mapping[str, float],
     scheduled: Container[str] = (),
 ) -> list[Asked]:
-    """Return the users' objects in their final form: those without an owner, then the operators' objects.
+    """Return the users' objects in their final form: objects without an owner, then the operators' objects.
 
-    Objects that managers created (`made`) are left out, in the resources of `given` and `scheduled`. `born`
-    has the creation times by UID.
+    Objects in `made`, which managers created, are left out if their resource is in `given` or `scheduled`.
+    `born` has the creation times by UID.
     """
     brought = [
         Asked(resource, _bare(each))

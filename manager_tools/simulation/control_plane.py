@@ -59,7 +59,7 @@ class Disk:
             self._flushing = asyncio.get_running_loop().call_later(delay, self._flush)
 
     async def durable(self, version: int) -> None:
-        """Return when all changes up to that version are flushed; raise JournalFailed if they are lost."""
+        """Wait until all changes up to that version are flushed; raise JournalFailed if they are lost."""
         if self._is_off:
             raise JournalFailed("the power has failed (simulated)")
         if version > self.version and self._unflushed:

@@ -155,7 +155,7 @@ def _seeded(original: Callable[..., None], found: list[str]) -> Callable[..., No
 
 
 def _made_before(name: str, found: list[str]) -> random.Random:
-    """Return a guarded generator in place of a module's own one, whose state depends on earlier runs."""
+    """Return a guarded generator that replaces a module's generator, whose state depends on earlier runs."""
     made = random.Random(0)
     for method in ("random", "getrandbits"):
         setattr(made, method, _guard(getattr(made, method), f"{name}.{method}", _CHANCE, found))
@@ -163,7 +163,7 @@ def _made_before(name: str, found: list[str]) -> random.Random:
 
 
 def _dates(found: list[str]) -> dict[int, Any]:
-    """Return guarded datetime classes, by the id of the originals; types of C cannot be patched."""
+    """Return guarded datetime classes, by the id of the originals, C types that cannot be patched."""
 
     class Alike(type):
         def __instancecheck__(cls, instance: Any) -> bool:

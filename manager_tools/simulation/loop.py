@@ -202,7 +202,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run `func` in a thread; virtual time waits until it has ended, or waits for a `ThreadHold`."""
+        """Run `func` in a thread; virtual time stops until it has ended or calls `ThreadHold.wait`."""
         if executor is None:
             executor = self._default_executor or ThreadPoolExecutor()
             self._default_executor = executor
@@ -354,7 +354,7 @@ _thread = threading.local()
 
 
 class ThreadHold:
-    """A gate that lets threads last for a virtual time: they call `wait`, and end after `release`."""
+    """A gate that blocks threads for some virtual time, from their call of `wait` until `release`."""
 
     def __init__(self) -> None:
         self.held: list[Future[Any]] = []

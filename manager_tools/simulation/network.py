@@ -450,7 +450,7 @@ class _Exchange:
             self._waiter.set_result(None)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Return when woken or after `seconds`; raise ConnectionLost if the connection has failed.
+        """Wait until woken, or for `seconds`; raise ConnectionLost if the connection has failed.
 
         It creates no task, because a run waits for thousands of parts of streams. None means no time limit.
         """

@@ -156,7 +156,7 @@ def _calm_seconds(plan: Plan) -> float:
 
 
 def _compared(world: World) -> tuple[list[Violation], int, int]:
-    """Compare with a fresh cluster; return the differences, and how many objects it has more or less.
+    """Compare with a fresh cluster; return the differences, and the numbers of missing and further objects.
 
     If operators read the time, the fresh cluster gets the objects at the same times. Then the states are
     compared at several moments, and must be equal at one of them, because a cluster may be busy at the
@@ -295,8 +295,8 @@ def assert_holds(
     they use the time, count, or measure durations. Timestamps may always differ.
 
     `heartbeats` names fields that an operator changes continually on purpose. These fields may differ, too,
-    and a write that changes nothing else does not count as unrest. Changes by the manager's clock or `@every`
-    need no such name.
+    and a write that changes nothing else does not count as activity. Changes by the manager's clock or
+    `@every` need no such name.
     """
     given: Given = {
         "samples": specs_of(each.to_wire() for each in samples),
