@@ -55,7 +55,7 @@ class Budget:
         """Return whether the remaining time is enough for step `what`, which usually takes `seconds`."""
         if self._end - self._clock() > seconds:
             return True
-        self._note(f"left out, as the time is up: {what}")
+        self._note(f"left out because of the time limit: {what}")
         return False
 
     def rounds(self, count: int, what: str) -> Iterator[int]:

@@ -74,7 +74,7 @@ class Suite:
     def run(self, progress: Progress) -> None:
         """Measure all parts; a program that fails is recorded as failed."""
         self._warm_up(progress)
-        for number in self._budget.rounds(self._rounds, "one program after the other"):
+        for number in self._budget.rounds(self._rounds, "programs one after the other"):
             for peer in quiet.rotated(self._peers, number):
                 self._busy(peer, number, progress)
                 self._save()

@@ -29,7 +29,7 @@ PEERS: tuple[Peer, ...] = (*ours.PEERS, *controller_runtime.PEERS, *kube_rs.PEER
 
 # Measurements that a full run skips, so that it takes three quarters of an hour.
 _SAME = "the setting makes no difference here"
-_LONG = "left out for time"
+_LONG = "left out to save time"
 _OURS = "it is an aim of this project's alone"
 
 

@@ -42,11 +42,11 @@ USE = """\
 ### Cost of each replica
 
 There are {objects:,} finished Memcacheds in {namespaces} namespaces, each with its Deployment. All replicas
-of a row start together. The start ends when every shard has a holder and every queue is empty. Memory is
-the resident memory at that end. For the changes, four clients give {load:,} Memcacheds another size, as
-quickly as they can. Parentheses show the share of the figure of a single replica. With one object, a
-replica takes {idle} of memory. The largest part of three replicas is 6 of {shards} shards, or 38 %. A
-higher share is the cost of a process without objects.
+of a row start together. The start ends when every shard has a holder and every queue is empty. Memory is the
+resident memory at that end. For the changes, four clients give {load:,} Memcacheds another size, as quickly
+as they can. Parentheses show the percentage of a single replica's figure. With one object, a replica takes
+{idle} of memory. One of three replicas has 6 of {shards} shards, or 38 %. A higher percentage shows the fixed
+cost of a process, which does not depend on objects.
 
 Each replica receives and caches only the Deployments of its own Memcacheds, by their label.
 """
@@ -57,11 +57,11 @@ CHANGES = """\
 ### Replicas that join and leave
 
 The table has medians over the shards, with the shortest and the longest time. *Had to move* counts the
-objects of a replica that has left, or the objects of a new replica at the end. *Without an owner* is the
-time from a shard's release, or the kill of its holder, until another replica has its Lease. At the release
-or kill, the suite changes one object of the shard. *To a status* is the time until the change of this object
-is reconciled, in the queue of all objects of the shard. Lease duration, renew deadline and retry period have
-their defaults: 15, 10 and 2 s.
+objects of a replica that has left, or the objects of a new replica at the end. *Without an owner* is the time
+from a shard's release, or the kill of its holder, until another replica has its Lease. At the release or
+kill, the suite changes one object of the shard. *To a status* is the time until this change is reconciled;
+all objects of the shard wait in the same queue. Lease duration, renew deadline and retry period have their
+defaults: 15, 10 and 2 s.
 """
 REPEAT = """\
 ### How to repeat it with replicas

@@ -45,7 +45,7 @@ _INTRODUCTION = """\
 
 This page shows the effect of faults on the operators, in [simulated runs](simulation.md). In each run,
 users change objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With
-{shared}, managers share the objects in {shards} shards; with other faults, one manager leads.
+the faults {shared}, managers share the objects in {shards} shards; with other faults, one manager leads.
 
 In the activated environment, this command repeats the runs, and writes this page:
 

@@ -69,7 +69,7 @@ def on_python(text: str) -> Peer:
 
     lacks = dict.fromkeys(
         (part for part in PARTS if part not in COMPARED),
-        "an interpreter is measured in a cold start and one change",
+        "other interpreters are measured only in a cold start and one change",
     )
     return Peer(name=name, make=make, about=f"this project on {version}", lacks=lacks)
 
