@@ -437,7 +437,7 @@ async def test_recorder_drops_a_failing_or_refused_event_and_sends_the_next_even
     assert bench.outcome(outcome) == 1
 
 
-async def test_recorder_logs_few_lines_about_failures_and_counts_every_one(bench: Bench):
+async def test_recorder_logs_few_lines_about_failures_and_counts_every_failure(bench: Bench):
     refused, lost = Reply.status(403, "Forbidden", "the namespace goes"), [Unreached()] * 5
     answers = [refused, bench.server.answer, *lost, bench.server.answer] * 30
     bench.wire.on("POST", EVENTS, *answers)

@@ -167,7 +167,7 @@ def test_load_settings_accepts_and_ignores_settings_that_operators_declare(write
     assert load_settings(flags, DECLARED).log_level == "warn"
 
 
-def test_load_settings_suggests_declared_key_for_misspelled_one(write_file: WriteFile):
+def test_load_settings_suggests_the_declared_key_for_a_misspelled_key(write_file: WriteFile):
     path = write_file("store-adress: a:1")
     with pytest.raises(SettingsError, match="unknown key 'store-adress'; did you mean 'store-address'"):
         load_settings({"config": path}, DECLARED)

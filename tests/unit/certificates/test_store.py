@@ -141,7 +141,7 @@ async def test_secret_store_returns_the_last_pair_while_the_secret_cannot_be_rea
     following.cancel()
 
 
-async def test_folder_store_reads_what_it_wrote_and_its_folder_is_private(tmp_path: Path):
+async def test_folder_store_returns_the_written_certificates_and_its_folder_is_private(tmp_path: Path):
     folder = tmp_path / "local" / "webhook"
     store, kept = FolderStore(folder), material()
     with pytest.raises(CertificateUnusable, match="has no certificate yet"):

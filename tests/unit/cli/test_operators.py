@@ -220,7 +220,7 @@ def install(install_package: Install) -> Install:
     return put
 
 
-def test_run_starts_installed_operators_beside_built_in_ones_and_names_their_package(
+def test_run_starts_installed_and_built_in_operators_and_help_names_the_package(
     command: Command, install: Install, assemble: Assemble
 ):
     asked = assemble()

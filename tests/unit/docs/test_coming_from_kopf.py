@@ -74,7 +74,7 @@ async def test_patient_operator_gives_up_after_three_attempts_until_the_spec_cha
         page.REGISTRY.clear()
 
 
-async def test_operator_stores_status_changes_when_reconcile_raises_blocked_but_not_terminal_error(page: Any):
+async def test_status_changes_are_stored_after_blocked_but_discarded_after_terminal_error(page: Any):
     errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
 
     class Failing(page.Operator[page.Device]):

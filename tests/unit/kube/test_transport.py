@@ -393,7 +393,7 @@ class TestTransportWrites:
             await writing
         assert wire.aborts == (0 if is_beside else 1)
 
-    async def test_writes_in_flight_counts_writes_and_no_reads(
+    async def test_transport_counts_writes_in_flight_but_no_reads(
         self, transport: Transport, wire: ScriptedWire
     ):
         wire.on("PUT", PATH, Delayed(1.0, Reply()), Delayed(2.0, LostBefore()))

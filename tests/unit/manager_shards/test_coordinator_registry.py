@@ -85,7 +85,7 @@ async def program() -> AsyncIterator[Program]:
             await replica.kill()
 
 
-async def test_registry_removes_stopped_replicas_at_once_and_killed_replicas_later(program: Program):
+async def test_registry_removes_stopped_replicas_immediately_and_killed_replicas_later(program: Program):
     a, b = await program.start("a", "b", cleans=True)
     (c,) = await program.start("c")
     assert a.members == b.members == c.members == "a b c"

@@ -137,7 +137,7 @@ async def test_client_is_usable_after_a_search_that_was_stopped_early(store: Loc
     assert len(await store.pets()) == 2000
 
 
-async def test_client_knows_that_the_store_supports_idempotency_keys_after_reading_one(store: LocalStore):
+async def test_client_detects_idempotency_key_support_when_it_reads_a_record_with_a_key(store: LocalStore):
     client = store.client
     await client.add([pet(idempotency_key="mine"), pet()])
     assert [each async for each in client.search(names=["nobody"])] == []

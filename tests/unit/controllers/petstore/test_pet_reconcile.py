@@ -240,7 +240,7 @@ async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Sta
     assert stage.server.pets == {}
 
 
-async def test_store_failure_of_every_pet_is_logged_once(stage: Stage, monkeypatch: pytest.MonkeyPatch):
+async def test_store_failure_is_logged_once_for_all_pets(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     async def fail(self: object, **filters: object) -> AsyncIterator[None]:
         raise PetStoreError("its disk is broken")
         yield  # makes this function a generator

@@ -123,7 +123,7 @@ async def test_collector_stores_only_fields_that_the_page_shows_and_truncates_te
     assert len(str(found)) < 400_000
 
 
-async def test_explanation_lists_some_failing_pods_and_counts_all_other_pods():
+async def test_explanation_lists_a_limited_number_of_failing_pods_and_counts_all_omitted_pods():
     cluster = Cluster()
     cluster.serve("pods", *(pod(each, ready=each % 100 > 0) for each in range(10_000)))
     found = await cluster.collect(POD)
@@ -233,7 +233,7 @@ async def test_collector_requests_only_metadata_of_secrets():
 
 @pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
 @pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
-async def test_explanation_gives_the_last_reconcile_error_or_not_observed_as_reason(
+async def test_explanation_reason_is_the_last_reconcile_error_or_not_observed(
     outcome: str, reasons: list[str], metadata: dict[str, Any]
 ):
     cluster = Cluster()

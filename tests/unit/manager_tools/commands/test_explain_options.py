@@ -71,7 +71,7 @@ def test_explain_parses_every_flag_before_and_after_positional_arguments(
         (["pet/rex", "--namespaces=a"], "No such option '--namespaces'. (Did you mean one of: '--manager-na"),
     ],
 )
-def test_explain_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+def test_explain_error_names_the_invalid_argument(command: Command, argv: list[str], told: str):
     assert command("explain", *argv).refusal().startswith(f"explain: {told}")
 
 

@@ -50,7 +50,7 @@ def test_migrate_storage_parses_every_flag_before_and_after_positional_arguments
         ([""], "unknown kind ''; known kinds are Memcached; for any other, give the full"),
     ],
 )
-def test_migrate_storage_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+def test_migrate_storage_error_names_the_invalid_argument(command: Command, argv: list[str], told: str):
     said = command("migrate-storage", *argv).refusal()
     assert said.removeprefix("migrate-storage: ").removeprefix("Invalid value for ").startswith(told)
 

@@ -62,7 +62,7 @@ def test_plan_refuses_a_file_or_stdin_longer_than_16_mib(
         (("--all", "--controllers=dog"), "--controllers: unknown controller 'dog'"),
     ],
 )
-def test_plan_reports_a_wrong_argument_in_one_line(command: Command, argv: tuple[str, ...], told: str):
+def test_plan_reports_an_invalid_argument_in_one_line(command: Command, argv: tuple[str, ...], told: str):
     assert command("plan", *argv).refusal().startswith(f"plan: {told}")
 
 
