@@ -389,7 +389,7 @@ async def test_recorder_drops_the_oldest_events_when_it_is_full(bench: Bench):
 
 
 @pytest.mark.usefixtures("small")
-async def test_recorder_sends_events_of_other_namespaces_when_one_namespace_has_many(bench: Bench):
+async def test_recorder_sends_events_of_other_namespaces_when_a_namespace_has_many_events(bench: Bench):
     bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as slow as Events with huge contents
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
     bench.record(100)

@@ -44,7 +44,7 @@ def test_setting_refuses_a_declaration_without_description():
         (Path, Path("/tmp"), "/tmp"),
     ],
 )
-def test_setting_default_may_be_a_value_of_the_parsed_type_or_its_text(parse: Any, default: Any, shown: str):
+def test_setting_default_can_be_a_value_of_the_parsed_type_or_its_text(parse: Any, default: Any, shown: str):
     setting = Setting("x", parse, default=default, description="")
     assert (setting.default, setting.default_value()) == (shown, default)
     assert setting.parse(shown) == default

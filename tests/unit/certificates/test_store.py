@@ -56,7 +56,7 @@ def test_repr_of_certificate_material_omits_private_key():
     assert "PRIVATE" not in repr(authority)
 
 
-async def test_secret_store_creates_a_tls_secret_or_keeps_other_keys_of_the_secret():
+async def test_secret_store_creates_a_tls_secret_and_keeps_other_keys_of_an_existing_secret():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.json({}, status=201))
     store, kept = secret_store(wire), material()

@@ -289,7 +289,7 @@ async def test_apply_counts_as_write_of_this_client_when_only_desired_fields_cha
     ],
     ids=["number to boolean", "number to boolean in a list", "item of a set", "item with a key"],
 )
-async def test_apply_does_not_count_as_write_of_this_client_when_another_may_have_written(
+async def test_apply_does_not_count_as_write_of_this_client_when_another_client_may_have_written(
     scene: Scene, before: dict[str, Any], after: dict[str, Any], wanted: dict[str, Any]
 ):
     written = own_writes_from_here()

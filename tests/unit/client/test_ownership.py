@@ -198,12 +198,12 @@ REPEATED: list[Any] = [
 
 
 @pytest.mark.parametrize("items", REPEATED)
-def test_may_repeat_keys_returns_true_when_list_items_have_equal_keys(items: list[Any]):
+def test_key_repetition_check_returns_true_when_list_items_have_equal_keys(items: list[Any]):
     for wanted in ({"spec": {"list": items}}, {"spec": {"containers": [{"name": "a", "list": items}]}}):
         assert may_repeat_keys(orjson.dumps(wanted))
 
 
-def test_may_repeat_keys_knows_a_key_of_every_keyed_list_of_builtin_kinds():
+def test_key_repetition_check_knows_a_key_of_every_keyed_list_of_builtin_kinds():
     types = [each["schema"].get("properties", {}) for each in table.entries().values() if "schema" in each]
     fields = (field for properties in types for field in properties.values() if isinstance(field, dict))
     keys = {tuple(each) for field in fields if (each := field.get("x-kubernetes-list-map-keys"))}
@@ -218,7 +218,7 @@ def test_may_repeat_keys_knows_a_key_of_every_keyed_list_of_builtin_kinds():
         [{"name": "a", "args": ["[", ",", "]"]}, {"name": "b", "args": ["x", "y"]}],
     ],
 )
-def test_may_repeat_keys_returns_false_when_no_list_items_have_equal_keys(items: list[Any]):
+def test_key_repetition_check_returns_false_when_list_items_have_different_keys(items: list[Any]):
     assert not may_repeat_keys(orjson.dumps({**WANTED, "list": items}))
 
 

@@ -410,7 +410,7 @@ class TestTransportWrites:
             assert isinstance((await failing)[0], ConnectionLost)
             assert transport.writes_in_flight == 0
 
-    async def test_write_requires_the_permit_of_the_innermost_block_that_started_its_task(
+    async def test_write_requires_the_permit_of_the_innermost_block_in_which_its_task_was_started(
         self, transport: Transport, wire: ScriptedWire
     ):
         ours, others = Term(), Term()

@@ -245,5 +245,5 @@ async def test_current_record_is_visible_in_child_tasks_until_the_reconcile_ends
         ("/api", ("", "")),
     ],
 )
-def test_resource_and_name_returns_resource_and_object_name_of_an_api_path(path: str, of: tuple[str, str]):
+def test_api_path_is_split_into_resource_and_object_name(path: str, of: tuple[str, str]):
     assert runs.resource_and_name(path) == of

@@ -146,7 +146,7 @@ async def test_container_waits_for_the_secret_that_its_environment_refers_to(clu
         ("wordpress", "image will run as root"),
     ],
 )
-async def test_run_as_non_root_container_waits_when_its_image_may_run_as_root(
+async def test_run_as_non_root_container_waits_when_its_image_might_run_as_root(
     cluster: Cluster, image: str, message: str
 ):
     await cluster.settled("pods", one(image, securityContext={"runAsNonRoot": True}))

@@ -102,7 +102,7 @@ def change(before: dict[str, Any], after: dict[str, Any]) -> Change:
         ("ReplicaSet", {}, 0),
     ],
 )
-def test_replaced_pods_counts_pods_replaced_by_a_template_change(kind: str, spec: dict[str, Any], pods: int):
+def test_plan_counts_the_pods_that_a_template_change_replaces(kind: str, spec: dict[str, Any], pods: int):
     def version(image: str) -> dict[str, Any]:
         status = {"replicas": 3, "currentNumberScheduled": 4}
         return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}
