@@ -133,7 +133,7 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
 )
-def test_load_declared_reads_numbers_and_booleans_as_their_text(
+def test_declared_settings_are_loaded_from_numbers_and_booleans_as_text(
     write_file: WriteFile, written: str, text: str
 ):
     path = write_file(f"store-label: {written}\nstore-address:\n")
@@ -141,7 +141,7 @@ def test_load_declared_reads_numbers_and_booleans_as_their_text(
     assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
 
 
-def test_load_declared_error_describes_the_expected_value_of_the_setting():
+def test_declared_setting_error_describes_the_expected_value_of_the_setting():
     def colour(text: str) -> int:
         return {"red": 1}[text]
 

@@ -106,7 +106,7 @@ def test_model_to_wire_keeps_unknown_fields_falsy_values_and_map_keys():
     assert server.to_wire() == {**sent, "hostName": "b"}
 
 
-def test_recommended_labels_contain_the_object_name_and_its_manager():
+def test_recommended_labels_contain_the_names_of_the_object_and_of_the_managing_program():
     gadget = Gadget(metadata=ObjectMeta(name="lamp", namespace="team"))
     assert recommended_labels(gadget, "our-manager") == {
         "app.kubernetes.io/name": "gadget",

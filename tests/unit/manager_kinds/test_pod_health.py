@@ -263,7 +263,7 @@ def event(reason: str, message: str, *, at: str, kind: str = "Warning") -> dict[
     return {"type": kind, "reason": reason, "message": message, "lastTimestamp": at}
 
 
-def test_warning_of_returns_the_latest_warning_event_except_scheduling_failures():
+def test_pod_warning_is_the_latest_warning_event_except_scheduling_failures():
     mount = 'MountVolume.SetUp failed for volume "data" : configmap "x" not found'
     events = [
         event("FailedMount", "an earlier one", at=at(-20)),

@@ -359,7 +359,7 @@ async def test_replica_caches_only_objects_of_its_shards_and_their_children(gate
         assert a.held | c.held == set()
 
 
-async def test_replica_caches_objects_of_other_shards_only_when_it_declares_reads():
+async def test_replica_caches_objects_of_other_shards_only_when_the_operator_declares_reads():
     read: list[object] = []
 
     async def read_all(operator: Copying, obj: Secret, _: Context) -> None:
