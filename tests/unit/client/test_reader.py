@@ -155,7 +155,7 @@ class TestReaderUndecodable:
 
 class TestReaderNamespaces:
     @pytest.mark.parametrize("namespace", ["", None])
-    async def test_list_reads_all_watched_namespaces_when_none_is_given(self, namespace: str | None):
+    async def test_list_reads_all_watched_namespaces_when_no_namespace_is_given(self, namespace: str | None):
         for watched in ((), ("n1", "n2")):
             world = World(*watched)
             for name in ("n1", "n2"):

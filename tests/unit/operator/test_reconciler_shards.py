@@ -484,7 +484,7 @@ async def test_children_without_shard_label_are_found_and_labelled_when_replicas
         assert {each["reason"] for each in events} <= {"Created", "LeaderElection"}
 
 
-async def test_children_keep_their_shard_label_and_new_children_get_no_label_without_shards():
+async def test_children_keep_an_existing_shard_label_and_get_no_label_when_shards_are_off():
     async with peers() as scene:
         (alone,) = await scene.share("alone")
         await scene.stop(alone)

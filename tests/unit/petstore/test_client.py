@@ -112,7 +112,7 @@ async def test_client_call_raises_unreachable_when_a_stopping_store_cancels_it(o
         await other.add([pet("Late")])
 
 
-async def test_client_search_omits_invalid_pets_when_it_is_lenient(other: PetStoreClient):
+async def test_lenient_client_search_omits_invalid_pets(other: PetStoreClient):
     assert [found.name async for found in other.search(lenient=True)] == ["Thor"]
     assert other.knows_keys is True
 
