@@ -60,14 +60,14 @@ class Connection(asyncio.Protocol):
         return await self._done
 
     def watch(self, request: bytes, events: int) -> asyncio.Future[bytes]:
-        """Send a watch request, and return after `count` events; the events are only counted."""
+        """Send a watch request; the future is done after `events` events. `delays` has their milliseconds."""
         self.delays, self._enough = [], events
         self._start(request)
         assert self._done is not None
         return self._done
 
     async def close(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately, and wait until it is closed."""
         if self._transport is not None:
             self._transport.abort()
             await self._gone.wait()
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def on_body(self, part: bytes) -> None:
-        """Count the bytes of a response's part, or the events in a watch's part."""
+        """Store a part of a response or, for a watch, the delay of each event in the part."""
         if self.delays is None:
             self._body.append(part)
             return

@@ -206,7 +206,7 @@ def _is_whole(options: SimpleNamespace) -> bool:
 
 
 def pin() -> str:
-    """Keep the suite off the processors reserved for other programs; return a sentence, or "" if none is.
+    """Keep the suite off the processors that are reserved for others; return a text for the page, or "".
 
     Raises ValueError if a variable has an invalid value, or names missing processors.
     """

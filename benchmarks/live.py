@@ -1,4 +1,4 @@
-"""Measure the CPU time per change: the Memcached operator runs with a fake server that responds at once.
+"""Measure the CPU time per change: the Memcached operator runs with a fake server without delays.
 
     python -m benchmarks.live [--only new-object|change] [--rounds N] [--calls N]
 
@@ -64,7 +64,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @cache
 def sample(kind: str) -> bytes:
-    """Return a sample object: a finished `memcached`, its `deployment`, or the record of `applied` fields."""
+    """Return a sample: a finished `memcached`, its `deployment`, or the fieldsV1 of the `applied` fields."""
     return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
 
 
@@ -91,7 +91,7 @@ class Answer:
         self._arriving = arriving
 
     async def __aenter__(self) -> WireResponse:
-        """Return the response, but only in the next turn of the event loop."""
+        """Return the response in the next iteration of the event loop."""
         await asyncio.sleep(0)
         return self
 
@@ -282,7 +282,7 @@ class _Written:
 
 @contextlib.asynccontextmanager
 async def new_objects() -> AsyncIterator[Work]:
-    """Create the objects; the watch reports each one by one."""
+    """Yield the work of creating the objects, with a watch event for each object."""
     server, numbers = Server(), itertools.count(1)
     template = _sampled("memcached", "0")
     template.pop("status")

@@ -16,7 +16,7 @@ LONG = (50, 100)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The sizes of all workloads; the page in docs/ is made with the defaults."""
+    """The sizes of all workloads; docs/benchmarks/ has results with the default sizes."""
 
     objects: int = 2_000
     rates: tuple[int, ...] = (50, 100, 300)
@@ -59,7 +59,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Rows of a table that are measured under the same conditions; its key begins their figures' keys."""
+    """Rows of a table with the same conditions; `key` is the prefix of the keys of their figures."""
 
     key: str
     label: str

@@ -59,7 +59,7 @@ class Budget:
         return False
 
     def rounds(self, count: int, what: str) -> Iterator[int]:
-        """Yield the numbers of the rounds for which the time is enough, but at least 1.
+        """Yield the round numbers from 1 to `count` while the time is enough; 1 is always yielded.
 
         It assumes that each round takes as long as the longest round so far.
         """

@@ -77,14 +77,14 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the file of `write`; raise OSError if it is unreadable, ValueError if its format is wrong."""
+        """Read a file written by `write`; raise OSError, or ValueError if the format is wrong."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except msgspec.DecodeError as error:
             raise ValueError(f"{path} has no results of this suite: {error}") from None
 
     def write(self, path: Path) -> None:
-        """Write a file atomically: a concurrent reader gets the old or the new one."""
+        """Write a file atomically: a concurrent reader gets the old or the new content."""
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(path.name + ".new")
         scratch.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
@@ -130,7 +130,7 @@ class Recorder:
     ) -> None:
         """Set up the recorder for the figures of one peer.
 
-        The peer never runs the parts in `lacks`, not even as steps before other parts. `pace` returns the
+        Figures of the parts in `lacks`, which the peer does not support, are dropped. `pace` returns the
         machine's speed, which is recorded together with the figures that depend on it.
         """
         self._results = results
@@ -170,6 +170,6 @@ class Recorder:
 
 
 def pace_of(figure: str) -> str | None:
-    """Return the name of the machine's speed for a figure; None if the figure does not depend on it."""
+    """Return the key of the machine's speed for a figure that depends on it; None for any other figure."""
     group, dot, key = figure.rpartition(".")
     return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None

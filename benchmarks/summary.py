@@ -42,8 +42,8 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | None:
     """Summarize a figure over the rounds; return None if no round has the figure.
 
-    If the figure depends on the machine's speed, only rounds count in which the speed was close to the peer's
-    best.
+    If the figure depends on the machine's speed, only those rounds count in which the machine was almost as
+    fast as in the peer's fastest round.
     """
     found = [
         sample.figures

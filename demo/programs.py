@@ -84,7 +84,7 @@ class Program:
             )
 
     async def ended(self) -> str:
-        """Wait until the program ends without a request; return the reason from its log."""
+        """Wait until the program ends by itself; return the reason from its log."""
         assert self._process is not None
         code = await self._process.wait()
         lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]

@@ -65,7 +65,7 @@ def sole(folder: Path) -> Iterator[None]:
 
 
 class Demo:
-    """Control plane, manager and samples, until q or Ctrl-C or, with `once`, until all samples are ready."""
+    """The demo, which runs until q or Ctrl-C or, with `once`, until all samples are ready."""
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
         self._crds, self._samples = load(root / "config" / "crd" / "bases"), load(root / "config" / "samples")

@@ -90,7 +90,7 @@ def _samples(board: Board, width: int, room: int) -> Table:
 
 
 def _workloads(entries: Sequence[Entry], room: int) -> tuple[RenderableType, int]:
-    """Render one line per workload, or else per kind, or else one for all, so that `room` lines are enough.
+    """Render one line per workload; if `room` lines are too few, one per kind; if still too few, one line.
 
     Return the lines and their number.
     """

@@ -35,7 +35,7 @@ _OLD = {
 
 
 class WebhooksSilent(Exception):
-    """Webhooks that were not registered in time; the message has the API server's last response."""
+    """An error: the webhooks were not registered in time; the message has the API server's last response."""
 
 
 async def show_webhooks(cluster: DevCluster) -> list[Answer]:

@@ -80,7 +80,7 @@ class DevCluster:
             port: Port to listen on; 0 picks a free port. None opens no port: only in-process calls with
                 `handle` and `client` are possible.
             data: File that keeps the objects across restarts; keys and tokens are in `<data>.files`.
-            journal: Storage for the objects that replaces the data file.
+            journal: Storage for the objects, used instead of the data file.
             kubeconfig: Path for the administrator's kubeconfig; by default a file in `<data>.files` or,
                 without `data`, a temporary file.
             controllers: Whether controllers run workloads.
@@ -89,8 +89,8 @@ class DevCluster:
             images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
             history: Number of changes that the store keeps for watches and lists of old versions.
             min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.
-            admission_plugins: Additional admission plugins, by their names in the real server; the choice is
-                OwnerReferencesPermissionEnforcement.
+            admission_plugins: Admission plugins to enable, by their names in the real server; the only
+                optional one is OwnerReferencesPermissionEnforcement.
             feature_gates: Features to enable that are off by default, by the real server's names.
             clock: Source of the times in objects.
             rng: Source of random UIDs, names, addresses and ports; tokens and keys do not use it.

@@ -2,7 +2,7 @@
 
 StatusError carries any Status; a function below builds each error that Kubernetes defines.
 
-Validation returns a `FieldError` for each wrong field; `invalid` combines several into one StatusError.
+Validation returns a `FieldError` for each invalid field; `invalid` combines several into one StatusError.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Fault that affects `times` matching requests, or all of them until it is removed."""
+    """Fault that affects the first `times` matching requests, or all of them if `times` is None."""
 
     do: Action
     match: Match = Match()

@@ -65,8 +65,8 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 class HttpServer:
     """HTTP/1.1 server on one socket.
 
-    An exception of the handler becomes a 500. `ConnectionCut` drops the connection without another byte
-    instead.
+    An exception of the handler becomes a 500, except `ConnectionCut`, which cuts the connection without
+    another byte.
     """
 
     def __init__(self, handle: Handler) -> None:

@@ -20,7 +20,7 @@ from devcluster.background import BackgroundCluster
 
 @pytest.fixture(scope="session")
 def devcluster_options() -> dict[str, Any]:
-    """Return the arguments of the cluster; projects may override this. By default, pods are ready at once."""
+    """Return the cluster's arguments; projects may override them. By default, pods are ready immediately."""
     return {"pod_ready_delay": 0.0}
 
 

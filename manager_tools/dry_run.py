@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from devcluster.patch.json_patch import json_patch, merge_patch
-from manager.client.ownership import place_in, release
+from manager.client.comparison import place_in, release
 from manager.client.write import APPLY_PATCH, DRY_RUN, JSON, JSON_PATCH, merge_diff
 from manager.kube.decoding import json_object
 from manager.kube.errors import ApiError, Conflict, Fenced, Invalid, NotFound
@@ -349,7 +349,7 @@ def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> 
     """Return an object without the fields that the apply of `manager` no longer contains.
 
     The API server would remove these fields if the entries in managedFields had been merged before (see
-    `client.ownership`).
+    `client.comparison`).
     """
     joined = {(each.get("manager"), each.get("operation")) for each in taken_over} - {(manager, "Apply")}
     entries = [each for each in answer["metadata"].get("managedFields", ()) if not each.get("subresource")]

@@ -47,7 +47,7 @@ def bundle_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
 
 
 def context() -> tuple[str, bytes]:
-    """Return the build context of both images, as an archive for `docker build -`."""
+    """Return the build context of the operator and pet store images, an archive for `docker build -`."""
     return f"{_NAME}-images-{VERSION}.tar.gz", _archive(_sources())
 
 

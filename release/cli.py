@@ -57,7 +57,7 @@ _DESCRIPTION = "A Kubernetes controller manager: one asyncio process, shared wat
 
 
 class DoesNotFit(Exception):
-    """An error: the cluster would refuse some manifests; the message names the missing kinds."""
+    """An error: the cluster would refuse some manifests; the message has missing versions or namespaces."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -198,7 +198,7 @@ def chart(folder: Path, **images: Image | None) -> None:
 @_IMAGE
 @_PETSTORE_IMAGE
 def everything(folder: Path, **images: Image | None) -> None:
-    """Write all release files except the bill of materials, and the checksums of the files."""
+    """Write the release files and their checksums; the bill of materials must exist already."""
     if f"\n## {VERSION} " not in _CHANGELOG.read_text(encoding="utf-8"):
         raise CannotRelease(f"{_CHANGELOG.name} has no heading for version {VERSION}")
     bill = folder / "sbom.cdx.json"
@@ -275,5 +275,5 @@ def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespace
 
 
 def only_served(manifests: Sequence[Manifest], served: Collection[str]) -> list[Manifest]:
-    """Return the manifests of kinds that the cluster serves; others cannot exist, so none needs deletion."""
+    """Return the manifests whose apiVersion is in `served`; if it is empty (unknown), return all."""
     return [each for each in manifests if not served or each["apiVersion"] in served]

@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Freeze the collected tests for the garbage collector, and make collections rare."""
+    """Exclude the collected tests from garbage collection, and make garbage collection rare."""
     gc.disable()
     try:
         return (yield)
@@ -107,7 +107,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
-    """With `--dist loadfile`, keep all tests of a file and a kind of control plane on one worker."""
+    """With `--dist loadfile`, run the tests of one file and one kind of control plane on one worker."""
     return UnitScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
@@ -124,7 +124,7 @@ def pytest_asyncio_loop_factories(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print each reason for which tests were skipped once."""
+    """Print the number of skipped tests for each reason."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = collections.Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():
@@ -135,7 +135,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a skipped test that runs on no kind of control plane, because it lacks a mark."""
+    """Fail a test that is skipped on the only kind of control plane that its marks select."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, Lacking) and runs_nowhere_else(item):
         report.outcome = "failed"
@@ -155,7 +155,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.fixture(scope="session")
 def blocking_calls() -> BlockBuster:
-    """Patch blocking functions to detect calls by our code; once for each worker, because it is slow."""
+    """Patch blocking functions to detect calls by our code, once per worker because patching is slow."""
     made = BlockBuster(
         [
             *(name for name in LIBRARY_PACKAGES if name != "devcluster"),
@@ -260,8 +260,8 @@ module_control_plane = pytest.fixture(_start_control_plane, scope="module")
 def bare_control_plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """Start an API server without controllers for one module, so that only managers write objects.
 
-    A test may kill its parts if it restarts them. Each test has its own namespaces. An earlier test may have
-    installed the CRDs.
+    A test may kill parts of the control plane if it restarts them. Each test has its own namespaces. An
+    earlier test may have installed the CRDs.
     """
     return module_control_plane(parts=BARE)
 

@@ -150,9 +150,9 @@ def _compare(
     *,
     best: Callable[[Iterable[float]], float] = min,
 ) -> Iterator[Aim]:
-    """Compare our figure with the peers' by `factor`; yield no verdict if the machine's speed decides it.
+    """Yield the aim that our figure is at most (if `best` is `max`: at least) `factor` times the best peer's.
 
-    If `best` is `max`, our figure must be at least as large as the best peer's.
+    `reached` is None if a figure is missing, or if a correction for the machine's speed changes the result.
     """
     ours, rivals = median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
     theirs = best(value for value, _ in rivals) if rivals else None

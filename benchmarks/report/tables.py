@@ -39,7 +39,7 @@ SECONDS = 0.5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """The cells of a table; the first column contains labels, and with groups also the second one."""
+    """The cells of a table; the first `labels` columns contain labels, the others contain figures."""
 
     header: list[str]
     rows: list[list[str]]

@@ -105,7 +105,7 @@ def done(setup: Setup, number: int) -> None:
 
 
 def backlog(setup: Setup) -> None:
-    """Measure a start with many unfinished objects, a new list after lost history, and an upgrade."""
+    """Measure a start with many unfinished objects, a relist after 410 Expired, and an upgrade."""
     setup.rewatch()
     with _observed(setup) as live:
         live.group("start")
@@ -158,7 +158,7 @@ def _observed(setup: Setup, *flags: str) -> Iterator[Live]:
 
 
 class Live:
-    """A program with many waiting objects; single objects are changed and timed."""
+    """A running program with a backlog of objects, and the measurement of changes to single objects."""
 
     def __init__(self, setup: Setup, process: Daemon, metrics: str, began: float, counted: Requests) -> None:
         self.process = process
@@ -178,10 +178,10 @@ class Live:
         self._counted = Requests(self._setup.plane)
 
     def group(self, group: str, *, until_empty: bool = False) -> None:
-        """Change one object after the other, at least one, until the program has no other work.
+        """Change an object, wait until the program is idle, and record the figures of the group.
 
-        With `until_empty`, the loop ends when the program's queue is empty. The program may still send Events
-        then, at a limited rate.
+        With `until_empty`, change one object after the other until the program's queue is empty. The program
+        may still send Events afterwards, at a limited rate.
         """
         delays: list[float] = []
         for turn in itertools.count():

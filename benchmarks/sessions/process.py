@@ -94,7 +94,7 @@ def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> 
 def wait_quiet(
     process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN, share: float = QUIET_SHARE
 ) -> bool:
-    """Wait until the process is idle, but for `at_least` seconds; return False after `timeout` seconds."""
+    """Wait `at_least` seconds, then until the process is idle; return False after `timeout` seconds."""
     deadline, before = time.monotonic() + timeout, process.cpu_seconds()
     earliest = time.monotonic() + at_least
     while time.monotonic() < deadline:

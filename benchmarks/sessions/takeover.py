@@ -26,7 +26,7 @@ HOW = {"sigterm": signal.SIGTERM, "sigkill": signal.SIGKILL}
 
 
 def take_over(setup: Setup, rounds: int) -> None:
-    """End the leader in each round, once cleanly and once by a crash; it then starts again as the standby."""
+    """End the leader twice per round, by SIGTERM and by SIGKILL; each time, it restarts as the standby."""
     with health_ports(2) as addresses, contextlib.ExitStack() as stack:
         replicas = [
             (setup.replica(address, f"-{number}"), address) for number, address in enumerate(addresses)

@@ -190,7 +190,7 @@ class ServiceAccounts(Plugin):
         return None
 
     def _mount(self, spec: Object) -> None:
-        """Mount the token volume in each container that has no other mount at that path."""
+        """Mount the token volume in each container that has no other mount at the token's path."""
         volumes = spec.setdefault("volumes", [])
         ours = [each["name"] for each in volumes if each.get("name", "").startswith("kube-api-access-")]
         name = ours[0] if ours else "kube-api-access-" + "".join(self._rng.choices(_SUFFIX, k=5))

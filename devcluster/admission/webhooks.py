@@ -58,7 +58,7 @@ class Webhooks:
         return changed
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Call all matching validating webhooks at once; raise StatusError with the first denial."""
+        """Call all matching validating webhooks concurrently; raise StatusError with the first denial."""
         invocations = []
         for hook in self._configuration.hooks(mutating=False):
             invocation = await self._invocation(hook, info, mutating=False)

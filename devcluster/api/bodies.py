@@ -74,9 +74,9 @@ def names_kind(call: Call) -> bool:
 
 
 def _report_other_version(call: Call, validation: str, resource: Resource, document: Object) -> None:
-    """Report the unknown fields of a document by the schema of the apiVersion in its body.
+    """Report the fields of a document that the schema of its own apiVersion does not have.
 
-    The apiVersion in the path may be another one.
+    The request's path may contain another apiVersion.
     """
     group_version = document.get("apiVersion") or ""
     group, _, version = group_version.rpartition("/")

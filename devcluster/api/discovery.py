@@ -277,7 +277,7 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
 
 
 def _kind_of(resource: Resource, subresource: str) -> tuple[str, str, str]:
-    """Return group, version and kind of a subresource's objects; empty texts mean those of the resource."""
+    """Return a subresource's (group, version, kind); "" means the group or version of the resource."""
     if subresource == "proxy":
         return "", "", f"{resource.kind}ProxyOptions"
     return FOREIGN.get(subresource, ("", "", resource.kind))
@@ -306,5 +306,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """Return the subresources, sorted by name; like the real server, custom kinds have `status` first."""
+    """Return the sorted subresources, for custom kinds in reverse: the real server begins with `status`."""
     return sorted(resource.subresources, reverse=resource.custom)

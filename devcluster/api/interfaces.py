@@ -18,7 +18,7 @@ _MOST_WARNINGS = 300
 
 
 def add_warning(warnings: list[str], text: str) -> None:
-    """Add a warning for the client, unless it is empty, a repetition, invalid in a header, or too many."""
+    """Add a warning; ignore an empty, repeated or unprintable text, and any above the maximum number."""
     if not text or text in warnings or len(warnings) >= _MOST_WARNINGS:
         return
     if not any(unicodedata.category(each) == "Cc" for each in text):

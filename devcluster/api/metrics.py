@@ -71,7 +71,7 @@ class Histogram:
 
 @dataclasses.dataclass(slots=True)
 class Series:
-    """Metrics of all requests that have the same labels, apart from the status code."""
+    """Metrics of the requests whose labels are equal; the label for the status code may differ."""
 
     verb: str
     dry_run: str

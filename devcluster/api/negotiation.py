@@ -114,7 +114,7 @@ def failure(error: StatusError, accept: str) -> ApiResponse:
 
 
 def _yaml(value: bytes) -> bytes:
-    """Convert a JSON object to YAML; the items of a list are decoded one by one to keep steps short."""
+    """Convert a JSON object to YAML; list items are decoded one by one, because decoding holds the GIL."""
 
     def dump(part: Any) -> bytes:
         dumped: bytes = yaml.dump(part, Dumper=_yaml_dumper(), allow_unicode=True, encoding="utf-8")

@@ -354,7 +354,7 @@ def _mentioned(value: Any) -> set[str]:
 
 
 def _fingerprint(resources: list[Resource]) -> str:
-    """Return a hash of all facts about the resources that the document contains."""
+    """Return a hash of those properties of the resources that occur in the document."""
     shown = [
         (
             each.group,

@@ -103,7 +103,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _published(source: Any) -> dict[str, Any]:
-    """Return a type's schema with the fields added that every embedded object has."""
+    """Return a schema with apiVersion, kind and metadata added to each embedded object."""
     schema = dict(source)
     if properties := schema.get("properties"):
         schema["properties"] = {name: _published(each) for name, each in properties.items()}

@@ -101,7 +101,7 @@ class _Channels:
     def __init__(
         self, socket: WebSocket, *, number: int | None = None, discards: AbstractSet[str] = frozenset()
     ) -> None:
-        """Set up the channels of a process; with `number`, those of the port with this index in a tunnel.
+        """Set up the channels of a process or, with `number`, of the port with this index in a tunnel.
 
         `discards` names the streams of a process that the client does not want.
         """

@@ -109,7 +109,7 @@ class ScaleRequests:
         return await self._write(call, change, options)
 
     def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
-        """Wrap the change of an update or a patch other than apply, to update managedFields as well."""
+        """Wrap the change of a write that is not an apply, so that it also updates managedFields."""
 
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)

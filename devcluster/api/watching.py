@@ -121,7 +121,7 @@ class _Stream:
         self._seen = 0
 
     def run(self, version: int, timeout: float) -> AsyncIterator[bytes]:
-        """Return the stream of lines; the watch starts with the call, not with the first line."""
+        """Start the watch in this call, and return the stream of its lines."""
         initial: Sequence[Stored] | None = None
         try:
             if self._options.initial_events or (version == 0 and self._options.initial_events is None):

@@ -56,7 +56,7 @@ _BASE_LENGTH = 63 - _SUFFIX_LENGTH
 class Part:
     """Subresource object, such as a Scale, that admission sees instead of the object that is stored.
 
-    The change of the write sets `new` and `old`.
+    The function that computes the new parent object sets `new` and `old`.
     """
 
     kind: tuple[str, str, str]
@@ -144,7 +144,7 @@ class Writer:
                 continue
 
     def _check_creation(self, call: Call, obj: Object) -> None:
-        """Raise StatusError if an update or apply must not create the object, which does not exist."""
+        """Raise StatusError if an update or apply of a missing object must not create it."""
         if (uid := obj["metadata"].get("uid")) and not call.patches:
             raise _uid_conflict(call, uid, "")
         if uid:

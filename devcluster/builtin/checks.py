@@ -54,7 +54,7 @@ def check_requirement(requirement: Field, supported: Sequence[str] = SELECTOR_OP
 
 
 def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    """Return whether a label selector matches labels; an invalid one matches, as other checks report it."""
+    """Return whether a label selector matches; True for an invalid selector, which other checks report."""
     try:
         return LabelSelector.of(selector).matches(values)
     except SelectorError:

@@ -23,7 +23,7 @@ TOLERANCE = Fraction(1, 10)
 
 
 class NoMetric(Exception):
-    """Error for a metric that is missing or not comparable with its target; has the real message."""
+    """Error for a metric that is missing or not comparable with its target; the message is the real one."""
 
 
 class Proposal(NamedTuple):
@@ -104,7 +104,7 @@ def _rebalanced(
 
 
 def propose_for_value(source: Object, value: Fraction, replicas: int, ready: int, *, about: str) -> Proposal:
-    """Return the replicas that a metric of the whole target proposes; `ready` is the number of ready pods."""
+    """Return the replicas that an Object or External metric proposes; `ready` is the number of ready pods."""
     target = source["target"]
     if target.get("averageValue") is not None:
         ratio = value / (value_of(target["averageValue"]) * max(replicas, 1))

@@ -43,8 +43,8 @@ class WorkQueue:
     """Work queue of keys, first in, first out, as in client-go.
 
     A key that is added several times is queued once. A key that is added while it is in progress is queued
-    again after `done`. With `batch_period`, a key is ready so many seconds after `add`, to combine several
-    changes.
+    again after `done`. With `batch_period`, a key is ready only that number of seconds after `add`, to
+    combine several changes.
     """
 
     def __init__(self, *, batch_period: float = 0.0) -> None:
@@ -365,7 +365,7 @@ class Controller:
         await self.client.delete(qualified(*resource), namespace, name, uid=uid, propagation=propagation)
 
     async def disrupt(self, pod: Object, reason: str, message: str) -> None:
-        """Delete a pod for a reason outside of the pod, after adding the condition DisruptionTarget."""
+        """Delete a pod that must leave its node, after adding the condition DisruptionTarget."""
         status = pod.get("status") or {}
         condition = {
             "type": "DisruptionTarget",

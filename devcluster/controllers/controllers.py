@@ -59,7 +59,7 @@ class Controllers:
         """Set up the controllers; both delays are in seconds: until a pod is ready, and until it has stopped.
 
         `images` adds to `images.IMAGES`. `ca_pem` is the content of `ca.crt` beside a pod's token. `ledger`
-        is the ledger of the admission plugin, which saves counting the usage of quotas twice.
+        counts the usage of quotas; it can be shared with the admission plugin.
         """
         self._store = store
         self._view = View(store)

@@ -80,7 +80,7 @@ class CronJobController(Controller):
 
     @staticmethod
     def _earliest(cron: Object, status: Object, now: datetime.datetime) -> datetime.datetime:
-        """Return the time from which missed starts count: the last start, or startingDeadlineSeconds ago."""
+        """Return the last start (else the creation) or, if later, the time startingDeadlineSeconds ago."""
         earliest = parse_time(status.get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
         deadline = cron["spec"].get("startingDeadlineSeconds")
         if deadline is None:

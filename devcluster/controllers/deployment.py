@@ -295,7 +295,7 @@ def _revision_of(replica_set: Object) -> int:
 
 
 def _newest(deployment: Object, replica_sets: Sequence[Object]) -> Object | None:
-    """Return the oldest ReplicaSet whose template equals the Deployment's, or None."""
+    """Return the ReplicaSet with the Deployment's template (the oldest, if there are several), or None."""
     wanted = _plain(deployment["spec"]["template"])
     for each in sorted(replica_sets, key=age_of):
         if _plain(each["spec"]["template"]) == wanted:
@@ -402,7 +402,7 @@ class DeploymentController(PodController):
 
 
 class _Rollout:
-    """Reconcile of one Deployment, with the Deployment as last written and its ReplicaSets."""
+    """State of one reconcile: the Deployment as last written, and its ReplicaSets."""
 
     def __init__(self, controller: DeploymentController, deployment: Object) -> None:
         self._controller = controller
@@ -461,7 +461,7 @@ class _Rollout:
         await self._write_progress()
 
     async def _shrink_old(self, new: Object) -> bool:
-        """Scale down old ReplicaSets as far as maxUnavailable allows, first by their unavailable pods."""
+        """Scale down old ReplicaSets as far as maxUnavailable allows, beginning with the unavailable pods."""
         old = sorted(_active(self._old), key=age_of)
         least = _replicas(self.deployment) - _max_unavailable(self.deployment)
         unavailable = _pod_count(new) - _available_count(new)

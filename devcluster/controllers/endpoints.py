@@ -111,7 +111,7 @@ def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
 
 
 def trigger_time(service: Object, targets: list[Target], former: set[str]) -> str:
-    """Return the time when a new pod became ready, or the Service was created, or "" for neither."""
+    """Return the last-change-trigger-time: when a new pod became ready, the Service's creation, or ""."""
     times = [
         condition["lastTransitionTime"]
         for target in targets

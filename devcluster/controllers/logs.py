@@ -45,7 +45,7 @@ class PodLogs:
         return self._stream(pod, run, options)
 
     def _printed(self, pod: Object, container: str) -> Sequence[str] | None:
-        """Return the output of a container that exits at once, or None if the lines are generated."""
+        """Return the output of a container that exits immediately, or None if the lines are generated."""
         for each in pod["spec"]["containers"]:
             if each["name"] == container:
                 outcome = self._runtime.outcome(pod, each)
@@ -125,7 +125,7 @@ class _Run:
 
     @classmethod
     def find(cls, pod: Object, container: str, *, previous: bool = False) -> _Run | None:
-        """Return the current run, or the previous one if `previous`, or None."""
+        """Return the current run or, with `previous`, the previous run; None if it does not exist."""
         status = _container_status(pod, container)
         image = status.get("image", "")
         state, last = status.get("state", {}), status.get("lastState", {})

@@ -117,7 +117,7 @@ class Establisher:
     ) -> None:
         """Set up the establisher; `metadata` is the schema of ObjectMeta.
 
-        `call_webhook` posts to conversion webhooks; None leaves only conversions of `apiVersion`.
+        `call_webhook` posts to conversion webhooks; with None, a conversion only changes `apiVersion`.
         """
         self._store = store
         self._registry = registry
@@ -257,7 +257,7 @@ class Establisher:
         return self._write(name, obj)
 
     def _group_of(self, name: str) -> Iterator[Stored]:
-        """Yield the other definitions of the same group, found by name without decoding them."""
+        """Yield the other definitions of the same group; the group is a part of a definition's name."""
         group = name.partition(".")[2]
         for stored in self._store.select(GROUP, PLURAL):
             if stored.key.name != name and stored.key.name.partition(".")[2] == group:

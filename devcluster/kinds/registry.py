@@ -80,7 +80,7 @@ class Registry:
         return self._by_kind.get((group, version, kind))
 
     def versions(self, group: str, plural: str) -> list[Resource]:
-        """Return all versions of a resource, the most stable and newest first; an unknown one has none."""
+        """Return all versions of a resource, the most stable and newest first; [] if it is unknown."""
         return list(self._versions.get((group, plural), ()))
 
     def groups(self) -> dict[str, list[str]]:
@@ -129,7 +129,7 @@ class Registry:
 
 
 def _acquaint(versions: list[Resource]) -> None:
-    """Set the schemas of all versions in each version of a resource."""
+    """Give each version of a resource the schemas of all its versions."""
     schemas = {each.api_version: each.schema for each in versions}
     for each in versions:
         each.schemas = schemas

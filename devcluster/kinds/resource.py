@@ -148,7 +148,7 @@ class Resource:
 
     @property
     def stored(self) -> tuple[str, str]:
-        """(group, plural), which all keys of the objects in the store begin with."""
+        """First two parts of the keys of the objects in the store: (group, plural)."""
         return self.store_as or (self.group, self.plural)
 
     @property

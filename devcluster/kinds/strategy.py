@@ -32,7 +32,7 @@ class Strategy:
     For a write, the order of calls is `default`, mutating admission, `prepare_*`, `default` again,
     `validate_*`, validating admission, `commit`. Methods change the new object in place, which is the
     caller's copy; they must not change `old`. All methods are synchronous, so no other task runs between
-    reading the old object and storing the new one, except for admission webhooks and `slow_checks`. After
+    reading the old object and storing the new one, except during admission webhooks and `slow_checks`. After
     these, the write fails if the stored object has changed.
     """
 
@@ -100,7 +100,7 @@ class Strategy:
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Return the errors in an update, such as changes of immutable fields; its metadata is validated."""
+        """Return errors in an update, such as a changed immutable field; the metadata is already valid."""
         return self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
@@ -132,7 +132,7 @@ class Strategy:
         return False
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
-        """Return the grace period of a deletion in seconds, or None for a kind without one (all but pods).
+        """Return the grace period of a deletion in seconds, or None for any kind except Pod.
 
         `asked` is the period in the delete's options, or None.
         """

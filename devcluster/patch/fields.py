@@ -205,7 +205,7 @@ def value_key(value: Any) -> str:
 
 
 def _keep(fields: Fields, key: str, node: Fields) -> None:
-    """Store the node in `fields` after some of its members were removed, unless it is empty now."""
+    """Store a node in `fields`, unless the removal of its members has left it empty."""
     if node:
         fields[key] = _tidy(node)
 

@@ -154,7 +154,7 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> Any:
 
 
 def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield (key, item) of both lists in the result's order; the item is None for keys of `config`."""
+    """Yield (key, item) in the order of the merged list; the item is None if `config` has the key."""
     wanted, there = set(config_keys), set(live_keys)
     shared = [key for key in config_keys if key in there]
     done: set[str] = set()

@@ -169,7 +169,7 @@ def _start(given: Any, live: Any, subresource: str) -> Entries:
 
 
 def _live(live: Object | None, write: Write) -> tuple[Object, Entries]:
-    """Return the object before an apply without managedFields, and its entries; create them if missing."""
+    """Return `live` without its managedFields, and their entries; create entries if there are none."""
     if live is None:
         return {}, {}
     metadata = dict(live["metadata"])

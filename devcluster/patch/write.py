@@ -154,14 +154,14 @@ class Write:
         Unknown versions give None.
 
         Raises:
-            NotConverted: the version does not have a field; the message begins with `failed`.
+            NotConverted: the version lacks a field of the object; the message begins with `failed`.
         """
         if api_version == self.api_version:
             return obj, self.schema
         return self.moved(obj, api_version, failed=failed)
 
     def moved(self, obj: Object, api_version: str, *, failed: str) -> tuple[Object, Schema] | None:
-        """Convert an object from any version to `api_version`; errors as in `at`."""
+        """Convert an object from any version to `api_version`; result and errors are as in `at`."""
         try:
             return self.convert(obj, api_version) if self.convert is not None else None
         except Untypable as error:

@@ -107,7 +107,7 @@ class MessageError(Exception):
 
 @dataclasses.dataclass(slots=True)
 class Findings:
-    """Errors that rules have found; `forgiven` are those that the old object had too, in unchanged values."""
+    """Errors that rules have found; `forgiven` has errors in values that the update does not change."""
 
     errors: list[FieldError] = dataclasses.field(default_factory=list)
     forgiven: list[FieldError] = dataclasses.field(default_factory=list)
@@ -252,7 +252,7 @@ def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
 
 
 def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules | None:
-    """Compile the rules of `schema` for the structure `node`; both differ only inside `allOf`."""
+    """Compile the rules of `schema` for the structure `node`; the two differ only inside `allOf`."""
     sources = schema.source.get("x-kubernetes-validations") or ()
     own = [compile_rule(each, kind, node) for each in sources if (each.get("rule") or "").strip()]
     found = Rules(node, kind, own, root=root)

@@ -93,7 +93,7 @@ def _unfit(source: Any, fits: Callable[[float], bool], kind: str) -> list[str]:
 
 
 def _as_int64(bound: float) -> float:
-    """Return a bound for integers; one that does not fit into 64 bits becomes the smallest, as in Go."""
+    """Return a bound for integers; a bound that is no int64 becomes the smallest int64, as in Go."""
     return bound if -(2.0**63) < float(bound) < 2.0**63 else -(2**63)
 
 
@@ -546,7 +546,7 @@ def _alternatives(source: Any) -> Check | None:
 
 
 def _best(alternatives: Sequence[_Alternative], failed: list[list[Problem]], value: Any) -> list[Problem]:
-    """Return the problems of the alternative with the most checks (the first, if equal), after all failed."""
+    """Return the problems of the failed alternative with the most checks (the first, if several)."""
     counts = [each.count(value) for each in alternatives]
     return failed[counts.index(max(counts))]
 

@@ -19,7 +19,7 @@ class CustomVersions:
 
         Args:
             schemas: The schemas by `apiVersion`.
-            stale_until: Objects last written up to this store version may have been written by other schemas.
+            stale_until: The last store version at which objects may have been written with other schemas.
         """
         self._schemas = schemas
         self._like = {

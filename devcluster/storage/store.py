@@ -30,7 +30,7 @@ class Watch:
     def __init__(
         self, *, namespace: str, limit: int, limit_bytes: int, closed: Callable[[Watch], None]
     ) -> None:
-        """Set up the watch; it overflows if unread changes exceed `limit`, or their objects `limit_bytes`."""
+        """Set up the watch; it overflows above `limit` unread changes, or `limit_bytes` of their objects."""
         self.namespace = namespace
         self._limit = limit
         self._limit_bytes = limit_bytes
@@ -320,7 +320,7 @@ class Store:
         return new
 
     def delete(self, key: Key, *, expected: int | None = None) -> Stored:
-        """Remove an object; return its last state with the version of the delete. Raises as `update`."""
+        """Remove an object; return its last state with the version of the delete. Raises like `update`."""
         old = self._expect(key, expected)
         final = Stored.of(key, self.version + 1, old.decode())
         self._commit(Change(final.version, key, old, None, final))
@@ -329,7 +329,7 @@ class Store:
     async def durable(self, version: int) -> None:
         """Wait until the journal has written this version; raise JournalFailed if it cannot.
 
-        Without a journal, return at once.
+        Without a journal, return immediately.
         """
         if self._journal is not None:
             await self._journal.durable(version)

@@ -1,8 +1,8 @@
 """Decoding of built-in objects with the same result as in Go: typed, without unknown fields.
 
 The server stores and returns objects that were read into a Go struct and written again. This drops unknown
-fields, nulls and empty fields with `omitempty`, and adds empty fields without it. Times become UTC,
-quantities canonical. A value of the wrong type fails with Go's message.
+fields, nulls, and empty fields with `omitempty`; it adds missing fields without `omitempty`. Times become
+UTC, quantities canonical. A value of the wrong type fails with Go's message.
 """
 
 from __future__ import annotations

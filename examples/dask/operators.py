@@ -69,7 +69,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
 
 
 class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
-    """The operator that runs a Deployment for each worker; surplus workers with high numbers go first."""
+    """The operator that runs a Deployment per worker; scaling down removes the highest worker numbers."""
 
     owns = (Deployment,)
     reads = (DaskCluster,)
@@ -127,7 +127,7 @@ class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
 
     @every(5)
     async def scale(self, scaler: DaskAutoscaler, ctx: Context) -> None:
-        """Scale up at once; scale down only if the last change is some time ago."""
+        """Scale up immediately; scale down only if the last change is older than `COOLDOWN`."""
         spec, status = scaler.spec, scaler.status
         group = await ctx.find(DaskWorkerGroup, f"{spec.cluster}-default")
         if group is None:

@@ -26,9 +26,7 @@ from manager.api import (
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT, Record, RecordDecoder
 from manager.client.child_label import ChildLabel, label_of
-from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
-from manager.client.kubernetes import api_client_on, pod_streams_on
-from manager.client.ownership import (
+from manager.client.comparison import (
     APPLIED_METADATA,
     Ownership,
     Path,
@@ -37,13 +35,15 @@ from manager.client.ownership import (
     decoded,
     field_name,
     field_path,
-    holds,
+    matches,
     may_repeat_keys,
     metadata_steps,
     owned_fields,
     refused_lists,
     without_fields,
 )
+from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
+from manager.client.kubernetes import api_client_on, pod_streams_on
 from manager.client.reader import (
     CachedReader,
     LiveList,
@@ -541,7 +541,7 @@ class Client(CachedReader):
         last, state = self._settled.get(live.uid, (_UNKNOWN, _UNKNOWN))
         is_wanted = last == hash(encoded)
         spared = not taken_over and (
-            (is_wanted and state == live.state()) or self._holds(wanted, encoded, live)
+            (is_wanted and state == live.state()) or self._matches(wanted, encoded, live)
         )
         if spared:
             if not is_wanted:
@@ -637,7 +637,7 @@ class Client(CachedReader):
             if value is not None and value == label_of(owner.metadata.uid):
                 wanted["metadata"].setdefault("labels", {})[label.key] = value
 
-    def _holds(self, wanted: dict[str, Any], encoded: bytes, live: Ownership) -> bool:
+    def _matches(self, wanted: dict[str, Any], encoded: bytes, live: Ownership) -> bool:
         """Return whether the object has all wanted fields, and this client owns them."""
         if live.created_by and live.created_by != creator_name(self.field_manager, encoded):
             return False
@@ -645,8 +645,8 @@ class Client(CachedReader):
         owned, exact = (live.created, False) if live.created_by else (live.applied, True)
         # Compare without conversion first: it nearly always suffices. In JSON, a tuple becomes a list.
         return owned is not None and (
-            holds(owned_fields(wanted), live.live, owned, exact=exact)
-            or holds(owned_fields(orjson.loads(encoded)), live.live, owned, exact=exact)
+            matches(owned_fields(wanted), live.live, owned, exact=exact)
+            or matches(owned_fields(orjson.loads(encoded)), live.live, owned, exact=exact)
         )
 
     def _wants_the_same(self, encoded: bytes, live: Ownership, conflicts: Sequence[FieldConflict]) -> bool:
@@ -754,7 +754,7 @@ class Client(CachedReader):
         return await self._patch(change, repair.patch_of({"uid": change.live.uid}), dry_run=True)
 
     async def _take_over(self, change: _Change, there: Ownership) -> None:
-        """Merge our entries into one apply entry (see `ownership`), before the apply of the change."""
+        """Merge our entries into one apply entry (see `comparison`), before the apply of the change."""
         version, refusal, attempts = None, None, 0
         while attempts < TAKEOVER_ATTEMPTS:
             translation = there.translation(change.given_up, change.kind.gvk.api_version)

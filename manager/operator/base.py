@@ -15,7 +15,7 @@ from manager.client import Client
 from manager.client.reader import CachedReader
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority
 from manager.controller.source import any_of, desired_state_changed, status_changed
-from manager.operator.children import CONDITION, Child, ChildWrites, PodEvents, Rollouts
+from manager.operator.child_progress import CONDITION, Child, ChildWrites, PodEvents, Rollouts
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.declaration import Daemon, Owns, Reads, Timer, Watch, WatchPods
 from manager.settings import Setting, SettingValues

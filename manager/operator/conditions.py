@@ -21,7 +21,7 @@ from manager.api import (
     set_condition,
 )
 from manager.api.condition import takes_conditions
-from manager.operator.children import CONDITION
+from manager.operator.child_progress import CONDITION
 from manager.operator.declaration import bare
 from manager.util import clock
 from manager_kinds.factory import status_model_of

@@ -56,7 +56,7 @@ from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.operator.base import OperatorBase
-from manager.operator.children import (
+from manager.operator.child_progress import (
     ASK_AGAIN_AFTER,
     CONDITION,
     MOST_LOOPS,

@@ -32,7 +32,7 @@ from manager.controller.source import trigger_of
 from manager.election.coordinator import ControllerObjects, OwnedObjects
 from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
 from manager.operator.base import Failing
-from manager.operator.children import Child
+from manager.operator.child_progress import Child
 from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
 from manager.operator.daemons import Daemons, log_failure
 from manager.operator.declaration import Owns, Reads, Timer, Watch

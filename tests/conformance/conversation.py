@@ -72,7 +72,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def label(self) -> str:
-        """Return the step's label for recorded answers, without its number."""
+        """Return the step's label in the recordings; `Conversation.labels` adds a number."""
         return self.request or (f"read {self.read}" if self.read else f"asked {self.asked}")
 
     @property

@@ -95,10 +95,10 @@ class _Webhooks(WebhookServer):
 
 
 def _renamed(told: Answer, obj: Answer, wanted: str) -> Answer:
-    """Convert an object to the version `wanted`, as the step defines.
+    """Convert an object to the version `wanted`, by the rules in `told`.
 
-    `rename` has a field's name in each version, for spec and status. `carry` has the only version that has a
-    field; in other versions an annotation has the field's value.
+    `rename` maps each version to the name of one field of spec and status. `carry` maps a spec field to the
+    only version that has the field; in other versions an annotation keeps the value.
     """
     names, version = told["rename"], wanted.rpartition("/")[2]
     found = {**obj, "apiVersion": wanted}
@@ -122,8 +122,8 @@ def play(
     """Run the conversation; return the masked answers by the labels of the recorded steps.
 
     A real server acts on a new role, CRD, webhook or quota some time after it has stored it. With `recorded`,
-    the player waits for that: it repeats a step that changes nothing until the answer is the recorded one. If
-    the recorded answer to a write is an error, the player first waits until a dry run fails too.
+    the player waits for the server: it repeats a request without effects until the answer is as recorded.
+    Before a write whose recorded answer is an error, the player waits until a dry run of the write fails.
     """
     return _Player(conversation, plane, recorded).play()
 
@@ -366,7 +366,7 @@ def _changes_nothing(step: Step, status: int) -> bool:
 
 
 def _dry_run(step: Step) -> Step | None:
-    """Return the step as a dry run; None if it cannot be a dry run or has its own condition."""
+    """Return the step as a dry run; None if it cannot be a dry run, or has a condition (`until`)."""
     method, _, target = step.request.partition(" ")
     path = target.partition("?")[0]
     is_conditional = step.until or step.until_not or step.until_status or step.until_warning

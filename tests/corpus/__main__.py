@@ -35,9 +35,9 @@ NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Json], int]:
-    """Return the manifests below a folder by file and number, and the number of skipped files.
+    """Return the manifests below a folder as a map from `FILE#NUMBER`, and the number of skipped files.
 
-    Files with templates are skipped.
+    A file that is not YAML, such as a template, is skipped.
     """
     found: dict[str, Json] = {}
     unread = 0

@@ -96,7 +96,7 @@ def applied(*objects: dict[str, Any]) -> Iterator[float]:
 
 
 def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
-    """Wait until `Degraded` is true and its text has one of the words; print the time since `began`."""
+    """Wait until Degraded is true and its reason or message has one of the words; print the elapsed time."""
 
     def read_degraded() -> str:
         it = get(kind, name, namespace=FAULTS)

@@ -31,7 +31,7 @@ from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.rotation import Rotation
 from manager.certificates.store import Material
-from manager.client.ownership import Ownership, holds
+from manager.client.comparison import Ownership, matches
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -234,7 +234,7 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
     for owned in (own.applied, own.created):
         if owned is not None:
             for exact in (False, True):
-                assert holds(originals.owning, live, owned, exact=exact) in {True, False}
+                assert matches(originals.owning, live, owned, exact=exact) in {True, False}
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -285,7 +285,7 @@ def tokens(token: str) -> None:
 
 
 def yaml_of(document: Any) -> bytes:
-    """Encode a document as YAML as people write it."""
+    """Encode a document as YAML in block style; return b"" if it cannot be encoded."""
     with suppress(yaml.YAMLError):
         return yaml.safe_dump(document, allow_unicode=True).encode("utf-8", "replace")
     return b""
@@ -299,7 +299,7 @@ ALIASES = [
 
 
 def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
-    """Return a strategy for invalid YAML files, which are small because the parser is slow."""
+    """Return a strategy for unusual or invalid YAML; it is small, because the parser is slow."""
     written = [yaml_of(each) for each in documents]
     return st.one_of(
         inputs.odd(documents).map(yaml_of),

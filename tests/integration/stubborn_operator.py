@@ -1,4 +1,4 @@
-"""A program with reconciles that never end; the spec of a Foo selects why.
+"""A program with reconciles that never end; the spec of a Foo selects how its reconcile blocks.
 
 python -m tests.integration.stubborn_operator run ...
 """

@@ -26,7 +26,7 @@ UNREACHABLE = ("", "ann", "Ann <ann@example.com>", "a..n@example.com", f"{'a' * 
 def asked(
     module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """Start an API server and a manager that serves all webhooks, but runs no operator with webhooks."""
+    """Start an API server, and a manager that serves all webhooks but reconciles only MySrvs."""
     plane = module_control_plane(parts=BARE, crds=True)
     with webhook_manager(plane, tmp_path_factory.mktemp("manager"), "--controllers=mysrv"):
         yield plane

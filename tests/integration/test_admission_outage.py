@@ -26,7 +26,7 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def manager(plane: ControlPlane, tmp_path: Path) -> Iterator[ManagerProcess]:
-    """Run a manager that serves the webhooks of all operators, but runs only operators without webhooks."""
+    """Run a manager that serves the webhooks of all operators but reconciles only MySrvs."""
     with webhook_manager(plane, tmp_path / "manager", "--controllers=mysrv") as manager:
         yield manager
 

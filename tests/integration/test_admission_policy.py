@@ -78,7 +78,7 @@ def right_to_delete() -> list[Any]:
 
 
 def others_of_several() -> list[Any]:
-    """Return roles and bindings of two per-operator managers: foo, with the certificate, and wordpress."""
+    """Return roles and bindings for the accounts of a foo manager and a wordpress manager."""
     found = manifests("per-operator")
     accounts = [
         each
@@ -127,7 +127,7 @@ def site() -> dict[str, Any]:
 
 
 def deployed(**pod: Any) -> Write:
-    """Return the write of a Deployment with more pod fields; `container` has more container fields."""
+    """Return a write request for a Deployment with these pod fields; `container` adds container fields."""
     deployment = copy.deepcopy(site())
     template = deployment["spec"]["template"]["spec"]
     container = pod.pop("container", {})
@@ -155,14 +155,14 @@ def projected(*sources: Any) -> Write:
 
 
 def templated(**metadata: Any) -> Write:
-    """Return the write of a Deployment with additional metadata of its pods."""
+    """Return a write request for a Deployment with additional metadata of its pods."""
     write = deployed()
     write.body["spec"]["template"]["metadata"].update(metadata)
     return write
 
 
 def certificate(name: str, **fields: Any) -> Write:
-    """Return the write of a TLS Secret in the manager's namespace, like the webhooks' Secret."""
+    """Return a write request for a TLS Secret in the manager's namespace, like the webhooks' Secret."""
     return made(
         "secrets",
         SYSTEM,
@@ -174,7 +174,7 @@ def certificate(name: str, **fields: Any) -> Write:
 
 
 def labelled(labels: dict[str, str], name: str = "blog") -> Write:
-    """Return the write of a Deployment with additional labels of its pods."""
+    """Return a write request for a Deployment with additional labels of its pods."""
     write = deployed()
     write.body["metadata"]["name"] = name
     spec = write.body["spec"]
@@ -185,7 +185,7 @@ def labelled(labels: dict[str, str], name: str = "blog") -> Write:
 
 
 def selecting(selector: Any, **labels: str) -> Write:
-    """Return the write of a Deployment with this selector and these pod labels."""
+    """Return a write request for a Deployment with this selector and these pod labels."""
     write = deployed()
     write.body["spec"]["selector"] = selector
     write.body["spec"]["template"]["metadata"]["labels"] = labels
@@ -193,7 +193,7 @@ def selecting(selector: Any, **labels: str) -> Write:
 
 
 def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fields: Any) -> Write:
-    """Return the creation of an object of the core group with the operators' label."""
+    """Return the request that creates an object of the core group with the operators' label."""
     body = {"metadata": {"name": "made", "labels": LABELS, **(metadata or {})}, **fields}
     return Write("POST", object_path("v1", namespace, plural), body)
 

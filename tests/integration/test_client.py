@@ -219,7 +219,7 @@ async def test_client_write_to_a_recreated_object_raises_conflict(bench: Bench):
 
 
 def condition(kind: str, message: str = "") -> Condition:
-    """Return a condition with characters that the API server escapes differently."""
+    """Return a condition with characters that the manager and the API server escape differently."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     text = f'{message} <&> "é\u2028\\'
     return Condition(type=kind, status="True", reason="Seen", message=text, last_transition_time=now)
@@ -475,7 +475,7 @@ async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_
 
 
 async def test_apply_raises_already_exists_when_another_client_created_the_object_first(bench: Bench):
-    """Apply a list that may have a key twice, so that the client sends a create request."""
+    """Apply a list that may have a key twice: for such a list, the client sends a create request."""
 
     def wanted(name: str) -> Deployment:
         mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]

@@ -1,4 +1,4 @@
-"""Tests of an operator's author with `--control-plane`, on devcluster and on a real API server."""
+"""Tests that an operator's author runs with `--control-plane`, on devcluster and on a real API server."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ class ImageTree:
     """The stages of one Dockerfile, built on demand without a container engine.
 
     Each stage is a folder. Its steps run there by chroot in their own mount namespace. The machine's system
-    folders are mounted read-only, and this interpreter's installation replaces the base image's `/usr/local`;
-    changes of it stay in the stage. Packages come from wheels of this environment instead of the network.
-    So constraints.txt gets the hashes of those wheels.
+    folders are mounted read-only. This interpreter's installation replaces the base image's `/usr/local`, and
+    each stage changes only its own overlay of that folder. Packages come from wheels of this environment
+    instead of the network, so the stage's constraints.txt has the hashes of these wheels.
     """
 
     def __init__(self, dockerfile: Dockerfile, folder: Path, context: Path = ROOT) -> None:
@@ -208,7 +208,7 @@ def _in_chroot(root: Path, environ: dict[str, str], command: list[str], *, user:
 
 
 def laid_out() -> Iterator[Path]:
-    """Yield a temporary folder for the image's files; skip the test without the necessary rights."""
+    """Yield a temporary folder for the image's files; skip the test if this process lacks the rights."""
     problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")

@@ -101,7 +101,7 @@ def stored_versions(plane: ControlPlane) -> Counter[str]:
 
 
 def in_etcd(address: str) -> list[bytes]:
-    """Return the stored gadgets, read from etcd by its JSON gateway."""
+    """Return the stored gadgets, read from etcd through its JSON gateway."""
     first, end = (base64.b64encode(f"/registry/{GROUP}/{PLURAL}{last}".encode()).decode() for last in "/0")
     body = json.dumps({"key": first, "range_end": end}).encode()
     with urllib.request.urlopen(f"http://{address}/v3/kv/range", data=body, timeout=30.0) as answer:
@@ -130,7 +130,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def home(plane: ControlPlane) -> Iterator[str]:
-    """Yield a namespace for one test; then delete the CRD and so its gadgets."""
+    """Yield a namespace for one test; then delete the CRD and thereby its gadgets."""
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(plane, name)
     yield name

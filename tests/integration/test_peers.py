@@ -52,7 +52,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvtestControlPl
 
 @pytest.fixture(scope="module")
 def ours(plane: EnvtestControlPlane) -> Story:
-    """Return the observations of this project's manager."""
+    """Run this project's manager; return the observed objects, as `story_of` does."""
     return story_of(OURS.make().program, plane)
 
 

@@ -24,7 +24,7 @@ FINALIZER = "pet.petstore.example.com/finalizer"
 
 
 class PetWalk(Walk):
-    """Walk through Pets, with a pet store process."""
+    """Namespace with Pets, kubectl, a manager, and a pet store process."""
 
     store: PetStoreProcess
 

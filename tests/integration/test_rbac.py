@@ -1,4 +1,4 @@
-"""Roles in config/rbac/: the manager needs each of its rights, and no other."""
+"""Roles in config/rbac/: the manager needs each of its rights, and no other right."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
 
 
 def owner_in(plane: ControlPlane, name: str) -> dict[str, Any]:
-    """Return an owner reference to a Memcached, which is created if it does not exist."""
+    """Return an owner reference to a Memcached; create the Memcached if it does not exist."""
     found = plane.api.find(memcached_path(NAMESPACE, name))
     if found is None:
         found = plane.api.create(memcached_path(NAMESPACE), memcached(name, 0))

@@ -33,7 +33,7 @@ class Recipes:
         return self.plane.api.find(object_path(api, self.namespace, plural, name))
 
     def app(self, name: str = "") -> str:
-        """Return the API path of an App, or of all Apps without a name."""
+        """Return the API path of an App, or of all Apps if `name` is empty."""
         return object_path(API, self.namespace, "apps", name)
 
     def create(self, recipe: str, name: str = "", **spec: Any) -> None:

@@ -30,7 +30,7 @@ QUIET = 0.05
 
 
 class Replica:
-    """A manager behind its own fault proxy, which records its requests."""
+    """A manager whose requests are recorded by its own fault proxy."""
 
     def __init__(self, manager: ManagerProcess, proxy: FaultProxy) -> None:
         self.manager = manager
@@ -64,7 +64,7 @@ class Replica:
         """Suspend the replica while it has no write in flight; call this when it has no new work.
 
         No process can read the clock and make a system call in one step. A replica that is suspended between
-        the two sends one more write when it resumes. `LeaderElector` cannot prevent that.
+        these steps sends one more write when it resumes. `LeaderElector` cannot prevent that.
         """
         eventually(self._is_quiet, every=QUIET / 10)
         self.manager.process.freeze()

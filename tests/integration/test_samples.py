@@ -23,7 +23,7 @@ OBJECTS = {
 
 
 class SampleWalk(Walk):
-    """Walk through the sample objects of one operator."""
+    """Namespace with the sample objects of one operator, kubectl, and a manager."""
 
     controller: str
 
@@ -46,7 +46,7 @@ class SampleWalk(Walk):
 def walk(
     request: pytest.FixtureRequest, crds: ControlPlane, namespace: str, run_manager: RunManager
 ) -> Iterator[SampleWalk]:
-    """Run the operator in the test's parameter, and yield a walk."""
+    """Run the operator in the test's parameter; yield the namespace that its manager watches."""
     flags = (f"--namespaces={namespace}", f"--controllers={request.param}")
     with walking(SampleWalk, crds, namespace, run_manager(crds.kubeconfig, *flags)) as walk:
         walk.controller = request.param

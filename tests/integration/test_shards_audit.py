@@ -82,7 +82,7 @@ class Term:
 
 
 def changes_in(log: Path) -> list[Change]:
-    """Return the stored writes by version, without writes that changed nothing."""
+    """Return the stored writes in the order of versions, without writes that changed nothing."""
     found: dict[tuple[str, int], Change] = {}
     # The last line may be incomplete, because the replicas still renew their Leases.
     for line in log.read_text().rpartition("\n")[0].splitlines():

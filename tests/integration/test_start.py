@@ -1,4 +1,4 @@
-"""The start of a manager without an API server, with wrong credentials, or with a port in use."""
+"""The start of a manager without an API server, with invalid credentials, or with a port in use."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Stuck:
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
-        """Return the seconds from the reason until the forced end, as the last log line reports them."""
+        """Assert that the process was ended by force; return the seconds since `reason` from the log."""
         assert self.manager.wait() == 1
         last = self.manager.logs()[-1]
         assert (last["level"], last["logger"]) == ("error", "watchdog")

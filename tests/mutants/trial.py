@@ -55,7 +55,7 @@ class Cost(NamedTuple):
 
 @dataclass
 class Verdict:
-    """Result of a mutant: killed, timeout, survived or untried; `by` is the test that found it."""
+    """Result of a mutant: killed, timeout, survived or untried; `by` is the test that found the fault."""
 
     outcome: str = "untried"
     by: str = ""
@@ -75,8 +75,8 @@ class Job(NamedTuple):
 class Trials:
     """Pytest plugin that tests every mutant instead of running the tests once.
 
-    `tiers` are files or folders of tests, and each mutant that survives one tier is tested by the next. In
-    each tier the fastest tests run, at least one, for at most `at_most` CPU seconds on the unchanged code.
+    `tiers` are files or folders of tests, and each mutant that survives one tier is tested by the next. A
+    tier runs the fastest tests of a mutant: as many as need `at_most` CPU seconds in total, but at least one.
     """
 
     code: Sequence[Path]
@@ -137,7 +137,7 @@ class Trials:
         )
 
     def _watched(self, path: Path, touched: set[str]) -> Swap:
-        """Return code for all functions in a file, in which each function adds its name to `touched`."""
+        """Return a file's functions, each with new code that first adds its own name to `touched`."""
         tree = ast.parse(path.read_bytes())
         for name, node in _outermost(tree):
             watch = ast.parse(f"{TOUCHED}.add({f'{path} {name}'!r})").body[0]
@@ -150,10 +150,7 @@ class Trials:
         return swap
 
     def _swap(self, path: Path, code: CodeType) -> Swap:
-        """Return the live functions whose code differs in `code`, each with its new code.
-
-        `code` is the compiled changed source of the file.
-        """
+        """Return the functions that differ in `code`, the compiled changed file, each with its new code."""
         name = str(path.resolve())
         before = compile(path.read_bytes(), name, "exec", dont_inherit=True)
         return [
@@ -362,7 +359,7 @@ def _outermost(
 
 
 def _live_functions(code: Iterable[Path]) -> Live:
-    """Return all live functions of these files, including those hidden by gc.freeze."""
+    """Return all existing function objects of these files, including those hidden by gc.freeze."""
     files = {str(path.resolve()) for path in _files(code)}
     live: Live = {}
     for each in _all_objects():
@@ -381,7 +378,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """Test a mutant in a new process, because its code runs at the import; return the exit code."""
+    """Test a mutant whose code runs at import, so in a new process; return the exit code."""
     file, source, costs = json.loads((folder / "trial").read_text())
     path, get_code = Path(file).resolve(), SourceFileLoader.get_code
 

@@ -124,7 +124,7 @@ class Server:
 
 
 def shifted(value: Any, seconds: float) -> Any:
-    """Return the value with every timestamp moved by some seconds."""
+    """Return the value with every timestamp moved by `seconds`."""
 
     def move(found: re.Match[str]) -> str:
         moment = datetime.datetime.fromisoformat(f"{found[0]}Z") + datetime.timedelta(seconds=seconds)

@@ -26,7 +26,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def object_cases() -> dict[str, Json]:
-    """Return the cases: a dry-run creation, or a created object and a dry-run PUT of its `change`."""
+    """Return cases by name: each dry-runs a creation, or creates an object and dry-runs its `change`."""
     (cases,) = load_cases(OBJECTS)
     return {each["name"]: each for each in cases}
 
@@ -43,7 +43,7 @@ def row_cases() -> dict[str, Json]:
 
 
 def objects() -> list[Json]:
-    """Return the cases with the object `sent`, the `answer`, and the `old` object if it is an update."""
+    """Return the cases, each with the object `sent`, the `answer`, and for an update the `old` object."""
     found, answers = [], load_answers(OBJECTS)
     for name, case in object_cases().items():
         sent, answer = _typed(case["resource"], case["create"]), answers[name]

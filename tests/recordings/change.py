@@ -14,7 +14,7 @@ INSTEAD = "<instead>"
 def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
     """Return the parts of `after` that differ from `before`; lists as maps by index, if that is shorter.
 
-    With `ordered`, an object whose keys would get another order is returned completely.
+    With `ordered`, an object is returned completely if `changed` could not restore the order of its keys.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         found = {key: GONE for key in before if key not in after}
@@ -36,7 +36,7 @@ def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
 
 
 def changed(before: Any, difference: Any) -> Any:
-    """Return `before` with a difference that `change` has returned."""
+    """Apply a difference that `change` has returned to `before`; return the result."""
     if not isinstance(difference, dict) or not isinstance(before, dict | list):
         return difference
     if INSTEAD in difference:

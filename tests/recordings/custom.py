@@ -122,10 +122,10 @@ def record_costs(server: Server) -> Json:
 
 
 def _cost(server: Server, schema: Json, rule: Json, before: str) -> str:
-    """Return a number of copies of the rule that is too expensive, and by which factor.
+    """Return `COUNT: FACTOR`: COUNT copies of the rule exceed the cost limit by FACTOR.
 
-    The server prints only small factors with six digits, so the number is chosen for a small factor. The
-    number in the last answer `before` is used again if its factor is still small.
+    The server prints only small factors with six digits, so the count is chosen for a small factor. The
+    count in the last answer `before` is used again if its factor is still small.
     """
     if "messageExpression" in rule:  # the number of copies does not change its cost
         return _exceeded(server, schema, rule, 1) or CHEAP

@@ -12,7 +12,7 @@ named lists are messages. Only these facts are used, not the descriptions.
 builtin.json has one type in each line, so that a diff shows what a new version changed. `schema` is the
 type's OpenAPI component without descriptions, and `go` is its Go type:
 
-    a list       a struct: [JSON name, Go type, what is omitted, protobuf number] for each field, in order; an
+    a list       a struct: [JSON name, Go type, `omitempty` or `omitzero`, protobuf number] for each field; an
                  embedded struct has no JSON name, and the number 0 when it is not in protobuf
     a string     another type by its Go name, with the prefix `items:` if protobuf has the list in a message
 """
@@ -131,7 +131,7 @@ OF_ONE_SERVER = ("creationTimestamp", "managedFields", "resourceVersion", "uid")
 
 
 def initial_objects(get: Callable[[str], Any], before: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the objects of a new server without identities; keep the descriptions in `before`."""
+    """Return a new server's objects without UIDs, versions and times, but with descriptions from `before`."""
     deadline = time.monotonic() + AGGREGATION
     while not all(get(f"{RBAC}/clusterroles/{name}").get("rules") for name in ("admin", "edit", "view")):
         assert time.monotonic() < deadline, "the controllers do not fill the aggregated roles"

@@ -22,7 +22,7 @@ SIZE = 1 << 60
 
 
 def selector_cases() -> dict[str, Json]:
-    """Return cases by name: the `query` and `accept` of a list, and its `resource` if not ConfigMaps."""
+    """Return list requests by case name: `query`, `accept` and `resource` (default: ConfigMaps)."""
     cases: list[Json] = load_cases(SELECTORS)[0]["cases"]
     found = {each.get("name", each["query"]["shardSelector"]): each for each in cases}
     return {UIDS: {}, **found}

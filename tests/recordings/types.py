@@ -23,7 +23,7 @@ RECENT = 60
 
 
 def body_cases() -> dict[str, tuple[str, str]]:
-    """Return the body and its field validation mode, by kind and number."""
+    """Return request bodies, each with its field validation mode, by case name (kind and number)."""
     (cases,) = load_cases(BODIES)
     count: collections.Counter[str] = collections.Counter()
     found = {}
@@ -36,7 +36,7 @@ def body_cases() -> dict[str, tuple[str, str]]:
 
 
 def served() -> dict[str, Json]:
-    """Return the objects of the cases, which the server must return."""
+    """Return the objects of the protobuf cases by case name."""
     found: dict[str, Json] = load_cases(PROTOBUF)[0]["objects"]
     return found
 

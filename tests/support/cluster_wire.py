@@ -6,7 +6,7 @@
         server.serve(wire)
         wire.on("PUT", path, LostAfter(server.answer), server.answer)  # a fault, and then none
 
-Each client can have its own wire; the server can serve several wires at once.
+Each client can have its own wire; the server can serve several wires at the same time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ClusterServer:
         return self._watches[-1]
 
     def late(self, seconds: float) -> Step:
-        """Return a step in which the control plane acts at once, and its response comes after `seconds`."""
+        """Return a step: the control plane acts immediately, and its response comes after `seconds`."""
 
         async def act(sent: Sent) -> Step:
             return Delayed(seconds, await self.answer(sent))

@@ -167,7 +167,7 @@ class ControlPlane(abc.ABC):
 
     @property
     def api(self) -> ApiAccess:
-        """Return a client with the administrator's credentials, which is faster than kubectl."""
+        """Return an API client with the administrator's credentials; it is faster than kubectl."""
         # A cached_property has no lock, so several threads would create clients that are never closed.
         with _MAKING:
             if self._api is None:

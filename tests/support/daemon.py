@@ -73,7 +73,7 @@ class Daemon:
             raise TimeoutError(message) from None
 
     def kill(self) -> None:
-        """Kill the program at once, as a crash would."""
+        """Kill the program without a grace period, as a crash would."""
         if self._process is not None:
             self.signal(signal.SIGKILL)
             self._process.wait()

@@ -104,7 +104,7 @@ class Fault:
 class FaultProxy(LoopThread):
     """Proxy that forwards and records all requests until a test injects a fault.
 
-    Every method returns after its effect. A match of None selects every request.
+    Every method returns when its effect is complete. A match of None selects every request.
     """
 
     def __init__(self, upstream: Credentials, *, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Starts the processes of a test run by forking Python's fork server, which saves imports, and ends them.
+"""Starts and ends the processes of a test run, most as forks of Python's fork server, which saves imports.
 
 A test run may end in any way, even by `kill -9`, and must leave no control plane running. So each program
 asks Linux for a signal when the fork server ends. The fork server makes the request possible: a process with

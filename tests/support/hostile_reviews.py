@@ -26,7 +26,7 @@ def admission(new: bytes = b"null", old: bytes = b"null", *, user: bytes = b"{}"
 
 
 def conversion(objects: bytes) -> bytes:
-    """Return a ConversionReview of `objects`, which is a JSON list, to v1beta1."""
+    """Return a ConversionReview to v1beta1 of `objects`, a JSON list."""
     return (
         b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",'
         b'"desiredAPIVersion":"%b/v1beta1","objects":%b}}' % (_GROUP, objects)

@@ -25,7 +25,7 @@ class Credentials:
     key: bytes | None = None
 
     def write(self, path: Path, *, namespace: str = "default") -> Path:
-        """Write a kubeconfig with one context that only its owner can read."""
+        """Write a kubeconfig with one context, in a file that only its owner can read."""
         cluster: dict[str, Any] = {"server": self.server}
         if self.authority is None:
             cluster["insecure-skip-tls-verify"] = True

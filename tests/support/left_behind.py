@@ -24,7 +24,7 @@ _NOBODY_HAS_SEEN = (
 
 
 class _NobodyHasSeen(logging.Handler):
-    """Log handler that passes errors that asyncio only logs to pytest as unraisable exceptions."""
+    """Log handler that reports some log lines of asyncio to pytest, as unraisable exceptions."""
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()

@@ -76,7 +76,7 @@ class ManagerProcess:
         self.process.start()
 
     def wait_ready(self, timeout: float = READY_WITHIN) -> Self:
-        """Wait until /readyz answers 200; fail at once if the process ends."""
+        """Wait until /readyz answers 200; fail immediately if the process ends."""
         wait_until(self.process, self.is_ready, timeout=timeout, what="readiness")
         return self
 

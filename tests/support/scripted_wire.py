@@ -373,7 +373,7 @@ class _Line:
         return answer
 
     def _notify(self, task: asyncio.Task[Any]) -> None:
-        """Cancel a waiting task. Called in a later loop iteration, so that the running step can continue."""
+        """Cancel a waiting task; `call_soon` delays this call, so that the running step can continue."""
         if task in self._waiting:
             self._waiting.discard(task)
             task.cancel()

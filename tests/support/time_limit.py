@@ -37,7 +37,7 @@ def pytest_configure() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give tests marked `whole` or `long` a limit of five minutes, unless they have their own."""
+    """Give tests marked `whole` or `long` a limit of five minutes, unless they have their own limit."""
     if item.get_closest_marker("timeout") is None and any(map(item.get_closest_marker, ("whole", "long"))):
         item.add_marker(pytest.mark.timeout(300))
 

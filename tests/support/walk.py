@@ -41,7 +41,7 @@ class Walk:
 
 @contextmanager
 def walking(walk: type[W], plane: ControlPlane, namespace: str, manager: ManagerProcess) -> Iterator[W]:
-    """Yield a walk with a ready manager; at the end, assert that the manager logged no error."""
+    """Yield a `walk` when its manager is ready; at the end, assert that the manager logged no error."""
     walked = walk(plane, namespace, manager.wait_ready())
     yield walked
     assert not walked.errors()

@@ -84,7 +84,7 @@ def pinned() -> list[dict[str, str]]:
 
 
 def pack_all(folder: Path) -> str:
-    """Write the wheels of constraints.txt, except its last two parts; return its text with their hashes."""
+    """Write wheels for constraints.txt except its last two parts; return its text with the new hashes."""
     text = PINS.read_text()
     for part in pinned()[:-2]:
         for name, entry in part.items():

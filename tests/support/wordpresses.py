@@ -36,7 +36,7 @@ def wordpress_path(namespace: str, name: str = "") -> str:
 
 
 class WordpressWalk(Walk):
-    """Walk through Wordpress objects in one namespace."""
+    """Namespace with Wordpress objects, kubectl, and a manager."""
 
     def create(self, name: str, **spec: Any) -> dict[str, Any]:
         """Create a Wordpress; return it as stored."""

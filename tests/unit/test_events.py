@@ -360,7 +360,7 @@ async def test_recorder_sends_one_event_at_a_time(bench: Bench):
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let recorders send ten Events at once, and then five per second."""
+    """Let recorders send a burst of ten Events, and then five Events per second."""
     monkeypatch.setattr(events, "SENT_RATE", 5.0)
     monkeypatch.setattr(events, "SENT_BURST", 10)
 

@@ -133,7 +133,7 @@ def begins(tree: Any) -> tuple[frozenset[str], bool]:
 
 
 def is_marked_off(body: list[tuple[Any, Any]]) -> bool:
-    """Return whether the first or last item of a repeated expression has characters of its own."""
+    """Return whether the first or last item of a repeated expression shares no character with the rest."""
     return any(
         not begins([own])[1] and not endless([own]) and not characters([own]) & characters(rest)
         for own, rest in ((body[0], body[1:]), (body[-1], body[:-1]))

@@ -78,7 +78,7 @@ def compile_expression(
 
     Raises:
         CompileError: the expression is invalid; the message lists all issues as the server does.
-        InstantiationError: only a constant is invalid.
+        InstantiationError: the only issue is an invalid constant.
     """
     compiler = Compiler(source, variables, types)
     try:

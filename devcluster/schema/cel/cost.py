@@ -4,7 +4,7 @@ A unit stands for about 50 ns. The server refuses definitions by this estimate, 
 the server's, with two oddities:
 
 - A size is looked up under the path that leads to a value. The lookup skips the first step of the path. So a
-  value with a path of one step, such as an item of a list from the expression, has the rule node's size.
+  path of one step, for example of an item in a list literal, gives the size of the node with the rule.
 - Two paths with the same beginning may share their memory. Then an addition to one path replaces the addition
   to the other path.
 """
@@ -508,7 +508,7 @@ class _Macro(NamedTuple):
 
 
 def _collect(costs: list[int], put: int) -> int:
-    """Return the cost of an iteration that adds to the result; of two costs, the first is a condition's."""
+    """Return the cost of an iteration: a condition (if any), an expression, and `put` to add its value."""
     *condition, last = costs
     return _add(*condition, last, put)
 

@@ -164,7 +164,7 @@ def substitute(template: Type, bindings: Bindings) -> Type:
 
 
 def join(one: Type, other: Type) -> Type:
-    """Return the type for a value that has one of the two types."""
+    """Return the common type of two types; `dyn` if they have none."""
     if one == other or assignable(one, other, {}):
         return DYN if other == DYN else one
     if assignable(other, one, {}):
@@ -174,7 +174,7 @@ def join(one: Type, other: Type) -> Type:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
-    """Overload of a function, by its parameter types; a `member` takes the receiver first."""
+    """Overload of a function, by its parameter types; the first parameter of a `member` is the receiver."""
 
     params: tuple[Type, ...]
     result: Type

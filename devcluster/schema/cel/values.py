@@ -189,7 +189,7 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def compare(one: Any, other: Any) -> int:
-    """Return the order of two values: -1, 0, 1, or 2 if one is NaN; raise CelError if they have none."""
+    """Compare two values: -1, 0, 1, or 2 if one is NaN; raise CelError if their types have no order."""
     kind, wanted = type(one), type(other)
     numbers = (
         kind is not bool

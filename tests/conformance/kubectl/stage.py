@@ -62,7 +62,7 @@ def without_descriptions(lines: list[str]) -> list[str]:
 
 
 def _without_repetition(lines: list[str], seen: dict[tuple[str, ...], str], path: str = "") -> list[str]:
-    """Replace nested lines that occurred before; `seen` maps such lines to the field that had them."""
+    """Replace repeated nested lines by a reference to the field in `seen` that had the lines first."""
     kept: list[str] = []
     while lines:
         line, *lines = lines
@@ -153,7 +153,7 @@ def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict
 
 
 def with_older(newest: dict[str, Output], older: dict[str, Output], version: str) -> dict[str, Output]:
-    """Return the newest kubectl's output, with the output of kubectl `version` where it differs."""
+    """Return the newest kubectl's output, and add the output of kubectl `version` where it differs."""
     kept = {}
     for label, output in newest.items():
         other = {

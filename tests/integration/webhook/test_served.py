@@ -172,7 +172,7 @@ def _refuses(served: Served, ask: str) -> None:
 
 
 def namespace(plane: ControlPlane, **labels: str) -> str:
-    """Create a namespace with these labels that accepts pods; return its API path."""
+    """Create a namespace that accepts pods and has these labels; return its API path."""
     name = f"test-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
     plane.api.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})

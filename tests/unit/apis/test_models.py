@@ -1,4 +1,4 @@
-"""Models of the kinds: what they accept, and what they write."""
+"""Models and CRDs of the kinds: defaults, rules, printer columns, and a repr without passwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command line of the benchmark suite: wrong arguments, and `--render`, which measures nothing."""
+"""Command line of the benchmark suite: invalid arguments, and `--render`, which measures nothing."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
-    """Server with a script of responses for each sort of request; the last response repeats."""
+    """Server with scripted responses for each type of request; the last response of a type repeats."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
         self.wire = wire
@@ -48,11 +48,11 @@ class PodServer:
         return steps.popleft() if len(steps) > 1 else steps[0]
 
     def sent(self, sort: str) -> list[Sent]:
-        """Return all requests of a sort that have arrived."""
+        """Return all received requests of the type `sort`."""
         return [sent for sent in self.wire.sent("GET", self._path) if sort_of(sent) == sort]
 
     def sorts(self) -> list[str]:
-        """Return the sort of each request, in the order of arrival."""
+        """Return the type of each received request, in the order of arrival."""
         return [sort_of(sent) for sent in self.wire.sent("GET", self._path)]
 
 

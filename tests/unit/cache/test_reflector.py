@@ -464,7 +464,7 @@ class TestReflectorWatch:
     async def test_reflector_accepts_an_older_list_when_the_server_reports_a_too_large_resource_version(
         self, scene: Scene, cause: str
     ):
-        """Restore the server from a backup: its watch at a future version sends nothing."""
+        """Restore the server from a backup: a watch at a version in its future sends no events."""
 
         def answer(sent: Sent) -> Step:
             return TOO_LARGE if "resourceVersion" in sent.query else Listed(41, ("a", 30))
@@ -507,7 +507,7 @@ class TestReflectorDeletedObject:
     async def test_reflector_gets_the_object_from_the_server_when_no_watch_event_confirms_its_deletion(
         self, scene: Scene, answers: list[Reply], told: list[str]
     ):
-        """Cover a restored backup that contains the object, and a list from before the deletion."""
+        """Deliver a list that has the deleted object, from a restored backup or from before the deletion."""
         scene.store.observe_deletion(DELETED, "a-1", 5)
         scene.wire.on("GET", DELETED_PATH, *answers)
         async with scene.following(1_000_010, ("a", 1), ("b", 2)) as stream:
@@ -697,7 +697,7 @@ class TestReflectorProblem:
 
 
 class TestReflectorRequestRate:
-    """Number of requests during each sort of lasting server failure."""
+    """Number of requests during each type of lasting server failure."""
 
     async def test_watch_reopens_once_a_second_when_each_watch_ends_after_one_event(self, scene: Scene):
         versions = iter(range(11, 10_000))

@@ -59,7 +59,7 @@ class Server:
 
 @dataclass
 class Listing:
-    """List response of a version, with the items that the store has not received yet."""
+    """Response to a list request at a version, with the items that the store has not received yet."""
 
     version: int
     items: list[Meta]
@@ -195,7 +195,7 @@ class Following(RuleBasedStateMachine):
             self.last_version[uid] = max(version, self.last_version.get(uid, 0))
 
     def event_of(self, change: Change) -> tuple[str | None, msgspec.Raw]:
-        """Return type and object of a watch event; the type is None if the selection never had the object."""
+        """Return a watch event's type and object; the type is None if the selector matches neither state."""
         selected = (self.selects(change.before), self.selects(change.after))
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
         last = change.after or change.before
@@ -276,7 +276,7 @@ class Following(RuleBasedStateMachine):
 
 
 class FollowingLabels(Following):
-    """Store with a label selector; the server sends events when an object enters or leaves the selection."""
+    """Store with a label selector; the server sends an event when an object begins or stops to match."""
 
     selector = "app=web"
 

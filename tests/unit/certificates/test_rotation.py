@@ -1,4 +1,4 @@
-"""Times of the certificate rotator's writes; the simulation tests failures."""
+"""Moments at which the certificate rotator writes; simulations cover failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIFETIMES = Lifetimes(
 
 
 class Target:
-    """Rotation target that stores its CA bundle, loses it at once, or fails at first."""
+    """Rotation target that raises the errors `fails`, and then stores its CA bundle unless it `forgets`."""
 
     def __init__(
         self, name: str, written: Callable[[str], None], *fails: Exception, forgets: bool = False

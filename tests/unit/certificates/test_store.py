@@ -1,4 +1,4 @@
-"""Stores of certificates: they survive the process, write atomically, and hide the keys."""
+"""Stores of certificates: reads, concurrent writes, damaged contents, and hidden private keys."""
 
 from __future__ import annotations
 

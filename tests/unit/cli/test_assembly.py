@@ -22,7 +22,7 @@ from manager.cli.settings import Settings
 from manager.controller import ControllerOptions
 from manager.kube.errors import Unreachable
 from manager.operator import AnyOperator
-from manager.operator.children import Rollouts
+from manager.operator.child_progress import Rollouts
 from manager.process.manager import CannotStart, Lifespan, Manager
 from manager.server.server import CannotServe
 from manager.settings import SettingValues
@@ -140,7 +140,7 @@ async def metrics_answer(
     path: str = "/metrics",
     operators: Sequence[AnyOperator] = OPERATORS,
 ) -> tuple[str, int]:
-    """Return the scheme of a page of a server, and the status for a client without a token."""
+    """Return the URL scheme of a server's page, and the page's status for a client without a token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
     async with serving(flags, operators) as [line], aiohttp.ClientSession() as session:
         for scheme in ("https", "http"):

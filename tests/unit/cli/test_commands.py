@@ -1,4 +1,4 @@
-"""Commands of the program and of installed packages, completion, and exit codes."""
+"""Commands of the program and of installed packages, shell completion, and exit codes."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_command_replaces_the_interrupt_handler_while_it_runs(
 def test_main_exits_on_a_signal_when_it_is_process_1_of_a_container(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ):
-    """Ensure that there is a handler: the kernel ignores signals to process 1 that have none."""
+    """The kernel ignores a signal to process 1 unless the process has a handler for the signal."""
     ended: list[int] = []
     monkeypatch.setattr(os, "getpid", lambda: 1)
     monkeypatch.setattr(os, "_exit", ended.append)

@@ -1,4 +1,4 @@
-"""Errors of the first request to the API server; test_assembly.py tests waiting for the server."""
+"""Errors of the first request to the API server; test_assembly.py tests the wait for a server."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ MODULE = "hello_from_outside"
 
 @pytest.fixture
 def install(install_package: Install) -> Install:
-    """Return a function that installs a package with the operators above, under this entry point."""
+    """Return a function that installs the source `GREETER` as a package with the given entry point."""
 
     def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
         install_package(MODULE, GREETER, value, group=group, package=package)

@@ -210,7 +210,7 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @contextmanager
 def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event]]:
-    """Yield a watchdog, the event of the first stop signal, and the event of the last flush of the log.
+    """Yield a watchdog, the event that the first stop signal sets, and the event that `before_exit` sets.
 
     At the end, assert that the signal handlers are restored.
     """

@@ -100,7 +100,7 @@ async def test_assembly_warns_when_webhook_flags_prevent_calls_by_the_api_server
 
 
 def reach(monkeypatch: pytest.MonkeyPatch, *problems: NotCalled) -> None:
-    """Let checks whether the API server can call this machine fail with `problems`, and then succeed."""
+    """Let the search for a reachable address raise each of `problems` once, and then succeed."""
     left = iter(problems)
 
     async def reached(*_: object) -> tuple[BindAddress, str]:

@@ -1,4 +1,4 @@
-"""Make targets that kubebuilder and operator-sdk projects have, and the tests of scripts/quick-tests."""
+"""Make targets that kubebuilder and operator-sdk projects have, and tests that scripts/quick-tests lists."""
 
 from __future__ import annotations
 

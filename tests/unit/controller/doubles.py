@@ -79,7 +79,10 @@ class Reconciler:
 
 
 def resisting(how: str, seconds: float = 0.0) -> Callable[[Request], Awaitable[Result | None]]:
-    """Return a long reconcile that waits `seconds` when cancelled, and then "ends", "raises" or succeeds."""
+    """Return a long reconcile that waits `seconds` when cancelled.
+
+    Then it is cancelled if `how` is "ends", fails if `how` is "raises", and otherwise succeeds.
+    """
 
     async def act(request: Request) -> Result | None:
         try:

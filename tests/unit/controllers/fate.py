@@ -23,8 +23,8 @@ class Died(BaseException):
 class Fate:
     """Script of faults; its keys are the numbers of calls, from 0.
 
-    `lost` loses the call and `died` ends the process, `before` or `after` the server acts. An exception is
-    raised in place of the call.
+    "lost before" and "lost after" lose the call before or after the server acts; "died before" and "died
+    after" end the process then. An exception in the script is raised instead of the call.
     """
 
     def __init__(self, script: Mapping[int, str | Exception] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Shared watches: all operators of a process share one watch for each kind, projection and selection.
+"""Shared watches: all operators of a process share one watch for each kind, projection and selector.
 
 For a new operator, add its watches to `WATCHES`; the other operators' entries stay unchanged.
 """

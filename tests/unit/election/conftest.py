@@ -31,7 +31,7 @@ class LeaseServer(ClusterServer):
 
     @staticmethod
     def path(namespace: str, name: str = "") -> str:
-        """Return the API path of a Lease, or of all Leases in the namespace without a name."""
+        """Return the API path of a Lease, or of all Leases in the namespace if `name` is empty."""
         return f"{PREFIX}{namespace}/leases" + (f"/{name}" if name else "")
 
     @property

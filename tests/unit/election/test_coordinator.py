@@ -1,4 +1,4 @@
-"""Permission for effects outside the cluster, which is valid as long as the lease."""
+"""Permission for effects outside the cluster; it is valid as long as the lease."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from manager.util import clock
 
 
 class Numbered(Credentials):
-    """Source of the tokens "1", "2" and so on, which can fail or be slow."""
+    """Source of the tokens "1", "2" and so on; the source can fail or be slow."""
 
     def __init__(self, *, lifetime: float = 60.0, validity: float = FOREVER) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ async def wire(server: LocalServer, authority: trustme.CA) -> AsyncIterator[Http
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """Return the socket of a server that accepts and reads only when the test does so."""
+    """Yield a listening socket without a server, so that the test itself accepts and reads."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         yield listener

@@ -71,7 +71,7 @@ async def fetch(console: Console, path: str) -> str:
 
 
 async def poll_until_shown(console: Console, path: str, word: str) -> None:
-    """Request a page as an open browser does, until it contains the word."""
+    """Request a page as an open browser does, until the page contains the word."""
     while True:
         if word in await fetch(console, path):
             return
@@ -83,7 +83,7 @@ async def another_foo(world: World) -> None:
 
 
 async def a_pod_hangs(world: World) -> None:
-    """Delete an uncached pod that has a finalizer, which causes no reconcile."""
+    """Delete a pod that has a finalizer; the pod is not cached, so no reconcile starts."""
     [pod] = world.cluster.client.list("pods", "default")
     name = pod["metadata"]["name"]
     patch = {"metadata": {"finalizers": ["example.com/hangs"]}}

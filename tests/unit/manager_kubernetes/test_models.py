@@ -22,7 +22,7 @@ def models() -> Any:
 
 
 class OwnDeployment(Resource, group="apps", version="v1", kind="Deployment", plural="deployments"):
-    """Model of Deployments that an operator's author has written."""
+    """Model that an operator's author has written for Deployments."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
 

@@ -62,7 +62,7 @@ SHARDS = 4
 
 
 def uid_in(number: int, but: str = "") -> str:
-    """Return a UID in the shard `number` of four shards that differs from `but`."""
+    """Return a UID of shard `number` (of four); the UID contains the text `but`."""
     return next(
         uid
         for uid in (f"{count}-is-the-uid-of-{but}" for count in range(1000))
@@ -91,7 +91,7 @@ class TestShardFilter:
 
     @pytest.fixture(autouse=True)
     def serve(self, wire: ScriptedWire) -> None:
-        """Make a server with one object in each shard that ignores the parameter shardSelector."""
+        """Make a server that ignores the parameter shardSelector, with one object in each shard."""
         self.server, self.stream = PodServer(wire), Stream()
         for number in range(SHARDS):
             self.stream.event("ADDED", in_shard(number, number + 1))

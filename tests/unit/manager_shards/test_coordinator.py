@@ -30,7 +30,7 @@ MEMBERS = st.sets(st.text("abcdefghij", min_size=1, max_size=3), min_size=1, max
 
 @st.composite
 def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
-    """Draw a shard count, the live replicas, and the owner of each shard, which may have stopped."""
+    """Draw a shard count, the live replicas, and the owner of each shard; an owner may have stopped."""
     count, members = draw(COUNTS), draw(MEMBERS)
     anybody = st.sampled_from([*sorted(members), "gone", "gone too"])
     return count, members, draw(st.dictionaries(st.integers(0, count - 1), anybody))

@@ -45,7 +45,7 @@ class TheirCondition(ApiModel):
 
 
 class OldCondition(ApiModel):
-    """Condition with the fields of a node condition, in part."""
+    """Condition with some of the fields of a node condition."""
 
     type: str
     status: str

@@ -37,7 +37,7 @@ STORED = greeting(namespace="default")
 
 
 def acting(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[Doing]:
-    """Return an operator that calls `act`, and then sets Available unless the kind is a foreign one."""
+    """Return an operator that calls `act`, and then sets Available if this program defines the kind."""
 
     async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
         await act(self, obj, ctx)

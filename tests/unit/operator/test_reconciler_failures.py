@@ -52,7 +52,7 @@ class Foreign(Resource, group="test.example.com", version="v1", plural="greeting
 
 
 def raising(*errors: BaseException | None) -> Act:
-    """Return a reconcile that raises the errors in order, then the last again; for None it succeeds."""
+    """Return a reconcile that raises the errors in order, the last one repeatedly; None means success."""
     left = list(errors)
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
@@ -395,7 +395,7 @@ UNFIT: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 @pytest.fixture
 def definition() -> dict[str, Any]:
-    """Return a CRD that accepts any fields; a fixture makes it, because that blocks the event loop."""
+    """Return a CRD that accepts any fields; a fixture, because its creation blocks the event loop."""
     [definition] = custom_resource_definitions([Greeting])
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}

@@ -1,4 +1,4 @@
-"""Replicas that own shards of the objects: their reconciles, write permits and moving shards."""
+"""Replicas that own shards of the objects: their reconciles and write permits, and moves of shards."""
 
 from __future__ import annotations
 

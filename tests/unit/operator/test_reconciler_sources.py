@@ -79,7 +79,7 @@ class Host:
 
 
 class ByKey(Operator[Foo]):
-    """Operator without event sources; `declaring` adds the attributes of a test."""
+    """Operator without event sources; `declaring` makes a subclass with the attributes of a test."""
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
         raise NotImplementedError

@@ -51,7 +51,7 @@ async def opened(path: Path, *pets: Pet) -> None:
 
 
 def refused(path: Path, match: str) -> None:
-    """Assert that the file is refused with a message that matches, and that it does not change."""
+    """Assert that the file is refused with a message that matches `match`, and is not changed."""
     before = path.read_bytes()
     with pytest.raises(DataUnusable, match=match):
         asyncio.run(opened(path))

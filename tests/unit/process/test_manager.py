@@ -65,7 +65,7 @@ class FakeElector(Coordinator):
 
 
 class House:
-    """A manager, and `notes` of what happened in order."""
+    """A manager, and the list `notes` of its events in order."""
 
     def __init__(self, *, elect: bool = False, grace: float = 30.0, delay: float = 0.0) -> None:
         self.notes: list[str] = []

@@ -23,7 +23,7 @@ async def never_answers(_: web.BaseRequest) -> web.StreamResponse:
 
 
 def connected(*, reads: bool = True) -> tuple[ClientConnection, Mock]:
-    """Return a connection to a client and its transport, which records `ended`."""
+    """Return a connection and a mock of its transport, whose `ended` is true after the connection's end."""
     # Not a fixture, because a fixture would not have the virtual time of the test.
     server = web.Server(never_answers, handler_cancellation=True)
     connection, transport = ClientConnection(server, lambda: None, LIMITS), Mock(asyncio.Transport)

@@ -291,7 +291,7 @@ class Ends:
         self._received = bytearray()
 
     def read_until(self, beginning: bytes) -> list[bytes]:
-        """Read until a line begins so, and return all lines until then."""
+        """Read until a line starts with `beginning`; return all lines that were read."""
         while not re.search(rb"^%b.*\n" % beginning, self._received, re.MULTILINE):
             self._received += os.read(self.reading, 1 << 20)
         return bytes(self._received).splitlines()

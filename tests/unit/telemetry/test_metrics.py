@@ -53,7 +53,7 @@ def _families(registry: CollectorRegistry) -> dict[str, Family]:
 
 
 def _of(collector: Collector) -> list[tuple[str, Family]]:
-    """Return the metric families of a collector, with the label names of its samples if it names none."""
+    """Return a collector's metric families; label names come from its samples if it declares none."""
     found = []
     for family in collector.collect():
         labels = getattr(collector, "_labelnames", ())

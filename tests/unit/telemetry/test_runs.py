@@ -42,7 +42,7 @@ def run_of(
 
 @contextmanager
 def traced_memory() -> Iterator[list[int]]:
-    """Yield a list that gets the bytes that the block has allocated and not freed."""
+    """Yield a list; the end of the block appends the bytes that the block has allocated but not freed."""
     taken: list[int] = []
     gc.collect()
     tracemalloc.start()

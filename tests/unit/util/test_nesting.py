@@ -1,4 +1,4 @@
-"""The nesting limit of JSON and YAML, which each decoder has at any depth of the caller's stack."""
+"""Nesting limit of JSON and YAML; it does not depend on the depth of the caller's stack."""
 
 from __future__ import annotations
 

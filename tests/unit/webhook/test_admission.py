@@ -80,7 +80,7 @@ def functions() -> Functions:
 
 
 async def ask(endpoint: AdmissionEndpoint, operation: Operation = "CREATE", **review: Any) -> Any:
-    """Return the response to a review; a created object is a Thing unless `review` has another."""
+    """Return the response to a review; by default, the object of a CREATE review is a Thing."""
     if operation == "CREATE":
         review = {"new": thing(), **review}
     return response(await endpoint.answer(admission_review(operation, **review)))

@@ -80,7 +80,7 @@ class LiveClient(Client):
 
 
 class LiveMetadata:
-    """Stand-in for `Client.metadata`."""
+    """Replacement of `Client.metadata` that reads from the server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -101,7 +101,7 @@ async def in_process_cluster() -> AsyncIterator[DevCluster]:
 
 
 class Process:
-    """Newly started manager with this operator only; `client` replaces its cache."""
+    """Newly started manager with only the Wordpress operator, whose `client` never reads a cache."""
 
     def __init__(self, cluster: DevCluster, fate: Fate, events: Any) -> None:
         wire, rng, metrics = FatefulWire(cluster, fate), random.Random(1), Metrics()

@@ -132,7 +132,7 @@ async def test_store_check_repairs_our_unreadable_record_and_ignores_foreign_rec
     unreadable = {theirs}
 
     async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Remove the birthdays of unreadable records from search results, until an update."""
+        """Return unreadable records without birthdays; an update makes all but `theirs` readable again."""
         answer = await call()
         if method == "UpdatePets":
             unreadable.intersection_update({theirs})

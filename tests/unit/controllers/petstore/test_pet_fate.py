@@ -53,7 +53,7 @@ STORIES: dict[str, list[Step]] = {
 async def live(
     server: ApiServer, store: EmbeddedStore, fate: Fate, story: list[Step], *, patient: bool
 ) -> None:
-    """Take the steps of a story: after all reconciles have ended if `patient`, or else during them."""
+    """Take the steps of a story during reconciles; if `patient`, each step waits until reconciles end."""
     process = Process(server, store.client, fate)
     left = list(story)
     while True:

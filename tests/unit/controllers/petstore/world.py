@@ -104,7 +104,7 @@ class ApiServer:
         return Transport(wire, metrics=self.metrics, rng=random.Random(1), user_agent="test")
 
     def begin_anew(self) -> None:
-        """Remove all Pets and all feeds, so that the next process starts from nothing."""
+        """Remove all Pets and all feeds, so that the next process starts with no state."""
         for feed in self.feeds:
             feed.hold_back()
         self.feeds.clear()
@@ -160,7 +160,7 @@ class ApiServer:
             self.edit(key, metadata={"deletionTimestamp": "2026-01-02T00:00:00Z"})
 
     def vanish(self, key: ObjectKey) -> None:
-        """Delete the Pet at once, after another client has removed its finalizers."""
+        """Delete the Pet immediately, after another client has removed its finalizers."""
         self.edit(key, metadata={"finalizers": None})
         self.delete(key)
 
@@ -177,7 +177,7 @@ async def define_pets(cluster: DevCluster) -> None:
 
 
 class Feed:
-    """Feed of Pet events to a cache: it delivers each change at once, unless a test holds it back."""
+    """Feed of Pet events to a cache: it delivers each change immediately, unless a test holds it back."""
 
     def __init__(self, server: ApiServer, pets: Informer, at: int | None) -> None:
         self._storage = server.storage
@@ -212,7 +212,7 @@ class Feed:
 
 
 class PetWire(FatefulWire):
-    """Wire with scripted faults; answers 404 while the server serves no Pets, and counts effective writes."""
+    """Wire with scripted faults; it answers 404 while no Pets are served, and counts changing writes."""
 
     def __init__(self, server: ApiServer, fate: Fate) -> None:
         super().__init__(server.cluster, fate)
@@ -284,7 +284,7 @@ class Process:
         raise AssertionError(f"{key} does not settle")
 
     async def settle_all(self, keys: list[ObjectKey]) -> None:
-        """Reconcile all keys concurrently; raise Died when the process dies, which cancels the rest."""
+        """Reconcile all keys concurrently; when the process dies, cancel all reconciles and raise Died."""
         if not keys:
             return
         tasks = [asyncio.ensure_future(self.settle(key)) for key in keys]
@@ -336,7 +336,7 @@ class Stage:
         self.process = Process(self.server, self.store.client, self.fate)
 
     async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
-        """Reconcile once with a fault in the first call of each scripted name, then restart the process."""
+        """Reconcile once with faults, then restart the process; `script` maps names of calls to faults."""
 
         class Named(Fate):
             async def pass_through(self, what: str, *rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rules of single built-in kinds that no recording of a real server shows."""
+"""Rules of individual built-in kinds that no recording of a real server shows."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_protobuf_delete_options_are_decoded_for_every_api_group():
 
 
 def nested_schemas(levels: int) -> bytes:
-    """Return a CRD as protobuf whose schema has this many nested fields `not`."""
+    """Return a protobuf CRD whose schema has this many nested fields `not`."""
 
     def message(tag: bytes, data: bytes) -> bytes:
         length, size = len(data), b""

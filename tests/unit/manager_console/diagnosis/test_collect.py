@@ -67,7 +67,7 @@ class Cluster:
         self.wire.on("GET", f"{BASE}/foos/foo", lambda _: Reply.json(self.foo))
 
     def serve(self, plural: str, *items: Any) -> None:
-        """Serve these objects as the list of a core kind, which has this plural."""
+        """Serve these objects as the list of the core resource `plural`."""
         self.wire.on("GET", f"{CORE}/{plural}*", pages_of(list(items)))
 
     async def collect(self, *kinds: GroupVersionKind) -> Collected:

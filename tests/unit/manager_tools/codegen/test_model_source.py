@@ -72,7 +72,7 @@ def made(served: Served, folder: Path) -> type[Resource]:
 
 
 def plain(schema: Any) -> Any:
-    """Return the schema without differences of no meaning: line breaks, order, implied keywords."""
+    """Return the schema without insignificant details: line breaks, order, implied keywords."""
     if isinstance(schema, list):
         return [plain(each) for each in schema]
     if not isinstance(schema, dict):

@@ -46,7 +46,7 @@ def test_migrate_storage_parses_every_flag_before_and_after_positional_arguments
         (["--concurrency=-1"], "'--concurrency': -1 is not in the range 1<=x<=1000."),
         (["--rate=nan"], "'--rate': a number above 0"),
         (["--settle=-5s"], "'--settle': a duration of 0 or more"),
-        (["--kubeconfig="], "'--kubeconfig': some text"),
+        (["--kubeconfig="], "'--kubeconfig': a text that is not empty"),
         ([""], "unknown kind ''; known kinds are Memcached; for any other, give the full"),
     ],
 )

@@ -41,7 +41,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
 
 
 class Run:
-    """Storage migration of the gadgets, which starts when the object is called."""
+    """Storage migration of the gadgets; a call of the object starts the migration."""
 
     def __init__(self, server: GadgetServer, **options: Any) -> None:
         rng = random.Random(1)

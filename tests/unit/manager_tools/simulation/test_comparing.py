@@ -1,4 +1,4 @@
-"""Objects of users that the simulation creates in a fresh install, to compare the results."""
+"""Choice of the user objects that a simulation creates in a fresh install to compare the results."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ SEEN = {
 
 
 def with_fault(what: str, *, seed: int) -> Plan:
-    """Return the plan of the seed with this fault alone, just before every third user action."""
+    """Return the seed's plan with this fault just before every third user action, and no other fault."""
     keeps = what in OF_CERTIFICATES
     plan = replace(plan_of(seed, MEMCACHED, minutes=3), replicas=2, keeps_certificates=keeps)
     wrong = tuple(

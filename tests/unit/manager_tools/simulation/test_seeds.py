@@ -67,7 +67,7 @@ class GreetingOperator(Operator[Greeting]):
 
 
 def operator_of_the_page() -> type[Operator[Any]]:
-    """Return the class `ForgetfulOperator` of docs/simulation.md, which has a fault."""
+    """Return the faulty class `ForgetfulOperator` of docs/simulation.md."""
     page = ROOT / "docs" / "simulation.md"
     [code] = re.findall(r"```python\n(class .*?)```", page.read_text(), re.DOTALL)
     found = dict(globals())

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.whole
 
 NAMES = {each.name: each for each in OPERATORS}
 MOST_RUNS = 60
-BEHIND = " than the server|it never becomes calm"
+BEHIND = " than the server|never becomes calm"
 TWO_LEAD = r"came while \S+ had the lease"
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -196,7 +196,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
 
 
 def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Iterable[Plan]:
-    """Return plans of all seeds; with `crash`, plans with one crash of this type in an object's life."""
+    """Return plans of all seeds; with `crash`, plans of an object's life, each with one such crash."""
     if not crash:
         return (plan_of(seed, operators, minutes=3, **options) for seed in itertools.count())
     life = tuple(

@@ -11,7 +11,7 @@ import pytest
 from manager import Context, Watch, rbac
 from manager.api import ObjectKey, ObjectMeta, OwnerReference
 from manager.controller import ControllerOptions
-from manager.operator.children import changed_fields, is_rolled_out
+from manager.operator.child_progress import changed_fields, is_rolled_out
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.testing import World, operated
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TestUnstableChild:
-    """Child whose changes are limited to one per minute, which condition, Event, metric and log report."""
+    """Limit of a child's changes to one per minute; condition, Event, metric and log report the limit."""
 
     def gauge(self, world: World, reason: str) -> float:
         [family] = world.manager.metrics.unstable_children.collect()
@@ -194,7 +194,7 @@ class TestRollouts:
 
     @asynccontextmanager
     async def rolled_out(self, act: Act, *names: str, most: int = 1) -> AsyncIterator[World]:
-        """Run an operator with at most `most` rollouts at once; yield after all children are rolled out."""
+        """Run an operator with at most `most` concurrent rollouts; yield when all children are rolled out."""
         options = ControllerOptions(max_concurrent_rollouts=most)
         operator = doing(act, owns=(Deployment,), options=options)
         async with operated(operator, objects=[greeting(name) for name in names]) as world:

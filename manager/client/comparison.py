@@ -1,4 +1,4 @@
-"""Ownership of an object's fields, and the check whether an object already matches an apply.
+"""Comparison of an object with what its operator wants, and the fields that each field manager owns.
 
 Server-side apply records the fields of each field manager (`metadata.managedFields`, format FieldsV1:
 https://kubernetes.io/docs/reference/generated/kubernetes-api/). By comparing this record, the wanted object
@@ -453,7 +453,7 @@ _MISSING = object()
 """Stands for a missing field: no wanted value equals it."""
 
 
-def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
+def matches(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
     """Return whether `live` has every wanted field with the wanted value, and `owned` records the field.
 
     `exact` also requires that `owned` has no other field, so that an apply of `wanted` would change nothing.
@@ -464,7 +464,7 @@ def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
         record = owned.get("f:" + name)
         there = live.get(name, _MISSING)
         if record is None or not (
-            value == there if value.__class__ is str else _matches(value, there, record, exact=exact)
+            value == there if value.__class__ is str else _value_matches(value, there, record, exact=exact)
         ):
             return False
     if exact:
@@ -474,14 +474,14 @@ def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
     return True
 
 
-def _matches(wanted: Any, live: Any, owned: Any, *, exact: bool) -> bool:
+def _value_matches(wanted: Any, live: Any, owned: Any, *, exact: bool) -> bool:
     if owned.__class__ is not dict:
         return False  # not in the server's format
     if not owned or (len(owned) == 1 and "." in owned):
         # Owned as a whole: a scalar, an atomic map or list, or an empty map.
         return _equal(wanted, live)
     if isinstance(wanted, dict):
-        return isinstance(live, dict) and holds(wanted, live, owned, exact=exact)
+        return isinstance(live, dict) and matches(wanted, live, owned, exact=exact)
     if isinstance(wanted, list):
         return isinstance(live, list) and _list_matches(wanted, live, owned, exact=exact)
     return _equal(wanted, live)
@@ -509,7 +509,7 @@ def _list_matches(wanted: Sequence[Any], live: Sequence[Any], owned: Fields, *, 
         theirs = place_in(live, path) if unclaimed >= 0 else None
         if theirs is None:
             return False
-        if path[0] == "k" and not _matches(wanted[mine], live[theirs], record, exact=exact):
+        if path[0] == "k" and not _value_matches(wanted[mine], live[theirs], record, exact=exact):
             return False
         places[mine] = theirs
     return unclaimed == 0 and all(one < other for one, other in pairwise(places))

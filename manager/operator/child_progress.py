@@ -1,4 +1,4 @@
-"""Tracking of children: too frequent changes, changed fields, rollouts, and Events of pods."""
+"""The progress of children: writes that never end, rollouts, and Events of pods."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from devcluster.types import table
-from manager.client import ownership
-from manager.client.ownership import KEYS, Ownership, field_path, may_repeat_keys
+from manager.client import comparison
+from manager.client.comparison import KEYS, Ownership, field_path, may_repeat_keys
 from tests.support.effort import Effort
 
-holds, holds_exactly = (partial(ownership.holds, exact=exact) for exact in (False, True))
+matches, matches_exactly = (partial(comparison.matches, exact=exact) for exact in (False, True))
 
 WANTED: dict[str, Any] = {
     "metadata": {"labels": {"app": "memcached"}},
@@ -119,19 +119,19 @@ CHANGES: dict[str, tuple[Change, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("change", "held", "exactly"), CHANGES.values(), ids=CHANGES)
-def test_ownership_check_fails_when_a_desired_value_or_its_field_owner_has_changed(
+def test_object_does_not_match_when_a_desired_value_or_its_field_owner_has_changed(
     change: Change, held: bool, exactly: bool
 ):
     wanted, stored, owned = copy.deepcopy(WANTED), live(), copy.deepcopy(OWNED)
     change(wanted, stored, owned)
-    assert holds(wanted, stored, owned) is held
-    assert holds_exactly(wanted, stored, owned) is exactly
+    assert matches(wanted, stored, owned) is held
+    assert matches_exactly(wanted, stored, owned) is exactly
 
 
-def test_ownership_check_fails_when_a_list_item_lacks_a_key_field():
+def test_object_does_not_match_when_a_list_item_lacks_a_key_field():
     port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
-    assert holds({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
-    assert not holds({"ports": [port]}, {"ports": [port]}, {"f:ports": record})
+    assert matches({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
+    assert not matches({"ports": [port]}, {"ports": [port]}, {"f:ports": record})
 
 
 KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = [
@@ -149,11 +149,11 @@ KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = 
 ]
 
 
-@pytest.mark.parametrize("compare", [holds, holds_exactly])
+@pytest.mark.parametrize("compare", [matches, matches_exactly])
 @pytest.mark.parametrize(
     ("keys", "one", "other", "foreign"), KEYED, ids=["-".join(each[0]) for each in KEYED]
 )
-def test_ownership_check_requires_the_desired_order_of_keyed_items_among_foreign_items(
+def test_comparison_requires_the_desired_order_of_keyed_items_among_foreign_items(
     keys: list[str], one: dict[str, Any], other: dict[str, Any], foreign: dict[str, Any], compare: Any
 ):
     def full(item: dict[str, Any]) -> dict[str, Any]:
@@ -175,13 +175,13 @@ def test_ownership_check_requires_the_desired_order_of_keyed_items_among_foreign
         assert not held(wanted, foreign, reverse[0], foreign, reverse[1], foreign)
 
 
-@pytest.mark.parametrize("compare", [holds, holds_exactly])
-def test_ownership_check_requires_the_desired_order_of_set_members(compare: Any):
+@pytest.mark.parametrize("compare", [matches, matches_exactly])
+def test_comparison_requires_the_desired_order_of_set_members(compare: Any):
     owned = {"f:tags": {'v:"a"': {}, 'v:"b"': {}}}
     assert compare({"tags": ["b", "a"]}, {"tags": ["x", "b", "y", "a"]}, owned)
     assert not compare({"tags": ["a", "b"]}, {"tags": ["x", "b", "y", "a"]}, owned)
     assert not compare({"tags": ["a", "c"]}, {"tags": ["x", "b", "y", "a"]}, owned)
-    assert compare is holds or not compare({"tags": []}, {"tags": ["x", "b", "y", "a"]}, owned)
+    assert compare is matches or not compare({"tags": []}, {"tags": ["x", "b", "y", "a"]}, owned)
 
 
 REPEATED: list[Any] = [
@@ -222,9 +222,9 @@ def test_key_repetition_check_returns_false_when_list_items_have_different_keys(
     assert not may_repeat_keys(orjson.dumps({**WANTED, "list": items}))
 
 
-def test_exact_ownership_check_distinguishes_true_from_the_number_one():
-    assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
-    assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
+def test_exact_comparison_distinguishes_true_from_the_number_one():
+    assert not matches_exactly({"a": True}, {"a": 1}, {"f:a": {}})
+    assert matches_exactly({"a": True}, {"a": True}, {"f:a": {}})
 
 
 @pytest.mark.parametrize(
@@ -236,13 +236,13 @@ def test_exact_ownership_check_distinguishes_true_from_the_number_one():
     ],
     ids=["keys of other items", "one repeated key", "values of a set"],
 )
-def test_ownership_check_takes_linear_time_for_long_lists_and_managed_fields(path: str, held: bool):
+def test_comparison_takes_linear_time_for_long_lists_and_managed_fields(path: str, held: bool):
     count = 5_000
     ports: list[Any] = [{"containerPort": number} for number in (*range(20_000, 20_000 + count), 11211)]
     live, wanted = (ports, ports[-1:]) if path[0] == "k" else (list(range(count)), [count - 1])
     record = {path % number: {} for number in range(count)}
     with Effort() as spent:
-        assert holds({"ports": wanted}, {"ports": live}, {"f:ports": record}) is held
+        assert matches({"ports": wanted}, {"ports": live}, {"f:ports": record}) is held
     assert spent.units < 50
 
 
@@ -256,7 +256,7 @@ def owned(entries: list[dict[str, Any]], *former: str) -> Ownership:
 
 
 def patched(entries: list[dict[str, Any]], *former: str, released: tuple[str, ...] = ()) -> Any:
-    """Return the entries after the patch of a takeover, or None if a takeover needs no patch."""
+    """Return the entries after the patch that `takeover` returns; None if it returns no patch."""
     patch = owned(entries, *former).takeover(tuple(map(field_path, released)))
     return None if patch is None else changed(entries, patch)
 
