@@ -1,6 +1,6 @@
 """Simulation of managers and a control plane in one process, in virtual time, with injected faults.
 
-def test_operator_holds_its_invariants_under_faults():
+def test_operator_recovers_from_simulated_faults():
     assert_holds(GreetingOperator, seeds=range(50))
 """
 

@@ -171,7 +171,7 @@ def _console_shows(resource: str, name: str, *words: str) -> None:
     say("the console's page says it, too: build/e2e/console.png")
 
 
-def test_memcached_status_reports_a_container_that_exits_at_once(asked: tuple[str, ...]):
+def test_memcached_status_reports_a_container_that_exits_immediately(asked: tuple[str, ...]):
     # The manager's own image is on the node, and has no memcached.
     with applied(memcached("crash", 1, image=IMG)) as began:
         wait_until_told("memcached", "crash", "CrashLoopBackOff", "RunContainerError", began=began)

@@ -181,7 +181,7 @@ def _shards() -> dict[str, list[str]]:
     return held
 
 
-def test_replicas_share_all_shards_again_after_one_is_killed():
+def test_replicas_share_all_shards_again_after_a_replica_is_killed():
     deploy("shards")
 
     def shared() -> dict[str, list[str]]:

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.skipif(bool(why_not()), reaso
 PEERS = (*OURS, *BARE)
 
 
-def test_benchmark_suite_measures_steady_state_changes_and_ten_controllers():
+def test_benchmark_suite_measures_steady_state_and_changes_and_ten_controllers():
     parts = ("steady", "change", "ten")
     lacks = {peer.name: dict(peer.lacks) for peer in PEERS}
     run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())

@@ -85,7 +85,7 @@ def visit(
 
 
 @pytest.mark.contract
-def test_console_shows_a_failing_object_and_its_recovery_and_pauses_it(
+def test_console_shows_failure_and_recovery_of_an_object_and_pauses_the_object(
     visit: Visit, crds: ControlPlane, namespace: str
 ):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))

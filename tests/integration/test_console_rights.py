@@ -101,7 +101,7 @@ def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -
 
 
 @pytest.mark.contract
-def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Console):
+def test_console_grants_a_token_exactly_the_rights_that_rbac_grants_to_its_account(console: Console):
     tokens = {
         "nobody": "",
         "forger": "eyJhbGciOiJub25lIn0.e30.",

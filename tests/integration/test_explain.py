@@ -105,7 +105,7 @@ def test_explain_names_a_missing_right_as_the_cause(stage: Stage, namespace: str
 
 
 @pytest.mark.contract
-def test_explain_reports_ready_object_and_fails_for_missing_one(stage: Stage):
+def test_explain_reports_a_ready_object_and_fails_for_a_missing_object(stage: Stage):
     stage.plane.api.create(memcached_path(stage.namespace), memcached("fine", 0))
 
     def is_ready() -> dict[str, Any]:

@@ -310,7 +310,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
-def test_image_contains_every_import_of_its_programs(command: tuple[str, ...], tree: ImageTree):
+def test_image_contains_every_module_that_its_programs_import(command: tuple[str, ...], tree: ImageTree):
     image, *entry = command
     output_of(*tree.program(image, entry=entry))
 

@@ -93,7 +93,7 @@ def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> b
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_operator_token_cannot_read_write_or_lead_for_another_operator(
+def test_operator_token_cannot_access_objects_or_leases_of_another_operator(
     plane: ControlPlane, tmp_path: Path, name: str
 ):
     registration, extensions = "/apis/admissionregistration.k8s.io/v1", "/apis/apiextensions.k8s.io/v1"

@@ -143,7 +143,7 @@ def test_pet_written_in_v1alpha1_can_be_read_in_both_versions(site: Site):
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
-def test_pet_list_succeeds_when_one_pet_has_annotations_at_the_size_limit(site: Site):
+def test_pet_list_succeeds_when_a_pet_has_annotations_at_the_size_limit(site: Site):
     full = {"annotations": {"a": "x" * (256 * 1024 - 1)}}
     with pytest.raises(ApiFailure, match="annotations"):
         site.plane.api.create(

@@ -138,7 +138,7 @@ def stuck_managers(
         yield StuckManagers(without_lease, asked, blocked, twice, blocked.process.running)
 
 
-def test_watchdog_ends_a_stuck_process_before_another_replica_may_acquire_the_lease(
+def test_watchdog_ends_a_stuck_process_before_another_replica_can_acquire_the_lease(
     stuck_managers: StuckManagers,
 ):
     for each in stuck_managers.without_lease:

@@ -389,7 +389,7 @@ async def test_recorder_drops_the_oldest_events_when_it_is_full(bench: Bench):
 
 
 @pytest.mark.usefixtures("small")
-async def test_recorder_sends_events_of_other_namespaces_when_one_namespace_has_many(bench: Bench):
+async def test_recorder_sends_events_of_other_namespaces_when_a_namespace_has_many_events(bench: Bench):
     bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as slow as Events with huge contents
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
     bench.record(100)
@@ -437,7 +437,7 @@ async def test_recorder_drops_a_failing_or_refused_event_and_sends_the_next_even
     assert bench.outcome(outcome) == 1
 
 
-async def test_recorder_logs_few_lines_about_failures_and_counts_every_one(bench: Bench):
+async def test_recorder_logs_few_lines_about_failures_and_counts_every_failure(bench: Bench):
     refused, lost = Reply.status(403, "Forbidden", "the namespace goes"), [Unreached()] * 5
     answers = [refused, bench.server.answer, *lost, bench.server.answer] * 30
     bench.wire.on("POST", EVENTS, *answers)

@@ -187,7 +187,7 @@ def problems(pattern: Pattern) -> list[str]:
         "(a|aa)*",
     ],
 )
-def test_problems_reports_a_pattern_that_backtracks(pattern: str):
+def test_pattern_check_reports_a_pattern_that_backtracks(pattern: str):
     assert problems((pattern, 0))
 
 
@@ -195,7 +195,7 @@ def test_problems_reports_a_pattern_that_backtracks(pattern: str):
     "pattern",
     [r"[a-z]+(\.[a-z]+)*", r"\s*:\s*", "(?:[^x]++|xy)*+", "[a-z]*[0-9]+", "(a+,)*", r"'(\\.|[^'\\])*'"],
 )
-def test_problems_reports_nothing_for_a_pattern_that_does_not_backtrack(pattern: str):
+def test_pattern_check_accepts_a_pattern_that_does_not_backtrack(pattern: str):
     assert not problems((pattern, 0))
 
 

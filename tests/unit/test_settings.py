@@ -44,7 +44,7 @@ def test_setting_refuses_a_declaration_without_description():
         (Path, Path("/tmp"), "/tmp"),
     ],
 )
-def test_setting_default_may_be_a_value_of_the_parsed_type_or_its_text(parse: Any, default: Any, shown: str):
+def test_setting_default_can_be_a_value_of_the_parsed_type_or_its_text(parse: Any, default: Any, shown: str):
     setting = Setting("x", parse, default=default, description="")
     assert (setting.default, setting.default_value()) == (shown, default)
     assert setting.parse(shown) == default
@@ -133,7 +133,7 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
 )
-def test_load_declared_reads_numbers_and_booleans_as_their_text(
+def test_declared_settings_are_loaded_from_numbers_and_booleans_as_text(
     write_file: WriteFile, written: str, text: str
 ):
     path = write_file(f"store-label: {written}\nstore-address:\n")
@@ -141,7 +141,7 @@ def test_load_declared_reads_numbers_and_booleans_as_their_text(
     assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
 
 
-def test_load_declared_error_describes_the_expected_value_of_the_setting():
+def test_declared_setting_error_describes_the_expected_value_of_the_setting():
     def colour(text: str) -> int:
         return {"red": 1}[text]
 
@@ -167,7 +167,7 @@ def test_load_settings_accepts_and_ignores_settings_that_operators_declare(write
     assert load_settings(flags, DECLARED).log_level == "warn"
 
 
-def test_load_settings_suggests_declared_key_for_misspelled_one(write_file: WriteFile):
+def test_load_settings_suggests_the_declared_key_for_a_misspelled_key(write_file: WriteFile):
     path = write_file("store-adress: a:1")
     with pytest.raises(SettingsError, match="unknown key 'store-adress'; did you mean 'store-address'"):
         load_settings({"config": path}, DECLARED)

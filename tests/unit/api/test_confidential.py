@@ -96,13 +96,13 @@ def vault(**spec: Any) -> dict[str, Any]:
         ({"unknown": 1, "key": "of another shape", "keys": {}}, None),
     ],
 )
-def test_masked_hides_every_field_declared_with_repr_false(
+def test_masked_object_hides_every_field_declared_with_repr_false(
     spec: dict[str, Any], shown: dict[str, Any] | None
 ):
     assert masked(vault(**spec)) == vault(**(spec if shown is None else shown))
 
 
-def test_masked_marks_a_changed_value_without_showing_it():
+def test_masked_object_marks_a_changed_value_without_showing_it():
     before, after = vault(keys=[{"theValue": "a"}], token="t"), vault(keys=[{"theValue": "b"}], token="t")
     assert masked(before, after, "before") == vault(keys=[{"theValue": "*** (before)"}], token="***")
     assert masked(after, before, "after") == vault(keys=[{"theValue": "*** (after)"}], token="***")
@@ -111,14 +111,14 @@ def test_masked_marks_a_changed_value_without_showing_it():
 
 @pytest.mark.parametrize("data", [HIDDEN, [HIDDEN], {"a": HIDDEN}, {"a": {"b": HIDDEN}}])
 @pytest.mark.parametrize("field", ["data", "stringData"])
-def test_masked_hides_the_data_of_a_secret(field: str, data: Any):
+def test_masked_object_hides_the_data_of_a_secret(field: str, data: Any):
     shown = masked({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", field: data})
     assert HIDDEN not in repr(shown)
     assert shown["type"] == "Opaque"
     assert field in shown
 
 
-def test_masked_hides_the_values_of_a_secret_when_its_model_is_not_loaded():
+def test_masked_object_hides_the_values_of_a_secret_when_its_model_is_not_loaded():
     program = (
         "from manager.api.confidential import masked\n"
         f"print(masked({{'apiVersion': 'v1', 'kind': 'Secret', 'data': {{'a': '{HIDDEN}'}}}})['data'])"
@@ -127,19 +127,19 @@ def test_masked_hides_the_values_of_a_secret_when_its_model_is_not_loaded():
     assert done.stdout == "{'a': '***'}\n"
 
 
-def test_masked_hides_confidential_fields_in_every_version_of_the_api_group():
+def test_masked_object_hides_confidential_fields_in_every_version_of_the_api_group():
     assert masked({"apiVersion": "vaults.test/v9", "kind": "Vault", "password": HIDDEN})["password"] == "***"
     other = {"apiVersion": "others.test/v1", "kind": "Vault", "password": "shown"}
     assert masked(other) == other
 
 
-def test_masked_drops_the_last_applied_configuration_annotation_of_kubectl():
+def test_masked_object_has_no_last_applied_configuration_annotation_of_kubectl():
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": HIDDEN, "kept": "yes"}
     shown = masked({"kind": "Any", "metadata": {"name": "a", "annotations": annotations}})
     assert shown["metadata"] == {"name": "a", "annotations": {"kept": "yes"}}
     assert len(annotations) == 2
 
 
-def test_masked_hides_the_password_in_the_spec_of_a_wordpress():
+def test_masked_object_hides_the_password_in_the_spec_of_a_wordpress():
     site = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": {"sqlrootpassword": HIDDEN}})
     assert HIDDEN not in repr(masked(site.to_wire()))

@@ -106,7 +106,7 @@ def test_model_to_wire_keeps_unknown_fields_falsy_values_and_map_keys():
     assert server.to_wire() == {**sent, "hostName": "b"}
 
 
-def test_recommended_labels_contain_the_object_name_and_its_manager():
+def test_recommended_labels_contain_the_names_of_the_object_and_of_the_managing_program():
     gadget = Gadget(metadata=ObjectMeta(name="lamp", namespace="team"))
     assert recommended_labels(gadget, "our-manager") == {
         "app.kubernetes.io/name": "gadget",
@@ -150,7 +150,7 @@ def condition(name: str, status: str = "True") -> dict[str, Any]:
     return {"type": name, "status": status, "reason": "Set", "message": "", "lastTransitionTime": None}
 
 
-def test_resource_updates_nested_status_objects_in_place_when_it_takes_a_response():
+def test_resource_updates_nested_status_objects_in_place_from_a_response():
     held = batch(status={"last": {"name": "one"}, "steps": [{"name": "one"}], "parts": {"a": {"name": "x"}}})
     status, last, steps = held.status, held.status.last, held.status.steps
     first, seen, parts = steps[0], status.seen, status.parts
@@ -180,7 +180,7 @@ def test_resource_keeps_local_changes_made_between_write_and_response():
     assert held.status.last == Step(name="theirs")
 
 
-def test_resource_takes_server_changes_of_fields_that_the_write_did_not_send():
+def test_resource_adopts_server_changes_of_fields_that_the_write_did_not_send():
     held = batch(spec={"name": "one"}, status={"phase": "old", "conditions": [condition("Ready")]})
     held.metadata.annotations["ours"] = "not sent yet"
     held.status.seen["ours"] = 1
@@ -209,7 +209,7 @@ class Accounts(Resource, group="test.example.com", version="v1", plural="account
     status: Account | None = None
 
 
-def test_resource_takes_secret_values_from_a_response_unmasked():
+def test_resource_copies_secret_values_from_a_response_unmasked():
     user = {"name": "a", "password": "hidden"}
     first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": [user], "status": user}
     held = Accounts.decode(orjson.dumps(first))
@@ -221,7 +221,7 @@ def test_resource_takes_secret_values_from_a_response_unmasked():
     assert {each.password.get_secret_value() for each in (held.status, *held.spec)} == {"hidden"}
 
 
-def test_resource_updates_metadata_lists_and_maps_in_place_when_it_takes_a_response():
+def test_resource_updates_metadata_lists_and_maps_in_place_from_a_response():
     held = batch(metadata={"labels": {"a": "1"}})
     labels, finalizers = held.metadata.labels, held.metadata.finalizers
     for metadata in ({"finalizers": ["x"]}, {"labels": {"b": "2"}}):
@@ -240,14 +240,14 @@ class Sorted(Resource, group="test.example.com", version="v1", plural="sorteds")
         return sorted(set(names))
 
 
-def test_resource_takes_a_list_of_a_response_when_its_json_has_fewer_items():
+def test_resource_keeps_duplicate_items_of_a_response_list_when_serialization_drops_them():
     metadata = {"name": "a", "resourceVersion": "1"}
     held, stored = (Sorted.decode(orjson.dumps({"metadata": metadata, "spec": [each] * 2})) for each in "ba")
     held.take(stored, sent={})
     assert held.spec == ["a", "a"]
 
 
-def test_resource_takes_a_long_list_of_a_response_in_linear_time():
+def test_resource_copies_a_long_list_of_a_response_in_linear_time():
     held = batch(status={"steps": [{"name": f"ours-{each}"} for each in range(2_000)]})
     stored = batch(status={"steps": [{"name": f"theirs-{each}"} for each in range(2_000)]})
     with Effort() as effort:
@@ -268,7 +268,7 @@ def test_resource_merges_conditions_by_type_when_client_and_server_changed_them(
     assert next(each for each in held.status.conditions if each.type == "Ready") is ready
 
 
-def test_resource_updates_plain_json_in_place_when_it_takes_a_response():
+def test_resource_updates_plain_json_in_place_from_a_response():
     held = Unstructured.of("test.example.com/v1", "Widget").decode(
         b'{"metadata":{"name":"a"},"status":{"steps":[{"name":"x","n":1}],"old":1},"data":{"a":"1"},"gone":1,"on":1}'
     )
@@ -287,7 +287,7 @@ def test_resource_updates_plain_json_in_place_when_it_takes_a_response():
     assert status["steps"][0] is step
 
 
-def test_without_defaults_omits_unset_fields_at_any_depth():
+def test_json_without_defaults_omits_unset_fields_at_any_depth():
     made = Batch(
         spec=Step(name="one"), status=BatchStatus(steps=[Step(name="a"), Step(name="b", done=False)])
     )
@@ -444,7 +444,7 @@ def test_unstructured_parse_treats_a_manifest_without_namespace_as_cluster_scope
         Unstructured.parse({**wire, "metadata": "none"})
 
 
-def test_take_over_updates_a_model_that_forbids_extra_fields():
+def test_model_that_forbids_extra_fields_is_updated_from_a_response():
     class Closed(ApiModel, extra="forbid"):
         size: int = 0
 

@@ -23,7 +23,7 @@ from tests.support.benchmark_results import made_results, made_run
         (["--only=cold"], "KUBEBUILDER_ASSETS is not set"),
     ],
 )
-def test_benchmark_cli_error_names_the_wrong_argument_or_missing_variable(
+def test_benchmark_cli_error_names_the_invalid_argument_or_missing_variable(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], said: str
 ):
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)

@@ -294,6 +294,6 @@ async def test_cache_uses_separate_informers_for_complete_objects_and_selected_f
 
 
 @pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])
-async def test_cache_refuses_keeps_that_are_no_field_paths(cache: Cache, keeps: Any, error: type[Exception]):
+async def test_cache_refuses_invalid_field_paths_to_keep(cache: Cache, keeps: Any, error: type[Exception]):
     with pytest.raises(error, match=r"status"):
         cache.informer(Pod, keeps=keeps)

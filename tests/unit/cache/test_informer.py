@@ -173,7 +173,7 @@ class TestInformerObserveDelete:
         ],
         ids=["status", "UID in the answer", "object", "finalizer", "no UID", "UID of an earlier object"],
     )
-    async def test_observe_delete_removes_the_object_at_once_when_its_uid_is_known(
+    async def test_observe_delete_removes_the_object_immediately_when_its_uid_is_known(
         self, informer: Informer, uid: str | None, answer: bytes, left: int | None
     ):
         informer.observe_delete(self.A, uid, answer)

@@ -218,7 +218,7 @@ class TestReflectorPages:
 
 class TestReflectorWatch:
     @pytest.mark.parametrize("last", [("ADDED", pod("a", 15)), ("BOOKMARK", bookmark(15))])
-    async def test_closed_watch_resumes_at_once_from_the_version_of_the_last_event(
+    async def test_closed_watch_resumes_immediately_from_the_version_of_the_last_event(
         self, scene: Scene, last: tuple[str, dict[str, Any]]
     ):
         async with scene.following(10) as stream:
@@ -315,7 +315,7 @@ class TestReflectorWatch:
         assert scene.sorts() == ["stream", "check", "watch", "stream"]
         assert scene.restarts == {"closed": 1, "expired": 1}
 
-    async def test_reflector_lists_at_once_if_its_resource_version_expired_in_an_outage(self, scene: Scene):
+    async def test_reflector_lists_immediately_if_its_version_expired_in_an_outage(self, scene: Scene):
         stream, again = Listed(10, ("a", 1)), Listed(30)
         scene.serve("stream", stream, again)
         scene.serve("watch", *[Unreached()] * 8, Reply.status(410, "Expired", "too old resource version"))
@@ -816,7 +816,7 @@ AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
 
 
 @pytest.mark.parametrize(("failure", "following", "pause"), AFTER)
-def test_rule_for_returns_the_next_state_and_the_pause_after_a_failure(
+def test_retry_rule_has_the_next_state_and_the_pause_after_a_failure(
     failure: errors.KubeError, following: dict[State, State], pause: Pause
 ):
     rules = {state: rule_for(state, failure) for state in following}

@@ -89,7 +89,7 @@ def test_selector_parsed_from_its_own_text_equals_the_original_selector(text: st
         (Node, ("one",), ("two",), ("",)),
     ],
 )
-def test_watch_spec_prefers_namespaces_of_the_selection_to_namespaces_of_the_manager(
+def test_watch_spec_prefers_explicitly_selected_namespaces_to_namespaces_of_the_manager(
     kind: type[Resource], namespaces: tuple[str, ...], selected: tuple[str, ...], watched: tuple[str, ...]
 ):
     selection = Selection.of(namespaces=selected)
@@ -105,7 +105,7 @@ def test_selections_are_equal_when_they_select_the_same_objects():
     assert Selection.of() == WHOLE
 
 
-def test_selection_of_refuses_invalid_selectors_and_namespaces():
+def test_selection_refuses_an_invalid_label_selector_and_a_string_as_namespaces():
     with pytest.raises(ValueError, match="not a label selector"):
         Selection.of(label_selector="app in web")
     with pytest.raises(TypeError, match="a sequence of names, not 'one'"):

@@ -51,14 +51,14 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_store_remembers_a_deletion_after_events_of_an_earlier_object_of_that_name(self, store: Store):
+    def test_store_remembers_a_deletion_after_events_of_an_earlier_object_with_its_name(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert summaries(store.put(record("a", 1, uid="first"))) == []
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_store_doubts_a_deletion_after_a_later_change_until_the_deletion_event(self, store: Store):
+    def test_store_reports_a_deletion_as_doubtful_between_a_later_change_and_its_event(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))

@@ -56,7 +56,7 @@ def test_repr_of_certificate_material_omits_private_key():
     assert "PRIVATE" not in repr(authority)
 
 
-async def test_secret_store_creates_a_tls_secret_or_keeps_other_keys_of_the_secret():
+async def test_secret_store_creates_a_tls_secret_and_keeps_other_keys_of_an_existing_secret():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.json({}, status=201))
     store, kept = secret_store(wire), material()
@@ -141,7 +141,7 @@ async def test_secret_store_returns_the_last_pair_while_the_secret_cannot_be_rea
     following.cancel()
 
 
-async def test_folder_store_reads_what_it_wrote_and_its_folder_is_private(tmp_path: Path):
+async def test_folder_store_returns_the_written_certificates_and_its_folder_is_private(tmp_path: Path):
     folder = tmp_path / "local" / "webhook"
     store, kept = FolderStore(folder), material()
     with pytest.raises(CertificateUnusable, match="has no certificate yet"):

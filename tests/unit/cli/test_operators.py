@@ -183,7 +183,7 @@ def test_controllers_setting_is_refused_for_an_unknown_name_or_without_any_contr
     assert str(error.value).startswith(f"--controllers: {problem}")
 
 
-def test_owned_by_returns_the_owned_kinds_that_operators_declare():
+def test_owned_by_function_returns_the_owned_kinds_that_operators_declare():
     assert owned_by(SHIPPED)[Memcached.gvk] == [Deployment.gvk]
 
 
@@ -220,7 +220,7 @@ def install(install_package: Install) -> Install:
     return put
 
 
-def test_run_starts_installed_operators_beside_built_in_ones_and_names_their_package(
+def test_run_starts_installed_and_built_in_operators_and_help_names_the_package(
     command: Command, install: Install, assemble: Assemble
 ):
     asked = assemble()

@@ -126,7 +126,7 @@ def test_run_logs_the_traceback_of_an_expected_error_only_at_debug_level(
         (["--config=/nope"], "/nope: cannot read the settings file"),
     ],
 )
-def test_run_reports_a_wrong_flag_in_one_line_and_does_not_start(
+def test_run_reports_an_invalid_flag_in_one_line_and_does_not_start(
     command: Command, monkeypatch: pytest.MonkeyPatch, argv: list[str], expected: str
 ):
     def assembled(*_: object) -> AbstractAsyncContextManager[None]:

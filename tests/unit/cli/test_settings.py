@@ -268,7 +268,7 @@ def test_conflicting_settings_are_refused_with_the_names_of_their_flags(flags: d
     assert refusal(flags).startswith(told)
 
 
-def test_unknown_variables_suggests_the_most_similar_setting_and_ignores_service_variables(
+def test_unknown_variable_check_suggests_a_similar_setting_and_ignores_service_variables(
     monkeypatch: pytest.MonkeyPatch,
 ):
     settings = ("LOGLEVEL", "LOG_LEVEL", "PETSTORE_ADDRESS", "XYZ")

@@ -67,7 +67,7 @@ async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple
     ],
     ids=["a disabled operator", "off", "no address", "no webhook"],
 )
-async def test_webhooks_are_served_when_an_operator_has_webhooks_and_they_are_enabled(
+async def test_webhooks_are_served_only_when_enabled_and_declared_by_an_operator(
     wire: ScriptedWire, flags: dict[str, str], known: AnyOperator, outcome: tuple[bool, list[str]]
 ):
     assert await assemble({**FILES, **flags}, known=known) == outcome
@@ -259,7 +259,7 @@ def left(server: Server) -> int:
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 
-async def test_reached_address_returns_a_free_local_port_when_the_api_server_calls_it():
+async def test_reached_address_is_a_free_local_port_that_the_api_server_has_called():
     server = Server()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address, url = await tried(server, {})

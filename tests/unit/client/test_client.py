@@ -195,7 +195,7 @@ class TestOwnWrites:
             ("update", {}, "0", None),  # the server treats it as none
         ],
     )
-    async def test_own_writes_from_here_collects_only_creates_and_writes_with_a_version(
+    async def test_own_writes_set_contains_only_creates_and_writes_with_a_resource_version(
         self, client: Client, read: Pod, write: str, change: dict[str, Any], version: str, before: int | None
     ):
         written = own_writes_from_here()
@@ -203,7 +203,7 @@ class TestOwnWrites:
         await getattr(client, write)(read)
         assert written == (set() if before is None else {(read.metadata.uid, before, 7)})
 
-    async def test_own_writes_from_here_collects_writes_of_child_tasks(self, client: Client, read: Pod):
+    async def test_own_writes_set_contains_writes_of_later_child_tasks(self, client: Client, read: Pod):
         other = asyncio.create_task(client.create(read))
         written = own_writes_from_here()
         await other
@@ -212,7 +212,7 @@ class TestOwnWrites:
             group.create_task(client.create(read))
         assert len(written) == 1
 
-    async def test_own_writes_from_here_is_freed_when_its_task_ends_before_a_child_task(
+    async def test_own_writes_set_is_freed_when_its_task_ends_before_a_child_task(
         self, client: Client, read: Pod
     ):
         async def collect() -> tuple[weakref.ref[set[Change]], asyncio.Task[Pod]]:

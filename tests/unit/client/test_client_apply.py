@@ -289,7 +289,7 @@ async def test_apply_counts_as_write_of_this_client_when_only_desired_fields_cha
     ],
     ids=["number to boolean", "number to boolean in a list", "item of a set", "item with a key"],
 )
-async def test_apply_is_no_write_of_this_client_when_another_client_may_have_written(
+async def test_apply_does_not_count_as_write_of_this_client_when_another_client_may_have_written(
     scene: Scene, before: dict[str, Any], after: dict[str, Any], wanted: dict[str, Any]
 ):
     written = own_writes_from_here()
@@ -426,7 +426,7 @@ async def test_apply_raises_conflict_when_another_client_writes_before_each_atte
 
 
 @pytest.mark.parametrize("accepted", [0, 1], ids=["dry run refused", "patch after dry run refused"])
-async def test_apply_raises_invalid_when_the_server_refuses_the_takeover_of_created_fields(
+async def test_apply_raises_invalid_when_the_server_refuses_the_first_apply_after_create(
     scene: Scene, accepted: int
 ):
     scene.there(Reply.json(created_by_us(1)))
@@ -452,7 +452,7 @@ class TestApplierTakenName:
         scene.cache.observe_write(Deployment, held.body)
         return held
 
-    async def test_apply_error_names_the_controller_in_cached_metadata_without_a_request(self, scene: Scene):
+    async def test_apply_error_names_the_controller_from_cached_metadata_and_sends_no_get(self, scene: Scene):
         self.hold(scene, {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": True})
         for refused in (
             scene.apply(WANTED, owner=self.OWNER),

@@ -119,7 +119,7 @@ CHANGES: dict[str, tuple[Change, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("change", "held", "exactly"), CHANGES.values(), ids=CHANGES)
-def test_ownership_holds_compares_desired_fields_with_stored_and_managed_fields(
+def test_object_does_not_match_when_a_desired_value_or_its_field_owner_has_changed(
     change: Change, held: bool, exactly: bool
 ):
     wanted, stored, owned = copy.deepcopy(WANTED), live(), copy.deepcopy(OWNED)
@@ -128,7 +128,7 @@ def test_ownership_holds_compares_desired_fields_with_stored_and_managed_fields(
     assert matches_exactly(wanted, stored, owned) is exactly
 
 
-def test_ownership_holds_is_false_when_a_list_item_lacks_a_key_field():
+def test_object_does_not_match_when_a_list_item_lacks_a_key_field():
     port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     assert matches({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
     assert not matches({"ports": [port]}, {"ports": [port]}, {"f:ports": record})
@@ -153,7 +153,7 @@ KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = 
 @pytest.mark.parametrize(
     ("keys", "one", "other", "foreign"), KEYED, ids=["-".join(each[0]) for each in KEYED]
 )
-def test_ownership_holds_requires_the_desired_order_of_keyed_items_among_foreign_items(
+def test_comparison_requires_the_desired_order_of_keyed_items_among_foreign_items(
     keys: list[str], one: dict[str, Any], other: dict[str, Any], foreign: dict[str, Any], compare: Any
 ):
     def full(item: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_ownership_holds_requires_the_desired_order_of_keyed_items_among_foreign
 
 
 @pytest.mark.parametrize("compare", [matches, matches_exactly])
-def test_ownership_holds_requires_the_desired_order_of_set_members(compare: Any):
+def test_comparison_requires_the_desired_order_of_set_members(compare: Any):
     owned = {"f:tags": {'v:"a"': {}, 'v:"b"': {}}}
     assert compare({"tags": ["b", "a"]}, {"tags": ["x", "b", "y", "a"]}, owned)
     assert not compare({"tags": ["a", "b"]}, {"tags": ["x", "b", "y", "a"]}, owned)
@@ -198,12 +198,12 @@ REPEATED: list[Any] = [
 
 
 @pytest.mark.parametrize("items", REPEATED)
-def test_may_repeat_keys_returns_true_when_list_items_have_equal_keys(items: list[Any]):
+def test_key_repetition_check_returns_true_when_list_items_have_equal_keys(items: list[Any]):
     for wanted in ({"spec": {"list": items}}, {"spec": {"containers": [{"name": "a", "list": items}]}}):
         assert may_repeat_keys(orjson.dumps(wanted))
 
 
-def test_may_repeat_keys_knows_a_key_of_every_keyed_list_of_builtin_kinds():
+def test_key_repetition_check_knows_a_key_of_every_keyed_list_of_builtin_kinds():
     types = [each["schema"].get("properties", {}) for each in table.entries().values() if "schema" in each]
     fields = (field for properties in types for field in properties.values() if isinstance(field, dict))
     keys = {tuple(each) for field in fields if (each := field.get("x-kubernetes-list-map-keys"))}
@@ -218,11 +218,11 @@ def test_may_repeat_keys_knows_a_key_of_every_keyed_list_of_builtin_kinds():
         [{"name": "a", "args": ["[", ",", "]"]}, {"name": "b", "args": ["x", "y"]}],
     ],
 )
-def test_may_repeat_keys_returns_false_when_no_list_items_have_equal_keys(items: list[Any]):
+def test_key_repetition_check_returns_false_when_list_items_have_different_keys(items: list[Any]):
     assert not may_repeat_keys(orjson.dumps({**WANTED, "list": items}))
 
 
-def test_ownership_holds_exactly_distinguishes_true_from_the_number_one():
+def test_exact_comparison_distinguishes_true_from_the_number_one():
     assert not matches_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert matches_exactly({"a": True}, {"a": True}, {"f:a": {}})
 
@@ -236,7 +236,7 @@ def test_ownership_holds_exactly_distinguishes_true_from_the_number_one():
     ],
     ids=["keys of other items", "one repeated key", "values of a set"],
 )
-def test_ownership_holds_takes_linear_time_for_long_lists_and_managed_fields(path: str, held: bool):
+def test_comparison_takes_linear_time_for_long_lists_and_managed_fields(path: str, held: bool):
     count = 5_000
     ports: list[Any] = [{"containerPort": number} for number in (*range(20_000, 20_000 + count), 11211)]
     live, wanted = (ports, ports[-1:]) if path[0] == "k" else (list(range(count)), [count - 1])
@@ -274,7 +274,7 @@ def changed(entries: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[
     return result
 
 
-def test_ownership_takeover_converts_our_create_entry_into_an_apply_entry():
+def test_managed_fields_patch_turns_our_create_entry_into_an_apply_entry():
     ours = entry("memcached+1f0c", "Update", "a", "b")
     others = [entry("kubectl", "Update", "c"), entry("memcached+1f0c", "Update", subresource="status")]
     assert patched([*others, ours]) == [*others, entry("memcached", "Apply", "a", "b")]
@@ -284,7 +284,7 @@ def test_ownership_takeover_converts_our_create_entry_into_an_apply_entry():
 
 @pytest.mark.parametrize("operation", ["Update", "Apply"])
 @pytest.mark.parametrize("old", ["old", "old+1f0c"])
-def test_ownership_takeover_merges_fields_of_former_managers_into_our_entry(operation: str, old: str):
+def test_managed_fields_patch_moves_fields_of_former_managers_into_our_entry(operation: str, old: str):
     old = old if operation == "Update" else "old"
     entries = [
         entry(old, operation, "a"),
@@ -300,7 +300,7 @@ def test_ownership_takeover_merges_fields_of_former_managers_into_our_entry(oper
     assert owned(entries, "old", "older").former
 
 
-def test_ownership_translation_merges_entries_of_former_managers_by_api_version():
+def test_managed_fields_translation_merges_entries_of_former_managers_by_api_version():
     entries = [
         entry("old", "Update", "a", apiVersion="v1beta1"),
         entry("memcached", "Apply", "b"),
@@ -325,12 +325,12 @@ def test_ownership_translation_merges_entries_of_former_managers_by_api_version(
     ]
 
 
-def test_ownership_translation_returns_none_when_all_entries_have_one_api_version():
+def test_managed_fields_translation_returns_none_when_all_entries_have_one_api_version():
     entries = [entry("memcached+1", "Update", "a", apiVersion="v1beta1")]
     assert owned(entries, "old").translation((), "v1") is None
 
 
-def test_ownership_takeover_removes_released_fields_from_our_entry():
+def test_managed_fields_patch_removes_released_fields_from_our_entry():
     assert patched([entry("memcached", "Apply", "a", "b")], released=(".spec.a",)) == [
         entry("memcached", "Apply", "b")
     ]

@@ -51,7 +51,7 @@ class Site(Resource, group="test.example.com", version="v1", plural="sites"):
         (ConfigMap, 'strict decoding error: unknown field "dat"', "data"),
     ],
 )
-def test_name_nearest_suggests_the_most_similar_field(kind: type[Resource], message: str, meant: str):
+def test_client_error_suggests_the_most_similar_field(kind: type[Resource], message: str, meant: str):
     error = BadRequest(400, "BadRequest", message)
     name_nearest(error, kind)
     assert str(error) == error.message == f"{message}; did you mean {meant}?"
@@ -67,9 +67,7 @@ def test_name_nearest_suggests_the_most_similar_field(kind: type[Resource], mess
         (Pod, 'strict decoding error: unknown field "spec.nodeSelector.nod"'),
     ],
 )
-def test_name_nearest_adds_no_suggestion_when_the_error_names_no_similar_field(
-    kind: type[Resource], message: str
-):
+def test_client_error_has_no_suggestion_when_no_field_is_similar(kind: type[Resource], message: str):
     error = BadRequest(400, "BadRequest", message)
     name_nearest(error, kind)
     assert str(error) == message

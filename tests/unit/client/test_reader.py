@@ -115,7 +115,7 @@ class TestReaderUndecodable:
             "Pod ns/odd: spec: Input should be an object",
         )
 
-    async def test_object_list_complete_raises_when_an_object_is_undecodable(self, world: World):
+    async def test_object_list_raises_in_complete_when_an_object_is_undecodable(self, world: World):
         with pytest.raises(Undecodable, match="ns/odd"):
             (await world.client.list(Pod)).complete()
         pods = await world.client.list(Pod, labels="!odd,app!=x")
@@ -155,7 +155,7 @@ class TestReaderUndecodable:
 
 class TestReaderNamespaces:
     @pytest.mark.parametrize("namespace", ["", None])
-    async def test_list_reads_all_watched_namespaces_when_none_is_given(self, namespace: str | None):
+    async def test_list_reads_all_watched_namespaces_when_no_namespace_is_given(self, namespace: str | None):
         for watched in ((), ("n1", "n2")):
             world = World(*watched)
             for name in ("n1", "n2"):
@@ -207,7 +207,7 @@ class TestReaderSelection:
         world.holds("b", 2)
         return world
 
-    async def test_client_selecting_returns_only_objects_with_its_label_selector(self, world: World):
+    async def test_client_with_a_label_selector_returns_only_matching_objects(self, world: World):
         web = world.client.selecting(label_selector="app = web")
         assert names(await web.list(Pod)) == ["a"]
         assert (await web.get(Pod, ObjectKey("ns", "a"))).metadata.name == "a"

@@ -164,7 +164,7 @@ async def test_status_report_sends_one_patch_when_there_is_no_other_writer():
 @pytest.mark.parametrize(
     "since", [{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 2}, {"a": 1, "conditions": [condition("A", "1")]}]
 )
-async def test_status_report_returns_true_when_another_writer_changed_an_unwritten_field(
+async def test_status_report_returns_true_when_another_writer_changed_a_different_field(
     since: dict[str, Any],
 ):
     server = Server({"a": 1, "b": 1})

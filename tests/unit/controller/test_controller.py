@@ -72,7 +72,7 @@ async def test_standby_controller_has_no_queue_and_all_its_metrics_are_zero():
     assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), "a stop is final"
 
 
-async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():
+async def test_controller_runs_max_concurrent_reconciles_in_parallel_and_never_more():
     async with Running(taking(1), max_concurrent_reconciles=3) as running:
         running.add(*"abcdefg")
         await asyncio.sleep(0.5)
@@ -85,7 +85,7 @@ async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():
         assert running.sample("controller_runtime_active_workers") == 0
 
 
-async def test_controller_never_runs_two_reconciles_of_one_object_at_once():
+async def test_controller_never_runs_two_reconciles_of_the_same_object_concurrently():
     async with Running(taking(1)) as running:
         for _ in range(25):
             running.add("a")
@@ -164,7 +164,7 @@ async def test_controller_stop_cancels_reconciles_after_the_shortest_grace_perio
 
 
 @pytest.mark.parametrize(("synced", "seconds"), [(True, 1), (False, 1), (True, 0)])
-async def test_controller_stops_at_once_when_idle_unsynced_or_starting(synced: bool, seconds: float):
+async def test_controller_stops_immediately_when_idle_unsynced_or_starting(synced: bool, seconds: float):
     source = ManualSource(synced=False)
     async with Running(Reconciler(), sources=[source]) as running:
         if not (synced and seconds):

@@ -89,7 +89,7 @@ OUTCOMES: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("answers", "times", "counted"), OUTCOMES.values(), ids=OUTCOMES)
-async def test_each_reconcile_result_causes_the_expected_retry_times_and_metrics(
+async def test_reconcile_result_determines_the_retry_delays_and_the_metrics(
     answers: list[Any], times: list[float], counted: dict[str, int]
 ):
     running = await ran(answering(*answers), seconds=5000)
@@ -141,7 +141,7 @@ def test_result_refuses_an_invalid_jitter_or_requeue_after(wrong: dict[str, floa
         (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
     ],
 )
-async def test_requeue_keeps_the_priority_unless_the_result_sets_one(answer: Result, order: list[str]):
+async def test_requeue_keeps_the_priority_unless_the_result_has_a_priority(answer: Result, order: list[str]):
     async def act(request: Request) -> Result | None:
         if request.name == "blocker":
             await asyncio.sleep(5)

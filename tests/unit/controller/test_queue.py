@@ -37,7 +37,7 @@ async def at_work(queue: Queue) -> Queue:
     return queue
 
 
-async def test_discard_if_only_drops_a_key_that_only_the_given_causes_added(at_work: Queue):
+async def test_queue_discards_a_key_that_only_the_given_causes_have_added(at_work: Queue):
     at_work.add("a", cause="x")
     at_work.add("a", cause="y")
     assert at_work.discard_if_only("a", {"x", "y", "z"})
@@ -65,7 +65,7 @@ X: dict[str, Any] = {"cause": "x"}
     ],
     ids=str,
 )
-async def test_discard_if_only_keeps_a_key_that_another_cause_or_delay_added(
+async def test_queue_does_not_discard_a_key_that_another_cause_or_a_delay_has_added(
     at_work: Queue, adds: list[dict[str, Any]]
 ):
     for how in adds:
@@ -76,7 +76,7 @@ async def test_discard_if_only_keeps_a_key_that_another_cause_or_delay_added(
     assert len(at_work) == 1
 
 
-async def test_discard_if_only_returns_false_when_no_key_was_added_in_the_reconcile(queue: Queue):
+async def test_queue_discards_nothing_when_no_key_was_added_during_the_reconcile(queue: Queue):
     queue.add("a", cause="x")
     assert not queue.discard_if_only("a", {"x"})
     assert await queue.get()
@@ -199,7 +199,7 @@ async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(
     assert await released(queue) == [("late", 5.0)]
 
 
-def test_queue_makes_overdue_keys_ready_at_once_on_the_real_event_loop(metrics: Metrics, rng: random.Random):
+def test_queue_makes_overdue_keys_ready_immediately_on_a_real_loop(metrics: Metrics, rng: random.Random):
     # uvloop creates no timer for a delay below one millisecond.
     async def taken() -> list[str]:
         queue = WorkQueue[str]("test", metrics=metrics, backoff=KeyBackoff(rng=rng))

@@ -86,7 +86,7 @@ EVENTS = {
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_predicate_accepts_exactly_the_expected_events(predicate: Predicate, passing: set[str]):
+def test_each_predicate_accepts_only_the_event_types_listed_for_it(predicate: Predicate, passing: set[str]):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
@@ -119,7 +119,7 @@ FINALIZER_GONE = changed({"deletionTimestamp": NOW, "finalizers": ["a", "b"]}, f
     ],
     ids=["removed", "added", "kind without generation", "state: finalizer removed", "finalizer removed"],
 )
-def test_predicate_accepts_expected_events_of_deleting_objects_and_kinds_without_generation(
+def test_predicate_accepts_or_rejects_events_of_deleting_objects_and_of_generation_0(
     predicate: Predicate, event: CacheEvent, passes: bool
 ):
     assert predicate(event) is passes
@@ -395,7 +395,7 @@ async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queu
     assert max(intervals) - min(intervals) > 20
 
 
-async def test_channel_source_merges_early_requests_and_keeps_their_highest_priority(queue: Queue):
+async def test_channel_source_merges_requests_sent_before_its_start_at_their_highest_priority(queue: Queue):
     source = ChannelSource()
     await source.wait_synced()
     source.send(Request("ns", "a"), priority=Priority.LOW)

@@ -34,7 +34,7 @@ from tests.support.settings import params_of
         ([], "COMMAND"),
     ],
 )
-def test_devcluster_command_error_names_the_wrong_flag_or_command(
+def test_devcluster_command_error_names_the_invalid_flag_or_command(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as caught:

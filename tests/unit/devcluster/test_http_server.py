@@ -276,7 +276,7 @@ async def test_server_resets_the_connection_when_a_response_breaks_off(
         await client.reader.read()
 
 
-async def test_server_cut_connections_resets_all_of_its_connections(served: Served):
+async def test_server_resets_all_connections_when_cut_connections_is_called(served: Served):
     clients = [await served.connect() for _ in range(3)]
     for each in clients:
         await each.ask("GET / HTTP/1.1\nHost: h")

@@ -37,7 +37,7 @@ HOSTILE = [
         ("9" * 5000, None),
     ],
 )
-def test_parse_quantity_returns_a_capped_amount_or_none_for_invalid_text(text: str, amount: Any):
+def test_parse_quantity_caps_a_huge_amount_and_returns_none_for_invalid_text(text: str, amount: Any):
     assert parse_quantity(text) == amount
 
 

@@ -39,7 +39,7 @@ async def test_registered_operator_passes_the_test_that_the_page_shows(page: Any
     await page.tests.test_registered_keeps_configmap_and_entry()
 
 
-async def test_louder_operator_changes_the_status_volume_to_the_spec_volume(page: Any):
+async def test_louder_operator_sets_the_status_volume_to_the_spec_volume(page: Any):
     async with operated(page.Louder) as world:
         obj = await world.create(device(page, volume=3))
         await world.until(obj, lambda it: it.status.volume == 3, timeout=10)
@@ -74,7 +74,7 @@ async def test_patient_operator_gives_up_after_three_attempts_until_the_spec_cha
         page.REGISTRY.clear()
 
 
-async def test_operator_stores_status_changes_when_reconcile_raises_blocked_but_not_terminal_error(page: Any):
+async def test_status_changes_are_stored_after_blocked_but_discarded_after_terminal_error(page: Any):
     errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
 
     class Failing(page.Operator[page.Device]):

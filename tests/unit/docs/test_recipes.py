@@ -34,7 +34,7 @@ def ready(obj: Any) -> tuple[str, str]:
     return found[0] if found else ("", "")
 
 
-async def test_keeping_recipe_replaces_the_password_once_a_month(page: Any):
+async def test_password_recipe_replaces_the_password_once_a_month(page: Any):
     clock = VirtualClock()
     async with operated(page.Keeping, clock=clock) as world:
         obj = await world.create(app(page, "secret"))
@@ -58,7 +58,7 @@ async def test_waiting_recipe_polls_the_external_operation_until_it_is_done(page
         assert {obj.status.operation: 3} == page.OPERATIONS
 
 
-async def test_called_recipe_writes_the_http_report_of_another_program_into_the_status(page: Any):
+async def test_callback_recipe_writes_the_http_report_of_another_program_into_the_status(page: Any):
     async with operated(page.Called, clock=VirtualClock()) as world:
         obj = await world.create(app(page, "callback"))
         await world.until(obj, lambda it: ready(it) == ("False", "Waiting"))
@@ -76,7 +76,7 @@ async def test_called_recipe_writes_the_http_report_of_another_program_into_the_
         await world.until(obj, lambda it: (it.status.result, ready(it)) == ("well", ("True", "Called")))
 
 
-async def test_backed_up_recipe_runs_the_backup_command_once_per_spec_change(page: Any):
+async def test_backup_recipe_runs_the_backup_command_once_per_spec_change(page: Any):
     commands: list[list[str]] = []
 
     async def back_up(process: Process) -> int:

@@ -33,7 +33,7 @@ async def lost(candidate: Candidate) -> str:
     return str(caught.value)
 
 
-async def test_first_replica_leads_at_once_and_then_only_renews_once_each_retry_period(election: Election):
+async def test_first_replica_leads_immediately_and_then_renews_once_per_retry_period(election: Election):
     first = election.candidate("first")
     assert first.gauge == 0
     await first.lead()
@@ -107,7 +107,7 @@ async def test_leader_sends_a_second_renewal_when_the_first_fails_or_hangs(
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_lease_renewal_is_retried_at_once_after_a_conflict(election: Election):
+async def test_lease_renewal_is_retried_immediately_after_a_conflict(election: Election):
     first = await election.leader()
     await asyncio.sleep(60.3)
     election.server.put(NAMESPACE, NAME, {**election.spec, "strategy": "x"})
@@ -476,7 +476,7 @@ async def test_elector_release_waits_for_the_renewal_in_flight(election: Electio
     assert first.elector.problem is None
 
 
-async def test_standby_stops_at_once_and_writes_nothing(election: Election):
+async def test_standby_stops_immediately_and_writes_nothing(election: Election):
     await election.leader()
     second = await election.standby()
     await asyncio.sleep(30)

@@ -176,7 +176,7 @@ def test_lease_decode_replaces_invalid_values_by_defaults(spec: dict[str, Any], 
     ],
     ids=str,
 )
-def test_lease_timing_error_names_flags_of_wrong_durations(durations: tuple[float, float, float], told: str):
+def test_lease_timing_error_names_flags_of_invalid_values(durations: tuple[float, float, float], told: str):
     for word, flag in (
         ("DURATION", "lease-duration"),
         ("DEADLINE", "renew-deadline"),

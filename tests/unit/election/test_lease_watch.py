@@ -156,7 +156,7 @@ def test_lease_observation_does_not_call_its_listener_for_a_renewal():
 
 
 @pytest.mark.virtual_time
-async def test_lease_observation_is_doubtful_after_a_write_without_a_response(election: Election):
+async def test_lease_observation_requires_a_new_read_after_a_write_without_a_response(election: Election):
     first, changes = election.candidate("first"), list[None]()
     leases = Leases(first.transport, namespace=NAMESPACE, name=NAME)
     watcher = LeaseWatcher(first.config, leases)

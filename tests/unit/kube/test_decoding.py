@@ -145,17 +145,17 @@ async def cut(*chunks: bytes, limit: int = 1000) -> list[bytes]:
     return [line async for line in lines(pieces(*chunks), limit=limit)]
 
 
-async def test_lines_skips_empty_lines_and_an_incomplete_last_line():
+async def test_line_splitter_skips_empty_lines_and_an_incomplete_last_line():
     assert await cut(b"\n\na\n\n", b"\n", b"b\nhalf a li") == [b"a", b"b"]
 
 
-async def test_lines_raises_protocol_error_for_a_line_beyond_the_limit():
+async def test_line_splitter_raises_protocol_error_for_a_line_beyond_the_limit():
     with pytest.raises(ProtocolError, match="longer than 10 bytes"):
         await cut(b"12345678", b"9012", limit=10)
 
 
 @given(st.lists(st.binary(min_size=1).filter(lambda line: b"\n" not in line)), st.data())
-async def test_lines_are_equal_for_any_split_into_pieces(wanted: list[bytes], data: st.DataObject):
+async def test_line_splitter_yields_the_same_lines_for_any_chunks(wanted: list[bytes], data: st.DataObject):
     whole = b"".join(line + b"\n" for line in wanted)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
     chunks = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -170,12 +170,12 @@ async def test_lines_are_equal_for_any_split_into_pieces(wanted: list[bytes], da
         b'{"type":"MODIFIED","object":{"kind":"Pod", "x": {"y": 1}} }',
     ],
 )
-async def test_watch_events_yields_the_undecoded_object_for_any_field_order(line: bytes):
+async def test_watch_event_contains_the_undecoded_object_for_any_order_of_its_fields(line: bytes):
     (event,) = [event async for event in watch_events(pieces(line + b"\n"))]
     assert (event.type, bytes(event.object)) == ("MODIFIED", b'{"kind":"Pod", "x": {"y": 1}}')
 
 
-async def test_watch_events_yields_to_other_tasks_between_events_of_one_piece():
+async def test_watch_event_reader_yields_to_other_tasks_between_events_of_one_chunk():
     line = b'{"type":"ADDED","object":{"a":"%b"}}\n' % (b"x" * 30_000)
 
     async def read() -> int:
@@ -208,7 +208,7 @@ def test_status_error_returns_the_error_of_a_status_or_else_a_server_error():
     assert isinstance(status_error(decode_event(b'{"type":"ERROR","object":{"a":1}}').object), ServerError)
 
 
-def test_shallow_at_once_truncates_deep_json_unless_it_is_larger_than_4_mib():
+def test_synchronous_truncation_of_deep_json_leaves_texts_above_4_mib_unchanged():
     deep = b"[" * 1_000 + b"]" * 1_000
     assert shallow_at_once(deep) == b"[" * 200 + b"null" + b"]" * 200
     for same in (b"<html>" * 1_000, deep + b" " * 4 * 1024 * 1024):
@@ -217,7 +217,7 @@ def test_shallow_at_once_truncates_deep_json_unless_it_is_larger_than_4_mib():
 
 @pytest.mark.parametrize("end", [b"", b"\\", b'"', b'"]'])
 @pytest.mark.parametrize("text", [b'\\"', b'a\\"', b"\\\\"])
-def test_shallow_scans_an_unterminated_string_only_once(text: bytes, end: bytes):
+def test_depth_truncation_scans_an_unterminated_string_only_once(text: bytes, end: bytes):
     deep = b"[" * 1_000 + b'"' + text * 100_000 + end
     with Effort() as spent:
         assert shallow_at_once(deep).startswith(b"[" * 200)
@@ -242,7 +242,7 @@ values = st.recursive(texts, lambda inner: st.lists(inner) | st.dictionaries(tex
 
 
 @given(value=values, piece=st.integers(1, 20))
-def test_shallow_replaces_values_beyond_the_depth_limit_by_null(value: Any, piece: int):
+def test_depth_truncation_replaces_values_beyond_the_limit_by_null(value: Any, piece: int):
     raw = b"[" * 198 + orjson.dumps([value, {"a": [[value]]}]) + b"]" * 198
     for around, cut in ((0, shallow_at_once(raw)), (1, _shallow(raw, 1)), (1, _shallow(raw, 1, piece))):
         assert orjson.loads(cut) == cut_below(json.loads(raw), 200 + around)
@@ -260,7 +260,7 @@ class Sliced(bytes):
         return found
 
 
-def test_shallow_reads_a_large_text_in_pieces():
+def test_depth_truncation_searches_a_large_text_in_pieces_of_64_kib():
     raw = Sliced(b"[" * 300 + b'"' + b"a" * 1024 * 1024 + b'"' + b"]" * 300)
     assert _shallow(raw) == b"[" * 200 + b"null" + b"]" * 200
     searched = [length for length in raw.lengths if length > 200]

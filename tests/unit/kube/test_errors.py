@@ -51,13 +51,13 @@ def test_gone_error_of_an_expired_continue_token_contains_the_new_token():
         (599, "", ServerError),
     ],
 )
-def test_error_from_chooses_the_class_by_status_and_reason(code: int, reason: str, kind: type[ApiError]):
+def test_error_from_response_has_the_class_of_its_status_code(code: int, reason: str, kind: type[ApiError]):
     error = error_from(code, {}, status(code, reason))
     assert type(error) is kind
     assert (error.status, error.reason, error.message, str(error)) == (code, reason, "m", "m")
 
 
-def test_error_from_keeps_the_details_of_the_status():
+def test_error_from_response_keeps_the_details_of_the_status():
     error = error_from(422, {}, status(422, "Invalid", causes=[{"field": "spec.size"}]))
     assert error.details["causes"] == [{"field": "spec.size"}]
     assert not issubclass(AlreadyExists, Conflict)
@@ -73,7 +73,7 @@ def test_error_from_keeps_the_details_of_the_status():
         (502, b"x" * 5000, "502 Bad Gateway: " + "x" * 300),
     ],
 )
-def test_error_from_has_a_readable_message_for_a_plain_text_response(status: int, body: bytes, message: str):
+def test_error_from_plain_text_response_has_a_readable_message(status: int, body: bytes, message: str):
     error = error_from(status, {"Content-Type": "text/plain; charset=utf-8"}, body)
     assert isinstance(error, ServerError)
     assert str(error) == message
@@ -88,7 +88,7 @@ def test_error_from_has_a_readable_message_for_a_plain_text_response(status: int
         ({"Content-Type": "application/json"}, b'{"kind":"Status","message":"hunter2'),
     ],
 )
-def test_error_from_quotes_a_response_only_if_it_is_status_or_text(headers: dict[str, str], body: bytes):
+def test_error_from_response_quotes_only_a_status_message_or_plain_text(headers: dict[str, str], body: bytes):
     assert str(error_from(502, headers, body)) == "502 Bad Gateway"
     assert str(status_error(body)) == "an error that is no Status"
 

@@ -88,7 +88,7 @@ async def test_wire_adds_the_path_and_the_headers_of_its_configuration(
         ("http://[2001:db8::1]:8080", "[2001:db8::1]:8080"),
     ],
 )
-async def test_host_header_omits_the_default_port_and_brackets_an_ipv6_address(url: str, host: str):
+async def test_host_header_omits_the_default_port_and_keeps_brackets_of_an_ipv6_address(url: str, host: str):
     lines = HttpWire(config_for(url)).head(GET, None).decode().split("\r\n")
     assert lines == ["GET /api?a=b HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "", ""]
 

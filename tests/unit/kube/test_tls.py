@@ -129,7 +129,7 @@ async def test_tls_checks_its_files_again_when_a_check_is_requested_during_a_che
     assert trusted(await tls.context()) == 2
 
 
-async def test_expired_certificate_names_an_expired_client_certificate(tmp_path: Path, authority: trustme.CA):
+async def test_tls_reports_an_expired_client_certificate_with_its_file(tmp_path: Path, authority: trustme.CA):
     file, ended = tmp_path / "crt", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     key = Pem("key", data=b"")
     tls = Tls(TlsFiles(certificate=Pem("client-certificate", path=file), key=key))

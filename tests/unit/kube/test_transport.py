@@ -393,7 +393,7 @@ class TestTransportWrites:
             await writing
         assert wire.aborts == (0 if is_beside else 1)
 
-    async def test_writes_in_flight_counts_writes_and_no_reads(
+    async def test_transport_counts_writes_in_flight_but_no_reads(
         self, transport: Transport, wire: ScriptedWire
     ):
         wire.on("PUT", PATH, Delayed(1.0, Reply()), Delayed(2.0, LostBefore()))
@@ -410,7 +410,7 @@ class TestTransportWrites:
             assert isinstance((await failing)[0], ConnectionLost)
             assert transport.writes_in_flight == 0
 
-    async def test_write_requires_the_permit_of_the_innermost_block_that_started_its_task(
+    async def test_write_requires_the_permit_of_the_innermost_block_in_which_its_task_was_started(
         self, transport: Transport, wire: ScriptedWire
     ):
         ours, others = Term(), Term()

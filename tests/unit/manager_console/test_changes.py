@@ -64,14 +64,14 @@ def conditions(**statuses: str) -> dict[str, Any]:
         ({"status": {"observedGeneration": 1}}, {"status": {"observedGeneration": 2}}, []),
     ],
 )
-def test_changed_returns_each_changed_field_with_its_old_and_new_value(
+def test_change_list_contains_each_changed_field_with_its_old_and_new_value(
     before: dict[str, Any], after: dict[str, Any], told: list[tuple[str, str, str]]
 ):
     assert changed(before, after) == told
 
 
 @pytest.mark.parametrize("depth", [300, 900, 5000])
-def test_changed_raises_no_error_when_fields_are_nested_deeply(depth: int):
+def test_change_list_of_deeply_nested_fields_causes_no_error(depth: int):
     def nested(leaf: bytes) -> bytes:
         return b'{"metadata":{},"spec":' + b'{"a":' * depth + leaf + b"}" * depth + b"}"
 
@@ -80,7 +80,7 @@ def test_changed_raises_no_error_when_fields_are_nested_deeply(depth: int):
     assert field.path == "it is nested too deeply to be shown" or field.path.endswith(".a.a")
 
 
-def test_changed_hides_confidential_values():
+def test_change_list_hides_confidential_values():
     def site(password: str) -> dict[str, Any]:
         annotations = {"kubectl.kubernetes.io/last-applied-configuration": password, "a": password[:1]}
         kind = {"apiVersion": Wordpress.gvk.api_version, "kind": Wordpress.gvk.kind}
@@ -92,7 +92,7 @@ def test_changed_hides_confidential_values():
     ]
 
 
-def test_changed_returns_at_most_the_maximum_number_of_fields():
+def test_change_list_has_at_most_the_maximum_number_of_fields():
     told = changed({}, {"spec": {f"field-{number}": number for number in range(5000)}})
     assert told == [(f"spec.field-{number}", "", f"{number}") for number in range(MOST_FIELDS)]
 
@@ -100,7 +100,7 @@ def test_changed_returns_at_most_the_maximum_number_of_fields():
 @pytest.mark.parametrize(
     "holder", [lambda inner: {"k" * 30_000: inner}, lambda inner: [{"name": "k" * 30_000, **inner}]]
 )
-def test_changed_uses_little_memory_when_many_fields_have_a_long_parent_name(holder: Any):
+def test_change_list_uses_little_memory_when_many_fields_have_a_long_parent_name(holder: Any):
     steps = [{"spec": holder({f"a{number}": sort for number in range(3000)})} for sort in (1, 2)]
     tracemalloc.start()
     try:

@@ -236,7 +236,7 @@ async def test_overview_page_of_a_standby_names_the_leader(
         assert "<dt>Leader</dt><dd>pod-a_1</dd>" in text
 
 
-async def test_readiness_count_runs_in_short_slices_and_stops_without_pages(monkeypatch: pytest.MonkeyPatch):
+async def test_readiness_count_runs_in_slices_and_stops_if_no_page_needs_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager_console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
         [(controller, informer)] = sources(world.manager)

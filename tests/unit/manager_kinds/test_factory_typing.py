@@ -130,7 +130,7 @@ Pod(spec=DeploymentSpec.of({}).to_wire())  # incompatible type "DeploymentSpecDi
 
 
 @pytest.mark.timeout(240)
-def test_mypy_reports_each_wrong_field_or_type_and_accepts_correct_code(tmp_path: Path):
+def test_mypy_reports_each_invalid_field_or_type_and_accepts_correct_code(tmp_path: Path):
     (tmp_path / "pyproject.toml").write_text(SETTINGS.read_text())
     wrong, right = tmp_path / "wrong.py", tmp_path / "right.py"
     wrong.write_text(PROGRAM + WRONG)

@@ -156,7 +156,7 @@ def test_unschedulable_pod_is_a_problem_after_ten_seconds():
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
-def test_starting_pod_is_stuck_but_no_problem_after_ten_seconds(reason: str):
+def test_starting_pod_has_no_problem_and_is_stuck_only_after_ten_seconds(reason: str):
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(-9)}
     found = pod(container({"waiting": {"reason": reason}}), phase="Pending", conditions=[scheduled])
     health = judged(found)
@@ -263,7 +263,7 @@ def event(reason: str, message: str, *, at: str, kind: str = "Warning") -> dict[
     return {"type": kind, "reason": reason, "message": message, "lastTimestamp": at}
 
 
-def test_warning_of_returns_the_latest_warning_event_except_scheduling_failures():
+def test_pod_warning_is_the_latest_warning_event_except_scheduling_failures():
     mount = 'MountVolume.SetUp failed for volume "data" : configmap "x" not found'
     events = [
         event("FailedMount", "an earlier one", at=at(-20)),

@@ -144,7 +144,7 @@ class TestShardFilter:
             query = self.server.sent("watch")[0].query
             assert (query["shardSelector"], query["resourceVersion"]) == (some(0, 1, 2).selector, "19")
 
-    async def test_informer_reports_a_change_between_list_and_watch_once(self, restricted: Informer):
+    async def test_informer_reports_a_change_once_when_the_new_watch_repeats_it(self, restricted: Informer):
         watch = Stream()
         self.server.on("list", Delayed(2.0, listed(12, in_shard(2, 12))))
         self.server.on("watch", watch)
@@ -166,7 +166,7 @@ class TestShardFilter:
             await moments()
             assert told.take() == ["DELETED ns/in-2@12", "ADDED ns/new@21"]
 
-    async def test_informer_drops_a_lost_shard_at_once_and_narrows_the_watch_later(
+    async def test_informer_drops_a_lost_shard_immediately_and_narrows_the_watch_later(
         self, restricted: Informer
     ):
         watch = Stream()
@@ -330,7 +330,7 @@ class TestShardFilterChildren:
             await moments()
             assert held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]
 
-    async def test_informer_lists_new_shards_and_drops_lost_ones(self, restricted: Informer):
+    async def test_informer_lists_new_shards_and_drops_lost_shards(self, restricted: Informer):
         watch = Stream()
         self.server.on("list", listed(20, child("third", 15, label=label_in(2)), child("nobodys", 9)))
         self.server.on("watch", watch)

@@ -85,7 +85,7 @@ async def program() -> AsyncIterator[Program]:
             await replica.kill()
 
 
-async def test_registry_removes_stopped_replicas_at_once_and_killed_replicas_later(program: Program):
+async def test_registry_removes_stopped_replicas_immediately_and_killed_replicas_later(program: Program):
     a, b = await program.start("a", "b", cleans=True)
     (c,) = await program.start("c")
     assert a.members == b.members == c.members == "a b c"
@@ -158,7 +158,7 @@ async def test_registry_lists_all_replicas_when_one_lease_is_deeply_nested(progr
     await a.stop()
 
 
-async def test_registry_removes_a_replica_during_its_outage_and_adds_it_again(program: Program):
+async def test_registry_removes_a_disconnected_replica_until_it_renews_its_lease_again(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
     renewed = b.wire.sent("PUT")[-1].at

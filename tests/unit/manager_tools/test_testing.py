@@ -31,7 +31,7 @@ async def test_world_until_error_shows_the_object_without_its_managed_fields():
 
 
 @pytest.mark.virtual_time
-async def test_world_until_checks_the_object_after_each_write_and_as_time_passes():
+async def test_world_until_checks_the_object_after_each_write_and_at_intervals():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         seen: list[Greeting] = []
@@ -80,7 +80,7 @@ async def test_operated_manager_can_watch_and_read_only_the_given_namespaces():
 START = datetime(2026, 3, 1, 8, 55, tzinfo=UTC)
 
 
-async def test_operated_restores_the_real_clock_of_the_event_loop_at_its_end():
+async def test_virtual_clock_restores_the_real_clock_of_the_event_loop_at_its_end():
     loop = asyncio.get_running_loop()
     kind, before, real = type(loop), loop.time(), time.monotonic()
     timer = loop.call_later(7_200, print, "it is not due")
@@ -100,7 +100,7 @@ async def test_operated_restores_the_real_clock_of_the_event_loop_at_its_end():
         assert tick.metadata.creation_timestamp == datetime.fromtimestamp(EPOCH, UTC)
 
 
-async def test_operated_deletes_finished_jobs_after_their_ttl_on_a_virtual_clock():
+async def test_finished_job_is_deleted_after_its_ttl_on_a_virtual_clock():
     virtual = VirtualClock(START)
     container: dict[str, Any] = {"name": "a", "image": "busybox", "command": ["true"]}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -113,7 +113,7 @@ async def test_operated_deletes_finished_jobs_after_their_ttl_on_a_virtual_clock
         assert virtual.now() - START < timedelta(minutes=40)
 
 
-def test_operated_with_a_virtual_clock_refuses_a_uvloop_event_loop():
+def test_virtual_clock_refuses_a_uvloop_event_loop():
     async def main() -> None:
         async with operated(clock=VirtualClock()):
             pass

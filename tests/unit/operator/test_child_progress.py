@@ -236,7 +236,7 @@ class TestRollouts:
                 assert self.image_of(child) == image
                 assert is_rolled_out(child)
 
-    async def test_rollout_counts_as_started_when_the_changed_function_of_apply_raises(self):
+    async def test_rollout_counts_as_started_when_the_function_passed_to_apply_raises(self):
         image = "image:1"
 
         def fail(*_: Any) -> tuple[str, str] | None:

@@ -313,7 +313,7 @@ async def test_context_apply_slows_down_when_each_new_child_is_garbage_collected
         assert before + 2 <= len(LAST[-1].seen) <= TOO_MANY
 
 
-async def test_child_is_created_at_once_after_repeated_deletions_when_its_owner_changes():
+async def test_child_is_created_immediately_after_repeated_deletions_when_its_owner_changes():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
 
@@ -329,7 +329,7 @@ async def test_child_is_created_at_once_after_repeated_deletions_when_its_owner_
         await world.until(child, lambda _: True, timeout=1.0)
 
 
-async def test_refuse_taken_enqueues_the_object_when_the_child_name_is_taken_or_freed():
+async def test_reconcile_that_calls_refuse_taken_runs_again_when_the_name_is_taken_or_freed():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "free"
         try:

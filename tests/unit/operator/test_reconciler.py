@@ -305,7 +305,7 @@ async def test_unfinished_cleanup_sets_progressing_unless_the_cleanup_sets_a_con
             assert await world.events(obj) == []
 
 
-async def test_reconcile_that_raises_changed_runs_again_at_once_with_the_newer_object():
+async def test_reconcile_that_raises_changed_runs_again_immediately_with_the_newer_object():
     names: list[str] = []
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:

@@ -135,7 +135,7 @@ AT_ONCE = {
 
 
 @pytest.mark.parametrize(("error", "reason", "text"), AT_ONCE.values(), ids=AT_ONCE)
-async def test_failed_reconcile_sets_degraded_at_once(error: Exception, reason: str, text: str):
+async def test_failed_reconcile_sets_degraded_immediately(error: Exception, reason: str, text: str):
     failing = doing(raising(error), errors={Unpaid: "PaymentRefused"})
     async with operated(failing, objects=[greeting()]) as world:
         await asyncio.sleep(0.001)

@@ -191,7 +191,7 @@ async def peers(
             await each.stop()
 
 
-async def test_object_of_a_stopped_replica_is_reconciled_only_if_on_accepts_the_object():
+async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_on_predicate_accepts_it():
     wanted = staticmethod(lambda event: "a" in event.meta.labels)
     async with peers(on=wanted) as scene:
         a, b = await scene.start("a", "b")
@@ -205,7 +205,7 @@ async def test_object_of_a_stopped_replica_is_reconciled_only_if_on_accepts_the_
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_operator_hooks_handed_over_and_gone_run_for_moved_and_deleted_objects():
+async def test_hook_handed_over_runs_for_moved_objects_and_hook_gone_for_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen
@@ -296,7 +296,7 @@ async def test_late_write_of_a_task_is_fenced_after_its_shard_has_moved():
         assert fenced == b.seen
 
 
-async def test_unshared_operator_and_leader_only_work_run_on_the_owner_of_the_first_shard():
+async def test_owner_of_shard_0_runs_unsharded_operators_and_leader_only_work():
     async with peers(shared_out=False) as scene:
         await scene.share("a", "b")
         await asyncio.sleep(11)
@@ -359,7 +359,7 @@ async def test_replica_caches_only_objects_of_its_shards_and_their_children(gate
         assert a.held | c.held == set()
 
 
-async def test_replica_caches_objects_of_other_shards_only_when_it_declares_reads():
+async def test_replica_caches_objects_of_other_shards_only_when_the_operator_declares_reads():
     read: list[object] = []
 
     async def read_all(operator: Copying, obj: Secret, _: Context) -> None:
@@ -484,7 +484,7 @@ async def test_children_without_shard_label_are_found_and_labelled_when_replicas
         assert {each["reason"] for each in events} <= {"Created", "LeaderElection"}
 
 
-async def test_children_keep_their_shard_label_and_new_children_get_no_label_without_shards():
+async def test_children_keep_an_existing_shard_label_and_get_no_label_when_shards_are_off():
     async with peers() as scene:
         (alone,) = await scene.share("alone")
         await scene.stop(alone)
@@ -543,7 +543,7 @@ async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context
     return Result(requeue_after=error.retry_after)
 
 
-async def test_refuse_taken_detects_a_name_that_was_taken_without_an_event():
+async def test_context_refuse_taken_detects_a_name_that_was_taken_without_an_event():
     taken: set[str] = set()
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:

@@ -112,7 +112,7 @@ async def test_client_call_raises_unreachable_when_a_stopping_store_cancels_it(o
         await other.add([pet("Late")])
 
 
-async def test_client_search_omits_invalid_pets_when_it_is_lenient(other: PetStoreClient):
+async def test_lenient_client_search_omits_invalid_pets(other: PetStoreClient):
     assert [found.name async for found in other.search(lenient=True)] == ["Thor"]
     assert other.knows_keys is True
 
@@ -137,7 +137,7 @@ async def test_client_is_usable_after_a_search_that_was_stopped_early(store: Loc
     assert len(await store.pets()) == 2000
 
 
-async def test_client_knows_that_the_store_supports_idempotency_keys_after_reading_one(store: LocalStore):
+async def test_client_detects_idempotency_key_support_when_it_reads_a_record_with_a_key(store: LocalStore):
     client = store.client
     await client.add([pet(idempotency_key="mine"), pet()])
     assert [each async for each in client.search(names=["nobody"])] == []

@@ -162,7 +162,7 @@ async def test_store_update_sets_the_key_of_a_record_without_a_key(store: LocalS
     assert [found.idempotency_key for found in await store.pets()] == ["uid-2", "uid-1"]
 
 
-async def test_store_ignores_idempotency_keys_when_it_is_configured_to():
+async def test_store_ignores_idempotency_keys_when_the_ignore_option_is_set():
     async with local_store(ignore_idempotency_keys=True) as store:
         first = await store.client.add([pet(idempotency_key="uid-1")])
         assert await store.client.add([pet(idempotency_key="uid-1")]) != first

@@ -433,7 +433,7 @@ async def test_leadership_lost_during_the_grace_period_ends_the_grace_period(fir
 
 
 @pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
-async def test_manager_ends_all_tasks_at_once_when_it_is_cancelled(moment: str):
+async def test_manager_ends_all_tasks_immediately_when_it_is_cancelled(moment: str):
     house = House(elect=True)
     house.lifespan("health")
     house.runnable("helper")

@@ -263,7 +263,7 @@ async def test_access_limits_reviews_of_one_namespace_without_delaying_other_nam
         assert await seconds_until_allowed(access, "t", "10.0.0.2") < 1
 
 
-async def test_access_answers_a_client_while_another_sends_invalid_tokens(wire: ScriptedWire, access: Access):
+async def test_access_answers_a_client_while_others_send_invalid_tokens(wire: ScriptedWire, access: Access):
     def answer(sent: Sent) -> Delayed:
         return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
 

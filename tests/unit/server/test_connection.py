@@ -258,7 +258,7 @@ async def test_server_admits_a_new_client_when_no_client_reads_its_response(tls:
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_keeps_connections_of_other_clients_when_one_opens_many(tls: bool):
+async def test_server_keeps_connections_of_other_clients_when_a_client_opens_many(tls: bool):
     limits = replace(PATIENT, connections=4)
     async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         scraper = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.2"))
@@ -645,7 +645,7 @@ def head(line: str, *lines: str) -> bytes:
 
 
 @pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", b"\x00", b" GET / HTTP/1.1\r\n"])
-async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
+async def test_server_answers_400_immediately_when_bytes_cannot_begin_a_request(
     serve_pages: ServePages, first: bytes
 ):
     """Send bytes of a TLS handshake, because an https client of a plain HTTP port must not wait."""

@@ -181,7 +181,7 @@ async def test_tls_transport_reads_at_most_128_kb_per_event_loop_iteration(conne
         assert max(heard.by_turn.values()) <= 128 * 1024
 
 
-async def test_tls_transports_share_reading_time_when_many_clients_send_at_once(
+async def test_tls_transports_share_reading_time_when_many_clients_send_simultaneously(
     connected: Connect, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tls_transport, "_PORT_SHARE", 0.0)

@@ -13,7 +13,7 @@ from manager.telemetry.open_files import Reserve, raised_limit, report_exhaustio
 
 
 @pytest.mark.virtual_time
-async def test_report_exhaustion_logs_at_once_and_then_at_growing_intervals(monkeypatch: pytest.MonkeyPatch):
+async def test_report_exhaustion_logs_immediately_then_at_growing_intervals(monkeypatch: pytest.MonkeyPatch):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:
@@ -54,7 +54,7 @@ def test_open_files_limit_is_raised_to_the_hard_limit_if_allowed(
     assert now == ([hard, hard] if allowed else [28, hard])
 
 
-def test_descriptor_reserve_gives_up_no_descriptor_after_it_is_closed():
+def test_descriptor_reserve_releases_no_descriptor_after_it_is_closed():
     with Reserve() as reserve:
         assert reserve.give_up()
         assert not reserve.give_up()

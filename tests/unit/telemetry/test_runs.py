@@ -164,7 +164,7 @@ def test_history_keeps_records_of_a_deleted_object_for_an_hour():
     assert len(records) == 4
 
 
-def test_record_shows_gone_is_true_when_its_last_trigger_is_the_deletion():
+def test_record_shows_a_deleted_object_only_when_the_deletion_is_its_last_trigger():
     child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
     assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
     assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # it exists again
@@ -193,7 +193,7 @@ async def test_reconcile_record_keeps_the_first_entries_and_counts_all_entries()
     assert (call.verb, call.path, call.code, call.error) == ("call", "store/Add", runs.CALLED, "Unavailable")
 
 
-def test_record_why_names_the_first_triggers():
+def test_reconcile_record_reason_text_names_its_first_triggers():
     triggers = [
         Trigger("event", kind=f"Kind{number % 5}", change="ADDED") for number in range(runs.MOST_TRIGGERS)
     ]
@@ -204,7 +204,7 @@ def test_record_why_names_the_first_triggers():
 
 
 @pytest.mark.virtual_time
-async def test_record_in_unix_time_converts_loop_times_to_unix_times():
+async def test_reconcile_record_converts_event_loop_times_to_unix_times():
     record = run_of(at=5.0, triggers=(CHANGED, Trigger("resync")))
     record.outcome = ""
     record.begin_request("get", "/api/v1/pods", "")
@@ -245,5 +245,5 @@ async def test_current_record_is_visible_in_child_tasks_until_the_reconcile_ends
         ("/api", ("", "")),
     ],
 )
-def test_resource_and_name_returns_resource_and_object_name_of_an_api_path(path: str, of: tuple[str, str]):
+def test_api_path_is_split_into_resource_and_object_name(path: str, of: tuple[str, str]):
     assert runs.resource_and_name(path) == of

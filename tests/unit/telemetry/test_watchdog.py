@@ -132,7 +132,7 @@ def test_watchdog_ends_process_whose_interpreter_lock_is_held():
     assert f"{os.sep}re{os.sep}__init__.py" in ended.stderr  # Python 3.15 calls the function prefixmatch
 
 
-def test_watchdog_arms_faulthandler_for_the_latest_end_of_its_earliest_limit(exits: Exits):
+def test_watchdog_arms_faulthandler_for_the_earliest_time_at_which_the_process_must_end(exits: Exits):
     watchdog = Watchdog(stop_within=LONG)
     limit(watchdog, 0)
     assert not exits.ended.wait(2 * SOON)  # the watchdog is not entered, so it does not end the process
@@ -225,7 +225,7 @@ def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(exits: Exits, log
     assert exits.codes == []
 
 
-def test_forced_end_logs_the_names_of_working_threads_only(exits: Exits, log_lines: LogLines):
+def test_forced_end_logs_only_the_names_of_working_threads(exits: Exits, log_lines: LogLines):
     with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
         pool.submit(int).result()
         working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")

@@ -46,7 +46,7 @@ def test_parse_address_refuses_invalid_address_and_shows_expected_form(text: str
         (None, ""),
     ],
 )
-def test_client_at_returns_one_client_for_all_ipv6_addresses_of_a_subnet(host: str | None, client: str):
+def test_client_at_returns_the_same_client_for_all_ipv6_addresses_of_a_subnet(host: str | None, client: str):
     assert client_at(host) == client
 
 
@@ -109,7 +109,7 @@ PROXY = "http://proxy:3128"
         ),
     ],
 )
-def test_proxy_for_uses_the_variable_of_the_scheme(environ: dict[str, str], expected: str | None):
+def test_proxy_comes_from_the_variable_of_the_url_scheme(environ: dict[str, str], expected: str | None):
     assert proxy_for(SERVER, environ) == (expected and URL(expected))
 
 
@@ -134,7 +134,7 @@ def test_proxy_for_uses_the_variable_of_the_scheme(environ: dict[str, str], expe
         ("https://[fd00::1]:443", "[fd00::1]:443", True),
     ],
 )
-def test_proxy_for_returns_none_for_a_server_in_no_proxy_variable(server: str, no_proxy: str, exempt: bool):
+def test_proxy_is_none_for_a_server_in_the_no_proxy_variable(server: str, no_proxy: str, exempt: bool):
     for name in ("NO_PROXY", "no_proxy"):
         assert (proxy_for(URL(server), {"HTTPS_PROXY": PROXY, name: no_proxy}) is None) == exempt
 

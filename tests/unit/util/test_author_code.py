@@ -61,7 +61,7 @@ def test_format_exception_folds_frames_of_causes_and_exception_groups():
     assert text.count("LookupError: no such place") == 2
 
 
-def test_line_in_and_line_that_asks_return_a_line_outside_the_library():
+def test_source_line_of_a_traceback_or_caller_is_outside_the_library():
     error = raised(Author().parse)
     assert isinstance(error.__traceback__, TracebackType)
     for found in (line_in(error.__traceback__), line_that_asks()):

@@ -59,7 +59,7 @@ async def test_token_bucket_refuses_invalid_numbers(rate: float, burst: int):
         TokenBucket(rate=rate, burst=burst)
 
 
-async def test_repeats_returns_the_count_at_growing_intervals_up_to_15_minutes():
+async def test_repeat_counter_reports_its_count_at_growing_intervals_up_to_15_minutes():
     repeats, told = Repeats(), []
     for _ in range(3600):
         if (times := repeats.count()) is not None:

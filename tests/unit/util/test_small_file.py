@@ -80,7 +80,7 @@ def test_small_file_readers_refuse_pipes_folders_and_too_large_files(
     assert "\n" not in told
 
 
-def test_read_small_file_reads_one_megabyte(tmp_path: Path):
+def test_read_small_file_accepts_a_file_of_one_mebibyte(tmp_path: Path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * (1024 * 1024))
     assert read_small_file(path) == path.read_bytes()

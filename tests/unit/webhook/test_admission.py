@@ -123,7 +123,7 @@ async def test_admission_response_has_a_minimal_patch_that_keeps_unknown_fields(
     assert said == {"uid": "review-1", "allowed": True}
 
 
-async def test_default_function_gets_an_object_that_violates_the_schema(functions: Functions):
+async def test_defaulting_function_gets_an_object_that_violates_the_schema(functions: Functions):
     for odd in ({}, {"spec": "text"}, {"spec": None, "metadata": []}):
         said = await ask(functions.mutating, new=odd, name="")
         assert said["allowed"] is True
@@ -421,7 +421,7 @@ ENDLESS["new"] = ENDLESS
     [({1}, ""), ({1: "a"}, ""), (object(), ""), (2**70, ""), (ENDLESS, ".*RecursionError")],
     ids=["set", "number", "object", "long", "without an end"],
 )
-async def test_default_function_fails_when_it_sets_a_value_that_is_not_json(
+async def test_defaulting_function_fails_when_it_sets_a_value_that_is_not_json(
     functions: Functions, value: Any, error: str
 ):
     async def change(given: JsonObject, request: AdmissionRequest) -> None:

@@ -127,7 +127,7 @@ def test_webhook_configurations_omit_an_empty_configuration():
     assert webhook_configurations(Webhooks([]), by_service("here", "svc"), PROGRAM, prefix="") == []
 
 
-def test_by_url_returns_a_client_config_with_url_and_ca_bundle():
+def test_client_config_by_url_has_the_url_and_the_ca_bundle():
     config = by_url("https://10.0.0.1:9443", "Y2E=")("/convert")
     assert config == {"url": "https://10.0.0.1:9443/convert", "caBundle": "Y2E="}
     assert by_url("https://10.0.0.1:9443")("/convert") == {"url": "https://10.0.0.1:9443/convert"}

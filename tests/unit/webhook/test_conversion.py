@@ -307,7 +307,7 @@ async def test_conversion_raises_too_costly_when_its_response_is_too_long(versio
         (None, None),
     ],
 )
-def test_spec_and_annotations_saves_changes_despite_incomplete_or_invalid_metadata(metadata: Any, after: Any):
+def test_spec_and_annotations_block_saves_changes_despite_malformed_metadata(metadata: Any, after: Any):
     obj = {"spec": {"a": 1}, "metadata": metadata}
     with spec_and_annotations(obj) as (spec, annotations):
         spec["b"] = 2
@@ -317,7 +317,7 @@ def test_spec_and_annotations_saves_changes_despite_incomplete_or_invalid_metada
 
 @pytest.mark.parametrize("annotations", [None, {}, {"kept": "1"}, "text"])
 @pytest.mark.parametrize("spec", [{}, None, "text"])
-def test_spec_and_annotations_leaves_the_object_equal_when_nothing_changes(spec: Any, annotations: Any):
+def test_spec_and_annotations_block_leaves_an_unchanged_object_equal(spec: Any, annotations: Any):
     obj = {"spec": spec, "metadata": {"annotations": annotations}}
     with spec_and_annotations(obj) as (_, found):
         found["rides"] = "along"

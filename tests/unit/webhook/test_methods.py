@@ -284,7 +284,7 @@ async def call(checked: Checked, new: Memcached, request: AdmissionRequest) -> N
 """
 
 
-def test_mypy_reports_each_wrong_signature_and_accepts_correct_signatures(tmp_path: Path):
+def test_mypy_reports_each_invalid_signature_and_accepts_correct_signatures(tmp_path: Path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     options = ["--strict", f"--cache-dir={tmp_path / 'cache'}", "--config-file="]

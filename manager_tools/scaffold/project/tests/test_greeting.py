@@ -14,7 +14,7 @@ def is_ready(greeting: Greeting, size: int) -> bool:
     return states.get("Ready") == "True" and greeting.status.size == size
 
 
-async def test_greeting_becomes_ready_and_follows_a_change() -> None:
+async def test_greeting_becomes_ready_and_is_ready_again_after_a_spec_change() -> None:
     async with operated(GreetingOperator) as world:
         greeting = Greeting(metadata=ObjectMeta(name="sample"), spec=GreetingSpec(size=2))
         greeting = await world.create(greeting)
@@ -23,5 +23,5 @@ async def test_greeting_becomes_ready_and_follows_a_change() -> None:
         await world.until(greeting, lambda it: is_ready(it, 1))
 
 
-def test_operator_holds_when_processes_die_connections_break_and_people_change_objects() -> None:
+def test_greeting_operator_recovers_from_simulated_faults() -> None:
     assert_holds(GreetingOperator, seeds=range(3))

@@ -8,7 +8,7 @@ from manager_tools.scaffold.project.controllers.answering.defaulting import Gree
 from manager_tools.testing import without_manager
 
 
-async def test_fill_in_adds_a_missing_label_and_keeps_another() -> None:
+async def test_defaulting_adds_a_missing_label_and_keeps_an_existing_label_value() -> None:
     operator = without_manager(GreetingOperator)
     request = AdmissionRequest("", "CREATE", Greeting.gvk, Greeting.plural)
     bare: JsonObject = {"metadata": {"name": "sample"}}

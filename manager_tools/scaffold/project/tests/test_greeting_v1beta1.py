@@ -14,7 +14,7 @@ from manager_tools.testing import without_manager
 SAMPLE = Path(__file__).parents[1] / "config" / "samples" / "hello_v1_greeting.yaml"
 
 
-async def test_conversion_round_trip_keeps_the_object() -> None:
+async def test_conversion_round_trip_leaves_the_object_unchanged() -> None:
     operator = without_manager(GreetingOperator)
     sample = next(yaml.safe_load_all(SAMPLE.read_text()))
     greeting = copy.deepcopy(sample)

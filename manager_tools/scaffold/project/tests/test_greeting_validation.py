@@ -15,7 +15,7 @@ from manager_tools.testing import without_manager
 SAMPLE = Path(__file__).parents[1] / "config" / "samples" / "hello_v1_greeting.yaml"
 
 
-async def test_validator_refuses_name_with_a_dot_and_accepts_changes_of_stored_objects() -> None:
+async def test_validator_refuses_a_name_with_a_dot_unless_the_object_is_stored_already() -> None:
     operator = without_manager(GreetingOperator)
     request = AdmissionRequest("", "CREATE", Greeting.gvk, Greeting.plural)
     greeting = Greeting.model_validate(next(yaml.safe_load_all(SAMPLE.read_text())))

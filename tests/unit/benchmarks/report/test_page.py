@@ -36,7 +36,7 @@ def test_benchmark_page_shows_every_section_all_versions_and_missed_targets():
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
 
 
-def test_worse_figures_table_lists_only_figures_that_another_program_beats():
+def test_worse_figures_table_lists_only_figures_in_which_another_program_is_better():
     figures = {
         "operator_manager": {"rate": [100.0], "cpu_ms": [3.0], "server_cpu_ms": [1.0], "events": [9.0]},
         "controller_runtime": {"rate": [150.0], "cpu_ms": [2.0], "server_cpu_ms": [2.0], "events": [0.0]},

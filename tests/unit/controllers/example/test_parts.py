@@ -32,7 +32,7 @@ def owner(**changes: Any) -> OwnerReference:
     ],
     ids=["by labels", "by labels among others", "by controller", "with another owner"],
 )
-def test_check_ours_accepts_a_child_with_labels_or_owner_reference_of_the_site(metadata: ObjectMeta):
+def test_ownership_check_accepts_a_child_with_labels_or_owner_reference_of_the_site(metadata: ObjectMeta):
     check_ours("PersistentVolumeClaim", metadata, site(), "test")
 
 
@@ -50,7 +50,7 @@ def test_check_ours_accepts_a_child_with_labels_or_owner_reference_of_the_site(m
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_check_ours_refuses_foreign_leftover_and_terminating_children(metadata: ObjectMeta, reason: str):
+def test_ownership_check_refuses_foreign_leftover_and_terminating_children(metadata: ObjectMeta, reason: str):
     with pytest.raises(Blocked) as blocked:
         check_ours("PersistentVolumeClaim", metadata, site(), "test")
     assert blocked.value.reason == reason
@@ -66,7 +66,7 @@ def test_check_ours_refuses_foreign_leftover_and_terminating_children(metadata: 
         (NOW, [], "it is being deleted, and waits for its end"),
     ],
 )
-def test_check_ours_error_says_why_a_child_of_a_deleted_site_still_exists(
+def test_ownership_check_error_says_why_a_child_of_a_deleted_site_still_exists(
     deleted: datetime | None, finalizers: list[str], awaited: str
 ):
     metadata = ObjectMeta(name="c", deletion_timestamp=deleted, finalizers=finalizers)

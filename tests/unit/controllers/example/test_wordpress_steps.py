@@ -273,7 +273,7 @@ async def test_refused_volume_expansion_is_reported_once_and_retried_later(world
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_wordpress_is_not_degraded_while_a_deleted_site_still_has_its_child_names(
+async def test_wordpress_is_not_degraded_while_children_of_a_deleted_site_occupy_its_names(
     world: World, leaves: str
 ):
     # The database of `site` has both names of the frontend of `site-mysql`.

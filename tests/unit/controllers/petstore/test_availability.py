@@ -82,7 +82,7 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_availability_probes_a_failed_store_and_enqueues_waiting_pets_when_it_recovers():
+async def test_availability_probes_a_failed_store_and_enqueues_waiting_pets_after_its_recovery():
     watch = Watch()
     watch.store.up = False
     async with running(watch.availability.run()):

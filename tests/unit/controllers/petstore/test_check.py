@@ -47,7 +47,7 @@ def scene(server: ApiServer, store: EmbeddedStore) -> Scene:
     return Scene(server, store)
 
 
-async def test_store_check_enqueues_only_pets_with_a_wrong_or_lost_record(scene: Scene):
+async def test_store_check_enqueues_only_pets_with_a_changed_or_missing_record(scene: Scene):
     renamed, lost, right = await scene.settled("renamed", "lost", "right")
     foreign = Record(name="right", type=PetType.DOG, birthday=DAY)
     foreign_with_key = Record(

@@ -85,7 +85,7 @@ BODIES: list[dict[str, Any]] = [
 ]
 
 
-async def test_tidy_webhook_changes_no_field_except_name_and_species():
+async def test_tidy_webhook_changes_only_name_and_species():
     for written, old in itertools.product(BODIES, [None, *BODIES]):
         body = copy.deepcopy(written)
         await PETS.tidy(body, request(Pet, "UPDATE" if old else "CREATE", old=old))
@@ -209,7 +209,7 @@ async def test_judge_webhook_refuses_annotations_that_leave_no_room_for_the_conv
         await PETS.judge(None, taken, request(Pet))
 
 
-async def test_judge_webhook_accepts_stored_full_annotations_unless_the_owner_would_be_lost():
+async def test_judge_webhook_accepts_stored_annotations_at_the_limit_unless_the_owner_is_lost():
     full = annotated(262_144)
     await PETS.judge(full, full, UPDATE)
     await PETS.judge(full, annotated(262_000), UPDATE)

@@ -240,7 +240,7 @@ async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Sta
     assert stage.server.pets == {}
 
 
-async def test_store_failure_of_every_pet_is_logged_once(stage: Stage, monkeypatch: pytest.MonkeyPatch):
+async def test_store_failure_is_logged_once_for_all_pets(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     async def fail(self: object, **filters: object) -> AsyncIterator[None]:
         raise PetStoreError("its disk is broken")
         yield  # makes this function a generator
@@ -320,7 +320,7 @@ async def test_reconcile_sends_no_request_to_a_store_that_is_down(stage: Stage):
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-async def test_record_is_found_when_its_pet_is_renamed_before_the_status_has_its_id(
+async def test_record_is_found_when_its_pet_is_renamed_before_the_record_id_is_in_the_status(
     keyless: Stage, deleted: bool
 ):
     """Kill the process before the status has the id, then rename or delete the Pet."""

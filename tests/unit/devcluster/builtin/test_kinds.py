@@ -138,7 +138,7 @@ def test_human_duration_formats_seconds_like_the_real_server(seconds: int, shown
     assert human_duration(seconds) == shown
 
 
-def test_age_formats_times_and_returns_unknown_for_missing_or_invalid_text():
+def test_age_is_formatted_as_text_and_unknown_for_a_missing_or_invalid_time():
     now = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
     assert age("2026-01-31T11:59:00Z", now) == "60s"
     assert age("2026-01-31T11:59:59.500000Z", now) == "0s"

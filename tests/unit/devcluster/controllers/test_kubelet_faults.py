@@ -146,7 +146,7 @@ async def test_container_waits_for_the_secret_that_its_environment_refers_to(clu
         ("wordpress", "image will run as root"),
     ],
 )
-async def test_run_as_non_root_container_waits_when_its_image_may_run_as_root(
+async def test_run_as_non_root_container_waits_when_its_image_might_run_as_root(
     cluster: Cluster, image: str, message: str
 ):
     await cluster.settled("pods", one(image, securityContext={"runAsNonRoot": True}))
@@ -271,7 +271,7 @@ async def test_running_pod_fails_at_its_active_deadline(cluster: Cluster):
     assert events_of(cluster, "DeadlineExceeded") == [("Normal", "DeadlineExceeded", text)]
 
 
-async def test_evicted_pod_stays_failed_and_its_replica_set_creates_another(cluster: Cluster):
+async def test_evicted_pod_stays_failed_and_its_replica_set_creates_another_pod(cluster: Cluster):
     await cluster.settled(WEB, deployment(replicas=2))
     first, second = (each["metadata"]["name"] for each in cluster.list("pods"))
     evict = {"metadata": {"annotations": {"devcluster.local/evict": "memory"}}}

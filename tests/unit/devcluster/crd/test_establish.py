@@ -123,7 +123,7 @@ async def test_crd_deletion_deletes_an_object_created_during_the_deletion(cluste
     assert cluster.store.get(key()) is None
 
 
-def test_establisher_settle_decodes_only_the_new_crd(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+def test_establisher_decodes_only_a_newly_created_crd(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     for group in ("one.example.com", "two.example.com"):
         cluster.establish(group=group)
     decoded: list[str] = []
@@ -138,7 +138,7 @@ def test_establisher_settle_decodes_only_the_new_crd(cluster: Cluster, monkeypat
     assert set(decoded) == {"widgets.three.example.com"}
 
 
-def test_establisher_settle_establishes_the_remaining_crds_after_a_failure(
+def test_establisher_establishes_the_remaining_crds_when_called_again_after_a_failure(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     cluster.define(group="one.example.com")

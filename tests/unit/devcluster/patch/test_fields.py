@@ -54,7 +54,7 @@ def test_field_set_distinguishes_a_field_from_its_parent(operation: Any, one: An
     assert operation(one, other) == expected
 
 
-def test_paths_formats_field_paths_like_conflict_messages():
+def test_field_paths_have_the_notation_of_conflict_messages():
     fields = {
         "f:spec": {
             "f:ports": {

@@ -21,7 +21,7 @@ def names(store: Store, namespace: str = "") -> list[str]:
     return [stored.key.name for stored in store.select("", "things", namespace)]
 
 
-def test_stored_decode_returns_a_new_object_each_time():
+def test_decode_of_a_stored_object_returns_a_new_object_each_time():
     store = Store()
     stored = store.create(key("a"), thing("a", list=[1]))
     stored.decode()["list"].append(2)
@@ -131,7 +131,7 @@ async def test_store_watch_raises_overflow_when_unread_changes_exceed_the_byte_l
         await watch.next()
 
 
-async def test_store_watch_may_replay_more_old_changes_than_its_backlog_limit():
+async def test_store_watch_can_replay_more_old_changes_than_its_backlog_limit():
     store = Store(watch_backlog=2)
     for name in "abcd":
         store.create(key(name), thing(name))

@@ -30,7 +30,7 @@ def test_type_convert_is_idempotent_and_does_not_change_its_argument():
     assert json.dumps(document) == before
 
 
-def test_decode_strict_keeps_the_last_duplicate_and_reports_it_only_with_raw_text():
+def test_decode_strict_keeps_the_last_duplicate_and_reports_duplicates_only_with_raw_text():
     body = '{"spec":{"hostname":"a","hostname":"b"},"x":1}'
     pod, problems = decode_strict(json.loads(body), schema_for(*GVK), GVK, raw=body)
     assert pod["spec"]["hostname"] == "b"

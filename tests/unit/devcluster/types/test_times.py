@@ -7,7 +7,7 @@ import pytest
 from devcluster.types.times import InvalidQuantity, InvalidTime, canonical, from_seconds, normal_time
 
 
-def test_canonical_quantity_limits_or_refuses_a_huge_exponent():
+def test_quantity_with_a_huge_exponent_is_capped_or_refused():
     assert canonical("1e100000001") == "1e60"
     with pytest.raises(InvalidQuantity, match="unable to parse quantity's suffix"):
         canonical("1e99999999999")

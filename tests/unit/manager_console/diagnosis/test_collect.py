@@ -123,7 +123,7 @@ async def test_collector_stores_only_fields_that_the_page_shows_and_truncates_te
     assert len(str(found)) < 400_000
 
 
-async def test_explanation_lists_some_failing_pods_and_counts_all_other_pods():
+async def test_explanation_lists_a_limited_number_of_failing_pods_and_counts_all_omitted_pods():
     cluster = Cluster()
     cluster.serve("pods", *(pod(each, ready=each % 100 > 0) for each in range(10_000)))
     found = await cluster.collect(POD)
@@ -143,7 +143,7 @@ async def test_collector_stops_waiting_for_a_stalled_server():
     assert found.missing == [f"objects that were not read within {PATIENCE:g} s"]
 
 
-async def test_collector_skips_deeply_nested_object_and_keeps_others():
+async def test_collector_skips_a_deeply_nested_object_and_keeps_other_objects():
     cluster = Cluster()
     nested = b'{"metadata":{"name":"x","managedFields":[%b]}}' % (b'{"f:a":' * 1100 + b"{}" + b"}" * 1100)
     bad = orjson.dumps(pod(1, ready=False))
@@ -233,7 +233,7 @@ async def test_collector_requests_only_metadata_of_secrets():
 
 @pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
 @pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
-async def test_explanation_gives_the_last_reconcile_error_or_not_observed_as_reason(
+async def test_explanation_reason_is_the_last_reconcile_error_or_else_not_observed(
     outcome: str, reasons: list[str], metadata: dict[str, Any]
 ):
     cluster = Cluster()

@@ -41,7 +41,7 @@ def named(holders: Holders) -> set[tuple[str, bool]]:
     return {(held.name, held.silent) for held in holders.shards}
 
 
-async def test_shard_leases_read_returns_each_shard_holder_and_whether_it_stopped_renewing(program: Program):
+async def test_shard_lease_reader_returns_each_shard_holder_and_whether_it_stopped_renewing(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     leases = leases_by(wire)
@@ -145,7 +145,7 @@ async def test_shard_holders_list_at_most_64_replicas():
     assert not any(row["silent"] for row in told["rows"])
 
 
-async def test_shard_leases_read_ignores_a_lease_without_the_shard_label():
+async def test_shard_lease_reader_ignores_a_lease_without_the_shard_label():
     wire = ScriptedWire()
     foreign = {**lease(1, holderIdentity="x"), "metadata": {"name": f"{NAME}-1", "labels": {}}}
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": [lease(0, holderIdentity="a"), foreign]}))

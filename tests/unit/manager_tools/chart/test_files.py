@@ -170,7 +170,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_chart_error_names_each_wrong_value(chart: Path, wrong: tuple[tuple[str, str], ...]):
+def test_chart_error_names_each_invalid_value(chart: Path, wrong: tuple[tuple[str, str], ...]):
     done = helm_template(chart, *(value for value, _ in wrong))
     assert done.returncode != 0
     assert [named for _, named in wrong if named not in done.stderr] == []
@@ -247,7 +247,7 @@ def release(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.whole
-def test_release_everything_writes_identical_files_at_another_time_and_umask(
+def test_release_writes_identical_files_at_a_different_time_and_with_another_umask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     tool("kubectl")

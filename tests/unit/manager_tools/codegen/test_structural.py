@@ -81,7 +81,7 @@ def test_spec_schema_does_not_require_a_field_whose_default_is_none(annotation: 
     assert spec_schema(annotation, None) == {"type": "object", "properties": {"value": {"type": "string"}}}
 
 
-def test_field_schema_of_a_type_or_none_equals_the_schema_of_that_type():
+def test_field_schema_of_an_optional_type_equals_the_schema_of_the_type_itself():
     one_or_none = Literal["a", None]  # noqa: PYI061 - the form that is tested
     assert field_schema(one_or_none, None) == {"type": "string", "enum": ["a"]}
     assert field_schema(Mode | None, None)["enum"] == ["fast", "slow"]
@@ -175,5 +175,5 @@ SCHEMA = structural_schema(Widget)
         *((path, False) for path in ("spec.mode", "", ".", ".spec.size", ".spec.mode.deeper")),
     ],
 )
-def test_leads_somewhere_accepts_only_the_json_path_of_an_existing_field(path: str, leads: bool):
+def test_json_path_check_accepts_only_the_path_of_an_existing_field(path: str, leads: bool):
     assert leads_somewhere(path, SCHEMA) is leads

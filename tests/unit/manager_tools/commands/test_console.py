@@ -70,7 +70,7 @@ def test_console_parses_every_flag_and_defaults_to_the_deployed_manager(
         (["--browser"], "No such option '--browser'. Did you mean '--no-browser'?"),
     ],
 )
-def test_console_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+def test_console_error_names_the_invalid_argument(command: Command, argv: list[str], told: str):
     said = command("console", *argv).refusal()
     assert said.removeprefix("console: ").removeprefix("Invalid value for ").startswith(told)
 

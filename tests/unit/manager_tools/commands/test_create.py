@@ -190,7 +190,7 @@ def test_init_and_create_refuse_to_overwrite_a_file_or_an_operator(command: Comm
         ),
     ],
 )
-def test_init_and_create_refuse_wrong_arguments_in_one_line_and_write_no_file(
+def test_init_and_create_refuse_invalid_arguments_in_one_line_and_write_no_file(
     command: Command, project: Path, argv: tuple[str, ...], expected: str
 ):
     before = files(project)

@@ -139,7 +139,7 @@ async def test_explain_gives_the_reason_when_the_manager_sends_no_report(monkeyp
             assert f"answers {status}:" in (await asked(manager))[1]
 
 
-async def test_explain_trusts_a_forwarded_manager_only_with_its_tls_server_name(tmp_path: Path):
+async def test_explain_needs_the_tls_server_name_to_trust_a_port_forwarded_manager(tmp_path: Path):
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("webhooks.system.svc").configure_cert(tls)
     file = tmp_path / "ca.crt"

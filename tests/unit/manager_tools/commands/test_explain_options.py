@@ -71,15 +71,15 @@ def test_explain_parses_every_flag_before_and_after_positional_arguments(
         (["pet/rex", "--namespaces=a"], "No such option '--namespaces'. (Did you mean one of: '--manager-na"),
     ],
 )
-def test_explain_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+def test_explain_error_names_the_invalid_argument(command: Command, argv: list[str], told: str):
     assert command("explain", *argv).refusal().startswith(f"explain: {told}")
 
 
 @pytest.mark.parametrize("name", ["Pet", "pet", "PETS", "pets.petstore.example.com"])
-def test_kind_named_accepts_kind_plural_and_full_crd_name_in_any_case(name: str):
+def test_kind_lookup_accepts_kind_plural_and_full_crd_name_in_any_case(name: str):
     assert kind_named(name, [each.kind for each in OPERATORS]) is Pet
 
 
-def test_kind_named_lists_known_kinds_when_the_kind_is_unknown():
+def test_kind_lookup_error_lists_the_known_kinds_when_the_kind_is_unknown():
     with pytest.raises(click.UsageError, match=r"unknown kind 'dog'; known kinds are .*Memcached.*Pet"):
         kind_named("dog", [each.kind for each in OPERATORS])

@@ -50,7 +50,7 @@ def test_migrate_storage_parses_every_flag_before_and_after_positional_arguments
         ([""], "unknown kind ''; known kinds are Memcached; for any other, give the full"),
     ],
 )
-def test_migrate_storage_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+def test_migrate_storage_error_names_the_invalid_argument(command: Command, argv: list[str], told: str):
     said = command("migrate-storage", *argv).refusal()
     assert said.removeprefix("migrate-storage: ").removeprefix("Invalid value for ").startswith(told)
 
@@ -67,13 +67,13 @@ def test_migrate_storage_error_names_the_wrong_argument(command: Command, argv: 
         (["certificates.cert-manager.io"], ["certificates.cert-manager.io"]),
     ],
 )
-def test_named_definitions_accepts_names_of_known_kinds_and_full_names_of_other_crds(
+def test_definition_lookup_accepts_names_of_known_kinds_and_full_names_of_other_crds(
     names: list[str], found: list[str]
 ):
     assert named_definitions(names, KINDS) == found
 
 
-def test_named_definitions_refuses_an_unknown_or_ambiguous_name():
+def test_definition_lookup_refuses_an_unknown_or_ambiguous_name():
     class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
         """Kind of the same name in another group."""
 

@@ -116,5 +116,5 @@ async def test_model_escapes_control_characters_of_a_server_message(command: Com
         (("--from=Pod", "--kind=Foo"), "Pod: --kind is for a file; here the kind is named already"),
     ],
 )
-def test_model_error_names_the_wrong_argument_or_file(command: Command, flags: tuple[str, ...], said: str):
+def test_model_error_names_the_invalid_argument_or_file(command: Command, flags: tuple[str, ...], said: str):
     assert command("model", *flags).refusal() == f"model: {said}"

@@ -62,7 +62,7 @@ def test_plan_refuses_a_file_or_stdin_longer_than_16_mib(
         (("--all", "--controllers=dog"), "--controllers: unknown controller 'dog'"),
     ],
 )
-def test_plan_reports_a_wrong_argument_in_one_line(command: Command, argv: tuple[str, ...], told: str):
+def test_plan_reports_an_invalid_argument_in_one_line(command: Command, argv: tuple[str, ...], told: str):
     assert command("plan", *argv).refusal().startswith(f"plan: {told}")
 
 
@@ -102,7 +102,7 @@ def change(before: dict[str, Any], after: dict[str, Any]) -> Change:
         ("ReplicaSet", {}, 0),
     ],
 )
-def test_replaced_pods_counts_pods_replaced_by_a_template_change(kind: str, spec: dict[str, Any], pods: int):
+def test_plan_counts_the_pods_that_a_template_change_replaces(kind: str, spec: dict[str, Any], pods: int):
     def version(image: str) -> dict[str, Any]:
         status = {"replicas": 3, "currentNumberScheduled": 4}
         return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}

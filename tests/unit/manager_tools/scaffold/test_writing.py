@@ -33,7 +33,7 @@ BOTH = "(\n    GreetingOperator,\n    CompanyOperator,\n)\n"
         ("OPERATORS: tuple[object, ...] = ()", "OPERATORS: tuple[object, ...] = (\n    CompanyOperator,\n)"),
     ],
 )
-def test_with_operator_adds_an_operator_to_the_list_in_each_format(project: Path, there: str, then: str):
+def test_new_operator_is_added_to_the_operators_tuple_in_each_notation(project: Path, there: str, then: str):
     main_module = (project / "controllers" / "main.py").read_text()
     assert "OPERATORS = (GreetingOperator,)\n" in main_module
     names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
@@ -57,7 +57,7 @@ def test_with_operator_adds_an_operator_to_the_list_in_each_format(project: Path
         (":\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
     ],
 )
-def test_with_members_inserts_versions_and_methods_into_a_class(there: str, then: str):
+def test_versions_and_methods_are_inserted_into_a_class_of_any_layout(there: str, then: str):
     text = f"class It(Operator[Greeting]){there}\n\n\nX = 1\n"
     changed = with_members(text, "It", "    def g(self): ...\n", "V2")
     assert changed == f"class It(Operator[Greeting]):\n{then}\n\n    def g(self): ...\n\n\nX = 1\n"
@@ -72,7 +72,7 @@ def test_with_members_inserts_versions_and_methods_into_a_class(there: str, then
         ("from manager import a  # noqa\n", "from manager import a  # noqa\nfrom manager import webhook\n"),
     ],
 )
-def test_with_import_adds_an_import_only_when_it_is_missing(there: str, then: str):
+def test_import_is_added_only_when_it_is_missing(there: str, then: str):
     assert with_import(there, "manager", "webhook") == then
 
 
@@ -98,7 +98,7 @@ async def test_generated_operator_becomes_ready_with_owned_children_of_any_kind(
             assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
 
 
-def test_names_in_place_does_not_replace_text_that_it_inserted():
+def test_template_renaming_does_not_replace_text_that_it_has_inserted():
     names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
     text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
     assert names.in_place(text) == (

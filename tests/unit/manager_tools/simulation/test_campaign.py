@@ -107,7 +107,7 @@ def test_simulate_prints_progress_and_the_next_seed_when_it_is_interrupted(
 
 
 @pytest.mark.long
-def test_simulate_ends_all_worker_processes_when_one_is_interrupted():
+def test_simulate_ends_all_worker_processes_when_a_worker_is_interrupted():
     program = (
         f"from {THIS} import *\n"
         "arguments = ['--seeds=50', '--minutes=1', '--jobs=2']\n"

@@ -78,7 +78,7 @@ def test_simulated_fault_appears_in_the_timeline_and_the_operator_recovers(what:
     assert outcome.digest != without.digest
 
 
-def test_weather_keeps_the_later_network_lag_when_an_earlier_lag_ends():
+def test_later_network_lag_stays_when_an_earlier_lag_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
@@ -110,7 +110,7 @@ def test_operator_recovers_when_a_power_fault_undoes_the_deletion_of_its_crd():
     assert not outcome.violations, story_of(outcome)
 
 
-def test_operator_recovers_when_a_power_fault_undoes_a_spoiled_ca_bundle():
+def test_operator_recovers_when_a_power_fault_loses_the_write_of_a_damaged_ca_bundle():
     wrong = (Fault(60.0, "power", 0, 1.0, draw=STUCK), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
     said = lines(outcome)

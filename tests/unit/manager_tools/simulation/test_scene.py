@@ -154,12 +154,12 @@ async def calls_what_is_not_faked() -> None:
         await asyncio.sleep(5)
 
 
-async def test_operated_error_names_an_http_service_without_a_fake():
+async def test_call_of_an_http_service_without_a_fake_raises_an_error_that_names_it():
     with pytest.raises(NotRepeatable, match=r"test_scene.py:\d+: registry.default.svc is looked up, and"):
         await calls_what_is_not_faked()
 
 
-async def test_operated_refuses_fake_services_without_a_virtual_clock():
+async def test_fake_services_without_a_virtual_clock_are_refused():
     with pytest.raises(ValueError, match="services need a VirtualClock"):
         async with operated(CallingOperator, services=SERVICES):
             pass

@@ -223,7 +223,7 @@ def test_assert_holds_refuses_malformed_field_lists_and_an_empty_seed_list(given
         assert_holds(GreetingOperator, **given)
 
 
-def test_assert_holds_refuses_an_outside_class_that_does_not_derive_from_outside():
+def test_assert_holds_refuses_an_outside_attribute_that_is_no_subclass_of_outside():
     class Outside:
         """Class that does not derive from `manager_tools.simulation.Outside`."""
 
@@ -269,7 +269,7 @@ def test_simulation_finds_a_faulty_operator_and_prints_the_timeline(operator: ty
 @pytest.mark.parametrize(
     ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
 )
-def test_simulation_continues_half_an_hour_for_every_fourth_seed_or_certificate_plan(
+def test_simulation_lasts_half_an_hour_longer_for_every_fourth_seed_and_certificate_plans(
     seed: int, keeps_certificates: bool, found: bool
 ):
     operators = (SluggishOperator,)
@@ -290,7 +290,7 @@ def test_shrunk_plan_reproduces_its_violations_after_json_encoding():
     assert again.digest == small.digest
 
 
-def test_shrunk_stops_at_its_time_limit_and_returns_a_smaller_plan(monkeypatch: pytest.MonkeyPatch):
+def test_plan_shrinking_stops_at_its_time_limit_and_returns_a_smaller_plan(monkeypatch: pytest.MonkeyPatch):
     found, runs, seconds = failed_run(), Mock(side_effect=run), itertools.count()
     monkeypatch.setattr(seeds, "run", runs)
     monkeypatch.setattr(seeds, "time", SimpleNamespace(monotonic=lambda: next(seconds)))

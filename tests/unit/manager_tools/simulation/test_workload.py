@@ -52,7 +52,7 @@ def test_changed_specs_have_values_at_and_beyond_the_bounds_of_every_field(name:
         assert seen[path] >= {repr(each) for each in edges(field)}, path
 
 
-def test_edges_returns_values_at_and_beyond_the_bounds_of_a_schema():
+def test_edge_values_are_at_and_beyond_the_bounds_of_a_schema():
     assert edges({"type": "integer", "minimum": 1, "maximum": 5}) == [1, 0, 5, 6]
     assert edges({"type": "integer", "maximum": 2**31}) == [2**31 + 1]
     assert edges({"type": "string", "minLength": 2, "maxLength": 3}) == ["xx", "x", "xxx", "xxxx"]
@@ -82,7 +82,7 @@ def test_simulation_finds_no_fault_when_orphaned_children_remain_after_their_own
     assert not outcome.violations, story_of(outcome)
 
 
-async def test_state_of_masks_pod_names_with_template_hashes_of_any_length():
+async def test_cluster_state_masks_pod_names_with_template_hashes_of_any_length():
     hashes = {len(each): each for each in (template_hash({"image": n}) for n in range(12_000))}
     assert {5, 6, 7, 8, 9, 10} <= hashes.keys()
     async with DevCluster(port=None, controllers=False) as cluster:
@@ -98,7 +98,7 @@ async def test_state_of_masks_pod_names_with_template_hashes_of_any_length():
     ("reason", "name", "told"),
     [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
 )
-def test_different_from_fresh_ignores_children_only_when_their_owner_reports_name_taken(
+def test_fresh_cluster_comparison_ignores_extra_children_only_if_owner_has_name_taken(
     reason: str, name: str, told: int
 ):
     condition = {"type": "Ready", "reason": reason}
