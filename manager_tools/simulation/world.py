@@ -606,7 +606,9 @@ class World(Scene):
             if self.now > deadline + (_CLOCK_WATCHED if self.clock_use.has_written else 0.0):
                 why = f"{self._restless()} is written all the time; `heartbeats` names what should be"
                 if self.leader is None or self._unowned():
-                    why = f"shards {left} have no owner" if (left := self._unowned()) else "there is no leader"
+                    why = (
+                        f"shards {left} have no owner" if (left := self._unowned()) else "there is no leader"
+                    )
                 self.violated(f"the run never becomes calm: {why}")
                 return False
             await asyncio.sleep(_LOOK_EVERY)
