@@ -28,7 +28,7 @@ class Progress:
         print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Print how long all steps took."""
+        """Print the total duration of all steps."""
         self.note(f"done in {minutes(time.monotonic() - self._began)}")
 
 

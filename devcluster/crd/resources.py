@@ -1,4 +1,4 @@
-"""Resources that a CustomResourceDefinition defines, with strategies and version conversion."""
+"""Resources that a CustomResourceDefinition defines: their defaults, validation and version conversion."""
 
 # ruff: noqa: ARG002 -- all strategies share these signatures
 
@@ -48,7 +48,7 @@ _LARGEST_REPLICAS = 2**31 - 1
 
 
 class CustomStrategy(Strategy):
-    """The strategy of one version of a custom kind."""
+    """Strategy of one version of a custom kind: defaults, validation and table columns by its CRD."""
 
     unconditional_update = False
     has_generation = True

@@ -361,7 +361,7 @@ class Store:
         return watch
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Call `callback` during each write, after its effect; return a function that ends the subscription.
+        """Call `callback` after each change of the store; return a function that ends the subscription.
 
         The callback must not raise, and must not write to the store.
         """
