@@ -1,4 +1,4 @@
-"""The command line of the suite."""
+"""The command line of the benchmarks."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _TIMED = {
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Run:
-    """A run of the suite with some or all parts."""
+    """A run of some or all parts of the benchmarks."""
 
     date: str
     """The start of the run in UTC: "2026-11-21 20:20"."""

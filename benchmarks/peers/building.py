@@ -1,4 +1,4 @@
-"""A peer of the tables, and its build in `.local/peers/`, which git ignores."""
+"""A program to compare (peer), and its build in `.local/peers/`, a folder that git ignores."""
 
 from __future__ import annotations
 

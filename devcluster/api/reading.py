@@ -166,7 +166,7 @@ _NOT_VALID = _INVALID + "continue key is not valid: "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continuation:
-    """Start of a list's next page: the object before the page, and the version to read (-1: the latest)."""
+    """Start of a list's next page: the last object of the page before, and the version (-1: the latest)."""
 
     version: int
     after: tuple[str, str]

@@ -56,7 +56,7 @@ def _default_core(event: Object) -> None:
 
 
 class CoreEventStrategy(StoredStrategy):
-    """Strategy (defaults, validation, columns) of Events in the core group's form, which the store keeps."""
+    """Strategy (defaults, validation, columns) of Events in the stored form, which is the core group's."""
 
     create_on_update = True
     supports_propagation = False

@@ -103,7 +103,7 @@ def shown_strategy(strategy: Field) -> Object:
 
 
 def check_counts(status: Field, *limited: str, ready_limit: str = "readyReplicas") -> None:
-    """Check that no count in a status is negative, and none of those in `limited` is above `replicas`.
+    """Check that no count in a status is negative, and no count named in `limited` is above `replicas`.
 
     `availableReplicas` must not be above `readyReplicas`; `ready_limit` is the limit's name in the error.
     """

@@ -143,7 +143,7 @@ class CustomStrategy(Strategy):
         return found
 
     def _default_status(self, obj: Object) -> None:
-        """Fill in the default of a dropped status, as the real server does when it next reads the object."""
+        """Fill in the default of a missing status, as the real server does when it next reads the object."""
         if self._fills_status and "status" not in obj and self._fill is not None:
             self._fill(obj)
 

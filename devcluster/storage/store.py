@@ -25,7 +25,7 @@ from devcluster.storage.records import (
 
 
 class Watch:
-    """Watch of a resource's changes, in one namespace or in all, after a version. Close it at the end."""
+    """Watch of a resource's changes after a version, in one or all namespaces. Close it at the end."""
 
     def __init__(
         self, *, namespace: str, limit: int, limit_bytes: int, closed: Callable[[Watch], None]
