@@ -4,7 +4,7 @@
 
 The measured work begins with the bytes of a watch event, and ends with the last response; sockets and
 encryption are excluded. `new-object` is a new Memcached, for which the operator writes a Deployment and a
-status. `change` is another size, with two reconciles, an apply, and two writes of the status.
+status. `change` gives a Memcached another size: two reconciles, an apply, and two writes of the status.
 
 Microseconds of CPU depend on the machine. To find the cause of a slowdown, count instructions instead: with
 `--calls` the work is repeated N times without a measurement (docs/benchmarks/profiles.md).

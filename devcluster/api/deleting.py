@@ -65,7 +65,7 @@ class Deleted(NamedTuple):
 
 
 class Deleter:
-    """Handler of deletions, which applies admission and the rules of the kind."""
+    """Handler of delete requests; it applies admission and the rules of the kind."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
