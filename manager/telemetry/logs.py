@@ -35,7 +35,7 @@ from manager.util.author_code import format_exception
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
-_unwanted = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
+_unwanted = [name for name in ("rich", "better_exceptions", "greenlet") if name not in sys.modules]
 sys.modules.update(dict.fromkeys(_unwanted))  # type: ignore[arg-type] # None refuses the import
 import structlog  # noqa: E402 - without these: 70 modules, four megabytes, for an unused renderer
 
