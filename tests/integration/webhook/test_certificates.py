@@ -306,7 +306,7 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
 
 
 async def apply(plane: ControlPlane, objects: list[dict[str, Any]], *, server_side: bool = False) -> None:
-    """Run `kubectl apply`; with `server_side`, apply with null URLs on the server, as `make deploy` does."""
+    """Run `kubectl apply`; `server_side` adds --server-side and sets URLs to null, as `make deploy` does."""
     if server_side:
         objects = copy.deepcopy(objects)
         for each in objects:

@@ -129,7 +129,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 class Asked(NamedTuple):
-    """Recorded arguments of the assembly of a manager."""
+    """Recorded arguments with which `run` has assembled a manager."""
 
     settings: Settings
     operators: list[str]

@@ -48,7 +48,7 @@ class Replica(Participant):
         raise NotImplementedError
 
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
-        """Wait until cancelled; `prepare` does this method's work, and calls `coordinator.prepared`."""
+        """Wait until cancelled and never call `prepared`; `prepare` calls `coordinator.prepared` instead."""
         await asyncio.Event().wait()
 
     def prepare(self, numbers: frozenset[int]) -> None:
