@@ -1,4 +1,4 @@
-"""Fuzz targets: every function that parses external input, which may raise only its declared errors."""
+"""Fuzz targets: functions that parse external input, and that may raise only their declared errors."""
 
 from __future__ import annotations
 

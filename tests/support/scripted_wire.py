@@ -335,7 +335,7 @@ _Result = TypeVar("_Result")
 
 
 class _Line:
-    """Connection of one exchange, which `abort` can break."""
+    """Connection of one exchange; `abort` can break the connection."""
 
     def __init__(self) -> None:
         self.broken = False

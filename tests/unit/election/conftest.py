@@ -149,7 +149,7 @@ class Candidate(Participant):
 
 
 class Election:
-    """Election on one server, to which the test adds candidates."""
+    """Election on one server; the test adds candidates to the election."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
