@@ -1,4 +1,4 @@
-"""kubectl, make and programs in a pod, for the cluster in KUBECONFIG."""
+"""Runs kubectl, make, and programs in a pod, for the cluster in KUBECONFIG."""
 
 from __future__ import annotations
 

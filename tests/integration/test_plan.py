@@ -36,7 +36,7 @@ class Cluster:
         self.address = f"{host}:{port}"
 
     def plan(self, *flags: str) -> tuple[int, str]:
-        """Run plan; return its exit code and output, and assert that it changed no object."""
+        """Run `operator-manager plan`; return its exit code and output; assert that it changed no object."""
         before = self.versions()
         done = run_once(
             "plan",

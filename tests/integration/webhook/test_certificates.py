@@ -137,7 +137,7 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
 
 
 def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
-    """Grant the user only these rules, in a namespace or, if it is None, in the cluster."""
+    """Grant the user only these rules, in `namespace`, or in the whole cluster if `namespace` is None."""
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}

@@ -236,7 +236,7 @@ LABEL = "m/shard"
 
 
 def child(name: str, version: int, *, label: str | None = None, **owner: Any) -> dict[str, Any]:
-    """Return a Pod with this shard label; `owner` has fields of the Foo that is its controller."""
+    """Return a Pod with this shard label; `owner` sets fields of the Foo that controls the Pod."""
     controller = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "controller": True, **owner}
     labels = {} if label is None else {LABEL: label}
     return pod(name, version, ownerReferences=[controller] if owner else [], labels=labels)

@@ -1,4 +1,4 @@
-"""`explain` with the response of a manager, or of another program on the manager's port."""
+"""Command `explain` with the response of a manager, or of another program on the manager's port."""
 
 from __future__ import annotations
 
