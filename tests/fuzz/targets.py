@@ -90,7 +90,7 @@ def target(**strategies: st.SearchStrategy[Any]) -> Callable[[Check], Check]:
 
 
 def run(name: str, *, examples: int, number: int) -> None:
-    """Call a target with `examples` random inputs from the seed `number`; raise its error if one fails."""
+    """Call a target with `examples` random inputs from the seed `number`; raise the error if a call fails."""
     strategies, check = TARGETS[name]
 
     def bounded(**arguments: Any) -> None:

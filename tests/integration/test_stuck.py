@@ -118,7 +118,7 @@ class StuckManagers(NamedTuple):
 def stuck_managers(
     plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StuckManagers]:
-    """Start all managers at the same time, because each needs some seconds to end."""
+    """Run all managers at the same time, because each needs some seconds to end."""
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         # A manager with a blocked event loop loses its lease first.
