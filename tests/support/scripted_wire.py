@@ -1,4 +1,4 @@
-"""A wire for unit tests, with responses and connection faults that the test scripts.
+"""A wire (sender of HTTP requests) for unit tests; the test scripts responses and connection faults.
 
 It runs in virtual time (`@pytest.mark.virtual_time`), and waits only where the script says so.
 

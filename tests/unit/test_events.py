@@ -77,7 +77,7 @@ class EventServer(ClusterServer):
 
 
 class Bench:
-    """A running event recorder with its wire and its server."""
+    """A running Event recorder with its scripted connection and its server."""
 
     def __init__(self, server: EventServer) -> None:
         self.wire = ScriptedWire()

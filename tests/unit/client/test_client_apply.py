@@ -32,7 +32,7 @@ WANTED = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"
 
 
 class Scene:
-    """A client, its cache, and the wire to a server with one Deployment."""
+    """A client, its cache, and the scripted connection to a server with one Deployment."""
 
     def __init__(self, client: Client, cache: Cache, wire: ScriptedWire) -> None:
         self.client, self.cache, self.wire = client, cache, wire

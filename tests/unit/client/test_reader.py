@@ -30,7 +30,7 @@ def everything(_: Record, __: Meta) -> tuple[str]:
 
 
 class World:
-    """A client with its cache and the wire to its server."""
+    """A client with its cache and the scripted connection to its server."""
 
     def __init__(self, *namespaces: str, cached: bool = True) -> None:
         self.wire = ScriptedWire()

@@ -1,4 +1,4 @@
-"""Replicas of a leader election on scripted wires, in virtual time."""
+"""Replicas of a leader election with scripted HTTP connections, in virtual time."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class Feed:
 
 
 class PetWire(FatefulWire):
-    """Wire with scripted faults; it answers 404 while no Pets are served, and counts effective writes."""
+    """HTTP wire with scripted faults; it answers 404 while no Pets are served, and counts the changes."""
 
     def __init__(self, server: ApiServer, fate: Fate) -> None:
         super().__init__(server.cluster, fate)
