@@ -36,7 +36,7 @@ def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
 
 
 def changed(before: Any, difference: Any) -> Any:
-    """Apply a difference that `change` has returned to `before`; return the result."""
+    """Apply to `before` a difference that `change` has returned; return the result."""
     if not isinstance(difference, dict) or not isinstance(before, dict | list):
         return difference
     if INSTEAD in difference:

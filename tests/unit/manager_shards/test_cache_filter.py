@@ -91,7 +91,7 @@ class TestShardFilter:
 
     @pytest.fixture(autouse=True)
     def serve(self, wire: ScriptedWire) -> None:
-        """Make a server that ignores the parameter shardSelector, with one object in each shard."""
+        """Script a server with one object in each shard; the server ignores the parameter shardSelector."""
         self.server, self.stream = PodServer(wire), Stream()
         for number in range(SHARDS):
             self.stream.event("ADDED", in_shard(number, number + 1))
