@@ -1,4 +1,4 @@
-"""A manager and a CRD that differs from the manager's model, at the start and later."""
+"""A manager whose model differs from the installed CRD, at its start and again after a change of the CRD."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.support.memcacheds import memcached, memcached_path
 
 @pytest.fixture
 def gone(tmp_path: Path) -> Iterator[DevclusterControlPlane]:
-    """Yield a killed control plane with CRDs, which the test can restart at the same address."""
+    """Kill a control plane that has CRDs; yield it, so that the test can restart it at the same address."""
     with DevclusterControlPlane(tmp_path / "plane") as plane:
         install_crds(plane)
         plane.kill("apiserver")

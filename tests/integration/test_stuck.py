@@ -80,7 +80,7 @@ class Stuck:
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
-        """Assert that the process was ended by force; return the seconds since `reason` from the log."""
+        """Assert that the process was ended by force; return the seconds since `reason`, as logged."""
         assert self.manager.wait() == 1
         last = self.manager.logs()[-1]
         assert (last["level"], last["logger"]) == ("error", "watchdog")
@@ -118,7 +118,7 @@ class StuckManagers(NamedTuple):
 def stuck_managers(
     plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StuckManagers]:
-    """Start all managers at the same time, because each needs some seconds to end."""
+    """Run all managers at the same time, because each needs some seconds to end."""
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         # A manager with a blocked event loop loses its lease first.

@@ -464,7 +464,7 @@ class TestReflectorWatch:
     async def test_reflector_accepts_an_older_list_when_the_server_reports_a_too_large_resource_version(
         self, scene: Scene, cause: str
     ):
-        """Restore the server from a backup: a watch at a version in its future sends no events."""
+        """Restore the server from a backup; a watch at a version that the server has lost sends no events."""
 
         def answer(sent: Sent) -> Step:
             return TOO_LARGE if "resourceVersion" in sent.query else Listed(41, ("a", 30))
@@ -507,7 +507,7 @@ class TestReflectorDeletedObject:
     async def test_reflector_gets_the_object_from_the_server_when_no_watch_event_confirms_its_deletion(
         self, scene: Scene, answers: list[Reply], told: list[str]
     ):
-        """Deliver a list that has the deleted object, from a restored backup or from before the deletion."""
+        """Deliver a list that still has the deleted object: an old list, or a list of a restored server."""
         scene.store.observe_deletion(DELETED, "a-1", 5)
         scene.wire.on("GET", DELETED_PATH, *answers)
         async with scene.following(1_000_010, ("a", 1), ("b", 2)) as stream:

@@ -140,7 +140,7 @@ async def metrics_answer(
     path: str = "/metrics",
     operators: Sequence[AnyOperator] = OPERATORS,
 ) -> tuple[str, int]:
-    """Return the URL scheme of a server's page, and the page's status for a client without a token."""
+    """Return the URL scheme of a server's page, and its HTTP status for a client without a token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
     async with serving(flags, operators) as [line], aiohttp.ClientSession() as session:
         for scheme in ("https", "http"):

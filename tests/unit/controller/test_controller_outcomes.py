@@ -53,7 +53,7 @@ async def ran(reconciler: Reconciler, *, seconds: float = 1000) -> Running:
 
 
 class Odd(BaseException):
-    """Exception that is not a subclass of Exception."""
+    """BaseException that is not a subclass of Exception."""
 
 
 def undecodable(kind: type[Resource], name: str) -> Undecodable:

@@ -1,4 +1,4 @@
-"""`Context.apply`: children with names that other objects use or fields that other clients change."""
+"""`Context.apply`: children whose names other objects use, or whose fields other clients change."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ with Watchdog() as watchdog:
 
 
 class Exits:
-    """Replacement of the process's exit, which records the exit codes.
+    """Fake exit that records the exit codes, and does not end the process.
 
     Attributes:
         armed: seconds after which `faulthandler` would end the process; None if it would not.

@@ -188,7 +188,7 @@ async def test_deleted_pet_of_the_former_operator_loses_its_record(stage: Stage,
 
 
 async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
-    """Let an add of the dead process reach the store after the new process has searched for records."""
+    """Let an add request of the dead process reach the store after the new process searched for records."""
     key = keyed.create()
     await keyed.meet(key, {"add": "died before"})
     keyed.server.delete(key)
