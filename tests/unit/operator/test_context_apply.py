@@ -137,7 +137,7 @@ async def test_context_apply_and_delete_log_each_write_with_changed_fields_and_f
 
     def deeds() -> list[tuple[str, Any, Any]]:
         return [
-            (line["event"], line.get("fields"), line.get("set_by"))
+            (line["message"], line.get("fields"), line.get("set_by"))
             for line in log_lines
             if line["log_level"] == "info" and "reason" in line
         ]
