@@ -221,11 +221,9 @@ def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | No
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
     if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return
-    _log.warning(
-        "only this machine reaches the webhooks; for an API server elsewhere, or in a container as with "
-        f"kind, give --webhook-bind-address=:{address.port}",
-        address=str(address),
-    )
+    elsewhere = "for an API server elsewhere, or in a container as with kind"
+    hint = f"{elsewhere}, give --webhook-bind-address=:{address.port}"
+    _log.warning("only this machine can reach the webhooks", address=str(address), hint=hint)
 
 
 class NotCalled(Exception):

@@ -97,7 +97,7 @@ async def test_assembly_warns_when_webhook_flags_prevent_calls_by_the_api_server
 ):
     served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})
     assert served
-    assert ["give --webhook-bind-address=:9443" in line for line in told] == [True] * warned
+    assert ["give --webhook-bind-address=:9443" in line["hint"] for line in told] == [True] * warned
 
 
 def reach(monkeypatch: pytest.MonkeyPatch, *problems: NotCalled) -> None:
