@@ -440,11 +440,11 @@ class Controller:
         try:
             await self.sync(key)
         except StatusError as error:
-            log.debug("%s: reconcile of %s failed: %s", self.name, "/".join(key), error)
+            log.debug("controller %s: the reconcile of %s failed: %s", self.name, "/".join(key), error)
             if not is_namespace_going(error):
                 self.queue.retry(key)
         except Exception:
-            log.exception("%s: reconcile of %s failed", self.name, "/".join(key))
+            log.exception("controller %s: the reconcile of %s failed", self.name, "/".join(key))
             self.queue.retry(key)
         else:
             self.queue.forget(key)

@@ -125,7 +125,7 @@ async def assembled(
         metrics_server = await _serve_metrics_and_health(stack, manager, settings, transport)
         kubernetes = await server.version()
         _log.info(
-            "starting",
+            "starting the manager",
             program=program.name,
             version=program.version,
             server=str(config.server),
@@ -166,8 +166,7 @@ async def _warn_if_missing(transport: Transport, namespace: str) -> None:
         await transport.request("GET", f"/api/v1/namespaces/{namespace}", deadline=_LOOK_TIMEOUT)
     except NotFound:
         _log.warning(
-            f"--namespaces: the namespace {namespace} does not exist; the manager starts, and watches it as "
-            "soon as it exists",
+            "a namespace of --namespaces does not exist; the manager watches it as soon as it exists",
             namespace=namespace,
         )
     except KubeError as error:

@@ -352,10 +352,10 @@ class BridgeHandler(logging.Handler):
         """Log the record under its own logger's name and level; never fails."""
         level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
         try:
-            message = record.getMessage()
+            library_message = record.getMessage()
         except Exception:  # noqa: BLE001 - show even a message that does not fit its arguments
-            message = f"{record.msg!r} % {record.args!r}"
-        get_logger(record.name).log(level, message, exc_info=record.exc_info)
+            library_message = f"{record.msg!r} % {record.args!r}"
+        get_logger(record.name).log(level, library_message, exc_info=record.exc_info)
 
 
 @contextmanager

@@ -133,7 +133,7 @@ class TestReaderUndecodable:
         await world.client.list(Pod)
         assert world.left_out == 2
         assert [(line["event"], line["object"]) for line in log_lines] == [
-            ("cannot decode object, lists omit it", "ns/odd")
+            ("cannot decode object: lists omit it", "ns/odd")
         ] * 2
 
     async def test_get_and_find_raise_for_an_undecodable_object(self, world: World):

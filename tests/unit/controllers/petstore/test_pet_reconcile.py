@@ -264,7 +264,7 @@ async def test_store_failure_is_logged_once_for_all_pets(stage: Stage, monkeypat
             assert result is not None
             assert result.requeue_after is not None
     assert [(line["event"], line["error"]) for line in lines] == [
-        ("cannot remove the record of a Pet that is gone", "its disk is broken")
+        ("cannot remove the pet of a deleted Pet object from the store", "its disk is broken")
     ]
 
 
