@@ -58,7 +58,7 @@ class TestStoreObserveDeletion:
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_store_reports_a_deletion_as_doubtful_between_a_later_change_and_its_event(self, store: Store):
+    def test_store_doubts_a_deletion_after_a_later_change_until_the_deletion_event(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
@@ -139,7 +139,7 @@ def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
 
 
-def test_select_omits_an_object_whose_index_function_failed_and_the_failure_is_reported():
+def test_store_select_omits_and_reports_an_object_whose_index_function_failed():
     fails = False
 
     def moody(record: Record, meta: Meta) -> Iterable[str]:

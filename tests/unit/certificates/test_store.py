@@ -113,7 +113,7 @@ async def test_secret_store_error_omits_contents_of_the_secret():
 
 
 @pytest.mark.virtual_time
-async def test_secret_store_returns_the_last_pair_while_the_secret_cannot_be_read():
+async def test_secret_store_returns_the_last_read_certificate_while_the_secret_is_unreadable():
     wire = ScriptedWire()
     message = 'secrets "webhook-server-cert" is forbidden: User "x" cannot get'
     refusal = [Reply.status(403, "Forbidden", message)] * 3

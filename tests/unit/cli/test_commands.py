@@ -188,7 +188,7 @@ def install(install_package: Install) -> Install:
     return put
 
 
-def test_installed_package_command_gets_the_operators_of_the_program(command: Command, install: Install):
+def test_installed_package_command_receives_the_operators_of_the_manager(command: Command, install: Install):
     install(f"{MODULE}:COMMANDS")
     said = command("hello", "again", operators=OPERATORS)
     assert (said.code, said.err) == (3, "")

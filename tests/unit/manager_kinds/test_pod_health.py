@@ -108,7 +108,7 @@ CRASH = "CrashLoopBackOff"
     ],
     ids=["out of memory", "just out of memory", "ends again and again", "ends once"],
 )
-def test_terminated_container_problem_depends_on_exit_reason_and_restarts(
+def test_terminated_container_is_a_problem_unless_it_completed_once(
     state: dict[str, Any], last: dict[str, Any], restarts: int, expected: tuple[str, str] | None
 ):
     assert problem(pod(container(state, lastState=last, restartCount=restarts))) == expected

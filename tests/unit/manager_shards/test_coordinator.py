@@ -37,7 +37,7 @@ def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_balance_assigns_equal_shard_counts_with_the_fewest_moves(
+def test_shard_balance_assigns_equal_shard_counts_with_the_fewest_moves(
     scene: tuple[int, set[str], dict[int, str]], rng: random.Random
 ):
     count, members, holders = scene
@@ -60,7 +60,7 @@ def test_balance_assigns_equal_shard_counts_with_the_fewest_moves(
 
 
 @given(scenes(), st.data())
-def test_balance_does_not_change_while_shards_move_to_their_assigned_replicas(
+def test_shard_balance_does_not_change_while_shards_move_to_their_assigned_replicas(
     scene: tuple[int, set[str], dict[int, str]], data: st.DataObject
 ):
     """If the balance changed, starting replicas would list new shards again and again and own none."""

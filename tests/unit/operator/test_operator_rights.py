@@ -228,7 +228,7 @@ def test_operator_of_a_foreign_kind_has_no_right_to_write_its_objects():
     assert verbs_of(acting(nothing, Deployment, extends_status=True), "deployments/status") == {"patch"}
 
 
-async def test_extends_status_writes_the_condition_and_no_observed_generation():
+async def test_operator_with_extends_status_writes_its_condition_and_no_observed_generation():
     async def report(_: Any, obj: Any, ctx: Context) -> None:
         ctx.condition("Scanned", True, "Scanned")
 

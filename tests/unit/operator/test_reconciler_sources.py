@@ -158,7 +158,7 @@ async def test_controller_waits_for_the_first_list_of_every_kind_in_reads(host: 
         assert reconciler.names == ["f1"]
 
 
-async def test_on_predicate_of_a_watch_does_not_affect_owns_of_the_same_kind(host: Host):
+async def test_on_predicate_of_a_watch_does_not_affect_the_owns_declaration_of_the_same_kind(host: Host):
     declared = declaring(owns=(Pod,), watches=(Watch(Pod, label="foo", on=created_or_deleted),))
     controller, reconciler = host.runs(declared)
     _, pods = host.synced(Foo, Pod)

@@ -82,7 +82,7 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_availability_probes_a_failed_store_and_enqueues_waiting_pets_after_its_recovery():
+async def test_store_watcher_probes_a_failed_store_and_enqueues_waiting_pets_after_its_recovery():
     watch = Watch()
     watch.store.up = False
     async with running(watch.availability.run()):
@@ -112,7 +112,7 @@ async def test_availability_probes_a_failed_store_and_enqueues_waiting_pets_afte
         assert len(probes) == count
 
 
-async def test_availability_enqueues_no_pet_when_calls_fail_but_probes_succeed():
+async def test_store_watcher_enqueues_no_pet_when_calls_fail_but_probes_succeed():
     watch = Watch()
     async with running(watch.availability.run()):
         watch.availability.wait(THOR)
