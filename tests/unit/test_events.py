@@ -154,7 +154,7 @@ def name_of(name: str, names: Correlator | None = None) -> str:
         ("a" * 235 + "-." + "b" * 16, "a" * 200),
     ],
 )
-def test_event_name_contains_object_name_or_kind_and_the_time(name: str, begin: str):
+def test_event_name_contains_the_kind_if_the_object_name_is_invalid(name: str, begin: str):
     given = name_of(name)
     assert given.startswith(begin)
     assert len(given) <= 253

@@ -51,7 +51,7 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_store_remembers_a_deletion_after_events_of_an_earlier_object_with_its_name(self, store: Store):
+    def test_store_remembers_a_deletion_after_events_of_a_former_object_of_the_same_name(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert summaries(store.put(record("a", 1, uid="first"))) == []
@@ -104,7 +104,7 @@ class TestStoreList:
             "ADDED ns/deleted-later@3",
         ]
 
-    def test_store_replace_reverts_an_observed_write_when_the_list_is_not_older(self, store: Store):
+    def test_store_replace_reverts_an_observed_write_unless_the_list_is_older(self, store: Store):
         """Restore a backup that lacks the write, without a watch event."""
         store.put(record("a", 10))
         store.advance("", 20)

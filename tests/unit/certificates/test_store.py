@@ -176,7 +176,7 @@ async def test_folder_store_replaces_a_damaged_file(tmp_path: Path, content: byt
     assert orjson.loads((tmp_path / "certificates.json").read_bytes()).keys() == kept.encode().keys()
 
 
-def test_folder_store_refuses_a_folder_that_others_own_or_can_write_to(
+def test_folder_store_refuses_a_folder_that_another_user_owns_or_can_write_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store = FolderStore(tmp_path)

@@ -241,7 +241,7 @@ class TestOutcome:
         assert (await self.apply(scene, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_apply_reports_restored_when_the_create_digest_equals_the_desired_object(
+    async def test_apply_reports_restored_when_the_object_was_created_with_the_desired_fields(
         self, scene: Scene, same: bool
     ):
         name = {"name": "cache", "namespace": "team"}

@@ -349,7 +349,7 @@ class TestReaderLargeLists:
         assert await turns_of_others(read(large.client)) >= alone + self.COUNT
         assert await turns_of_others(read(large.client)) <= alone + 1
 
-    async def test_list_is_correct_when_objects_change_during_the_index_build(self, large: World):
+    async def test_list_after_an_index_build_shows_objects_changed_during_the_build(self, large: World):
         building = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
         other = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
         at_once = asyncio.create_task(large.client.list(Pod, labels={"app": "other"}))

@@ -220,7 +220,7 @@ def evicted(name: str, since: float) -> PodHealth:
     return judged(pod(name=name, phase="Failed", reason="Evicted", message="so", conditions=[condition]))
 
 
-def test_problem_of_pods_names_the_first_pod_with_the_worst_reason():
+def test_problem_of_pods_names_the_alphabetically_first_pod_with_the_worst_reason():
     pods = [crashing("web-c"), ready("web-a"), crashing("web-b")]
     why = f"2 of 3 pods: web-b: container memcached ended with exit code 71: {MEMORY}"
     wanted = ("CrashLoopBackOff", why)

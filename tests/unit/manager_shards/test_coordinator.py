@@ -424,7 +424,7 @@ async def test_coordinator_ends_with_the_error_of_a_failed_shard_release(
     a.gone()
 
 
-async def test_replica_holds_no_lease_after_it_stops_before_it_owns_a_shard(program: Program):
+async def test_replica_that_stops_before_it_owns_a_shard_holds_no_lease_at_the_end(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)
     await asyncio.sleep(1)

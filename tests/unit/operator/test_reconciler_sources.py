@@ -106,7 +106,7 @@ async def running(controller: Controller) -> AsyncIterator[None]:
 BY_LABEL = Watch(Pod, label="foo")
 
 
-async def test_each_event_source_can_have_its_own_selection(host: Host):
+async def test_each_event_source_can_have_its_own_namespaces_label_and_field_selector(host: Host):
     here, node = Selection.of(namespaces=["here"]), Selection.of(field_selector="spec.nodeName=n1")
     owned, read = Selection.of(label_selector="app=foo"), Selection.of(label_selector="app=bar")
     watch = Watch(Pod, label="foo", metadata_only=True, selection=node)

@@ -209,7 +209,7 @@ async def test_pet_validator_refuses_annotations_that_leave_no_room_for_the_conv
         await PETS.judge(None, taken, request(Pet))
 
 
-async def test_pet_validator_accepts_stored_annotations_at_the_limit_unless_the_owner_is_lost():
+async def test_pet_validator_accepts_stored_annotations_at_the_limit_unless_an_owner_is_omitted():
     full = annotated(262_144)
     await PETS.judge(full, full, UPDATE)
     await PETS.judge(full, annotated(262_000), UPDATE)
