@@ -410,7 +410,7 @@ class TestTransportWrites:
             assert isinstance((await failing)[0], ConnectionLost)
             assert transport.writes_in_flight == 0
 
-    async def test_write_requires_the_permit_of_the_innermost_block_in_which_its_task_was_started(
+    async def test_write_requires_the_permit_of_the_innermost_require_permit_block_of_its_task(
         self, transport: Transport, wire: ScriptedWire
     ):
         ours, others = Term(), Term()

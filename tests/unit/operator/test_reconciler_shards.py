@@ -205,7 +205,7 @@ async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_on_predicat
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_hook_handed_over_runs_for_moved_objects_and_hook_gone_for_deleted_objects():
+async def test_handed_over_hook_runs_for_moved_objects_and_gone_hook_for_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen

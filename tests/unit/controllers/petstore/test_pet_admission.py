@@ -129,7 +129,7 @@ async def test_pet_validator_compares_the_birthday_with_the_current_day_in_utc()
 @pytest.mark.parametrize(
     "birthday", ["0000-01-01", "0000-01-01T00:00:00Z", f"9999-12-31T23:59:59.{'9' * 900}-01:00"]
 )
-async def test_pet_validator_refuses_an_invalid_birthday_with_a_shortened_value(birthday: str):
+async def test_pet_validator_refusal_shortens_the_value_of_an_invalid_birthday(birthday: str):
     with pytest.raises(Refused, match="must be a day of the calendar") as error:
         await PETS.judge(None, pet(birthday=birthday), request(Pet))
     assert birthday[:64] in str(error.value)

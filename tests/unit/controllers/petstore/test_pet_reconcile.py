@@ -187,7 +187,7 @@ async def test_deleted_pet_with_former_finalizer_loses_its_record(stage: Stage, 
     assert await stage.store.pets() == []
 
 
-async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
+async def test_deleted_pet_leaves_no_record_when_a_delayed_add_reaches_the_store(keyed: Stage):
     """Let an add of the dead process reach the store after the new process has searched for records."""
     key = keyed.create()
     await keyed.meet(key, {"add": "died before"})
