@@ -284,7 +284,7 @@ def test_managed_fields_patch_turns_our_create_entry_into_an_apply_entry():
 
 @pytest.mark.parametrize("operation", ["Update", "Apply"])
 @pytest.mark.parametrize("old", ["old", "old+1f0c"])
-def test_managed_fields_patch_moves_fields_of_former_managers_into_our_entry(operation: str, old: str):
+def test_managed_fields_patch_moves_fields_of_former_field_managers_into_our_entry(operation: str, old: str):
     old = old if operation == "Update" else "old"
     entries = [
         entry(old, operation, "a"),
@@ -300,7 +300,7 @@ def test_managed_fields_patch_moves_fields_of_former_managers_into_our_entry(ope
     assert owned(entries, "old", "older").former
 
 
-def test_managed_fields_translation_merges_entries_of_former_managers_by_api_version():
+def test_managed_fields_translation_merges_entries_of_former_field_managers_by_api_version():
     entries = [
         entry("old", "Update", "a", apiVersion="v1beta1"),
         entry("memcached", "Apply", "b"),

@@ -258,7 +258,7 @@ async def set_condition(_: Any, obj: Any, ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("act", [set_status, write_status, set_condition])
-async def test_changed_status_of_a_foreign_kind_is_refused_with_a_hint_at_extends_status(act: Act):
+async def test_changed_status_of_a_foreign_kind_is_refused_and_the_error_names_extends_status(act: Act):
     async with operated(acting(act, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
         assert "extends_status" in first_error(world, CHILD)

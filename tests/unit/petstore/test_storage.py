@@ -30,7 +30,7 @@ async def test_storage_keeps_all_records_across_a_restart(tmp_path: Path):
         assert await storage.add([pet("c", idempotency_key="key")]) == ids[:1]
 
 
-async def test_storage_refuses_a_file_in_use_even_by_a_symlink(tmp_path: Path):
+async def test_storage_refuses_a_file_in_use_even_when_opened_through_a_symlink(tmp_path: Path):
     path = tmp_path / "pets.db"
     link = tmp_path / "link.db"
     link.symlink_to(path)

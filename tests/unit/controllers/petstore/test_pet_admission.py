@@ -106,7 +106,7 @@ async def test_pet_defaulting_webhook_changes_only_name_and_species():
         ("0001-01-01", "must not be before 1900-01-01"),
     ],
 )
-async def test_pet_validator_refuses_a_birthday_out_of_range_with_field_and_reason(birthday: str, why: str):
+async def test_pet_validator_error_for_birthday_out_of_range_names_field_and_reason(birthday: str, why: str):
     with pytest.raises(Refused) as error:
         await PETS.judge(None, pet(birthday=birthday), request(Pet))
     status = refusal_of(error)
