@@ -64,7 +64,7 @@ def test_defaulting_of_every_builtin_kind_is_idempotent(resource: Resource):
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_pod_grace_period_is_requested_or_specified_and_0_for_unscheduled_or_ended_pods(
+def test_pod_grace_period_comes_from_request_or_spec_but_is_0_for_unscheduled_or_ended_pods(
     spec: Json, phase: str, asked: int | None, seconds: int
 ):
     one = pod(**spec)
