@@ -1,4 +1,4 @@
-"""The entry point of `python -m benchmarks`, which runs the suite; `--help` describes the options."""
+"""The entry point of `python -m benchmarks`, which runs all benchmarks; `--help` describes the options."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         return await self._done
 
     def watch(self, request: bytes, events: int) -> asyncio.Future[bytes]:
-        """Send a watch request; the future is done after `events` events. `delays` has their milliseconds."""
+        """Send a watch request; the future is done after `events` events. `delays` has the ms of each."""
         self.delays, self._enough = [], events
         self._start(request)
         assert self._done is not None

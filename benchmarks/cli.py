@@ -1,4 +1,4 @@
-"""The command line of the suite."""
+"""The command line of the benchmarks."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def _is_whole(options: SimpleNamespace) -> bool:
 
 
 def pin() -> str:
-    """Keep the suite off the processors that are reserved for others; return a text for the page, or "".
+    """Keep this process off the reserved processors; return a sentence for the report, or "" without them.
 
     Raises ValueError if a variable has an invalid value, or names missing processors.
     """
@@ -286,7 +286,7 @@ def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, s
 
 
 def _render(*, check: bool) -> None:
-    """Render the page, and the quotes in other documents; with `check`, only list outdated files."""
+    """Render the report, and its figures in other documents; with `check`, only list outdated files."""
     try:
         results = Results.read(PAGE / RAW) if (PAGE / RAW).exists() else Results()
     except (OSError, ValueError) as error:

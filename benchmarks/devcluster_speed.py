@@ -125,7 +125,7 @@ def start_seconds() -> float:
 
 
 def both(measure: Callable[[Served], Rows]) -> Rows:
-    """Measure a new devcluster; add a column for the real control plane to each row if it is installed."""
+    """Measure devcluster and, if installed, the real control plane; return rows with a column for each."""
 
     def on(server: Callable[[Path], AbstractContextManager[Served]]) -> Rows:
         with tempfile.TemporaryDirectory() as folder, server(Path(folder, "plane")) as served:

@@ -4,7 +4,7 @@
 
 The measured work begins with the bytes of a watch event, and ends with the last response; sockets and
 encryption are excluded. `new-object` is a new Memcached, for which the operator writes a Deployment and a
-status. `change` is another size, with two reconciles, an apply, and two writes of the status.
+status. `change` gives a Memcached another size: two reconciles, an apply, and two writes of the status.
 
 Microseconds of CPU depend on the machine. To find the cause of a slowdown, count instructions instead: with
 `--calls` the work is repeated N times without a measurement (docs/benchmarks/profiles.md).
@@ -214,7 +214,7 @@ def _sampled(kind: str, number: str) -> Object:
 
 
 class World:
-    """A manager with the Memcached operator, which is not running yet."""
+    """A manager, not started yet, with the Memcached operator."""
 
     def __init__(self, wire: Wire) -> None:
         metrics, rng = Metrics(), random.Random(1)
@@ -282,7 +282,7 @@ class _Written:
 
 @contextlib.asynccontextmanager
 async def new_objects() -> AsyncIterator[Work]:
-    """Yield the work of creating the objects, with a watch event for each object."""
+    """Run the operator; yield a function that creates objects, and waits until their statuses are written."""
     server, numbers = Server(), itertools.count(1)
     template = _sampled("memcached", "0")
     template.pop("status")

@@ -1,4 +1,4 @@
-"""The parts of the suite, and the figures of each part in the order of its table."""
+"""The parts of the benchmarks, and the figures of each part in the order of its table."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the suite, which is a section of the page."""
+    """A part of the benchmarks, with its own section in the report."""
 
     key: str
     title: str

@@ -51,7 +51,7 @@ class Setting:
     flags: Sequence[str] = ()
     """More flags, which come last in the command."""
     environ: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Environment variables in addition to the suite's."""
+    """Environment variables in addition to those of the benchmark process."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

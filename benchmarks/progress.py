@@ -19,7 +19,7 @@ class Progress:
         self._began = time.monotonic()
 
     def step(self, number: int | str, peer: str, what: str) -> None:
-        """Print the beginning of a step and, if the step belongs to a round, the round's `number`."""
+        """Print that a step begins and, if it belongs to a round, the round's `number`."""
         which = f"round {number}, {peer}" if number else peer
         self.note(f"{minutes(time.monotonic() - self._began)} gone: {which}: {what}")
 
@@ -28,7 +28,7 @@ class Progress:
         print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Print how long all steps took."""
+        """Print the total duration of all steps."""
         self.note(f"done in {minutes(time.monotonic() - self._began)}")
 
 

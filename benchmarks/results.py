@@ -26,7 +26,7 @@ _TIMED = {
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Run:
-    """A run of the suite with some or all parts."""
+    """A run of some or all parts of the benchmarks."""
 
     date: str
     """The start of the run in UTC: "2026-11-21 20:20"."""
@@ -48,7 +48,7 @@ class Run:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Sample:
-    """The figures of one peer in one round of a part."""
+    """The figures of one measured program (peer) in one round of a part of the benchmarks."""
 
     peer: str
     round: int
@@ -61,7 +61,7 @@ class Sample:
 
 @dataclasses.dataclass(slots=True)
 class Results:
-    """The samples of each part, with the run in which the part was measured."""
+    """The figures of each part of the benchmarks, with the run in which the part was measured."""
 
     runs: dict[str, Run] = dataclasses.field(default_factory=dict)
     """The runs by date."""
@@ -91,7 +91,7 @@ class Results:
         scratch.replace(path)
 
     def merged_with(self, newer: Results) -> Results:
-        """Return the parts of `newer`, and those parts of these results that `newer` does not have."""
+        """Return results with all parts of `newer`, and from `self` the parts that `newer` does not have."""
         of_run = {**self.of_run, **newer.of_run}
         runs = {**self.runs, **newer.runs}
         return Results(

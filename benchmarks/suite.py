@@ -1,4 +1,4 @@
-"""A run of all parts for all peers, in rounds."""
+"""A run of all parts of the benchmarks for all programs (peers), in rounds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WARM_WITHIN, LONG_ENOUGH = 20.0, 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Taking:
-    """A peer to measure."""
+    """A program to measure (peer), with the parts and workloads that it does not support."""
 
     name: str
     program: Program
@@ -44,7 +44,7 @@ class Taking:
 
 
 class Suite:
-    """A run of the suite; `results` contains every finished step."""
+    """A run of the benchmarks; `results` contains every finished step."""
 
     def __init__(
         self,

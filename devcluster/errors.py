@@ -212,7 +212,7 @@ def request_entity_too_large(message: str) -> StatusError:
 
 
 def expired(message: str) -> StatusError:
-    """Build the 410 for a version that is no longer in the history."""
+    """Build the 410 for a resourceVersion that is no longer in the history."""
     return StatusError(410, "Expired", message)
 
 

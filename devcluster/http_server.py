@@ -154,7 +154,7 @@ class HttpServer:
             pass
         except Exception:  # noqa: BLE001 -- after any error the connection is cut
             # The status line is already sent, so the server can only cut the response.
-            _log.exception("%s %r failed while the response was being sent", request.method, request.raw_path)
+            _log.exception("request %s %r failed during its response", request.method, request.raw_path)
         finally:
             self._answering.discard(task)
         _reset(request.transport)
@@ -190,7 +190,7 @@ class HttpServer:
         except ConnectionCut:
             raise
         except Exception as error:  # noqa: BLE001 -- the client gets a response after any error
-            _log.exception("%s %s failed", request.method, path)
+            _log.exception("request %s %s failed", request.method, path)
             answer = ApiResponse.failure(internal_error(f"{type(error).__name__}: {error}"))
         answer.headers.setdefault("Audit-Id", headers.get("audit-id") or str(uuid.uuid4()))
         if answer.websocket is not None:

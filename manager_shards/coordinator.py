@@ -406,7 +406,7 @@ class ShardCoordinator(Coordinator):
         if (needed := wanted | held) != self._asked_for:
             self._asked_for = needed
             self._prepared &= needed  # the others are dropped
-            _log.debug("this replica should hold shards", shards=sorted(needed), members=sorted(members))
+            _log.debug("this replica caches these shards", shards=sorted(needed), members=sorted(members))
             self.shards.prepare(needed)
         ready = wanted & self._prepared & holders.keys() - held
         self._registry.publish_ready(ready)

@@ -97,8 +97,8 @@ class _SdkMessages(logging.Handler):
     def _log(self, record: logging.LogRecord) -> None:
         # Count by the place in the SDK's code, because messages of one place differ in their numbers.
         if (times := self._repeats[record.pathname, record.lineno].count()) is not None:
-            log = get_logger(record.name)
-            log.log(record.levelno, record.getMessage(), times=times, exc_info=record.exc_info)
+            report = {"message": record.getMessage(), "times": times, "exc_info": record.exc_info}
+            get_logger(record.name).log(record.levelno, "the OpenTelemetry SDK reported a problem", **report)
 
 
 async def _sent_in_time(provider: Any) -> None:

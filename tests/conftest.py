@@ -50,7 +50,7 @@ os.environ.setdefault("GOGC", "400")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--all-on-envtest`, which selects more tests."""
+    """Add the option `--all-on-envtest`: the real control plane runs all tests, with more examples."""
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
@@ -114,7 +114,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduli
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Return the event loops for a test by name; the test runs once in each loop."""
+    """Return functions that create event loops, by loop name; the test runs once in each of these loops."""
     if item.get_closest_marker("virtual_time") is not None:
         return {"virtual time": VirtualLoop}
     factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}

@@ -1,4 +1,4 @@
-"""A peer of the tables, and its build in `.local/peers/`, which git ignores."""
+"""A program to compare (peer), and its build in `.local/peers/`, a folder that git ignores."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ STAMP = "sources.sha256"
 
 
 class LeftOutError(Exception):
-    """A peer that cannot be measured here; the message has the reason: "cargo is not on the PATH"."""
+    """An error: a program cannot be measured here; the message says why: "cargo is not on the PATH"."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A peer that has been built."""
+    """A program to compare that has been built."""
 
     program: Program
     version: str
@@ -35,7 +35,7 @@ class Ready:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A row of the tables.
+    """A program to compare, which has a row in the tables.
 
     A library that is measured with two settings has two peers, which share a build.
     """

@@ -1,1 +1,1 @@
-"""Conversion of results to the page, its tables and its charts."""
+"""Conversion of benchmark results to a Markdown page with tables and charts."""

@@ -47,7 +47,7 @@ class Aim:
 
     @property
     def verdict(self) -> str:
-        """Return the result in one or two words, for the page."""
+        """Return the result in one or two words, for the benchmark page."""
         if self.reached is None:
             return UNCERTAIN if self.measured else NOT_MEASURED
         return REACHED if self.reached else NOT_REACHED

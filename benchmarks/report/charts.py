@@ -1,4 +1,4 @@
-"""The charts of the page: bars in Mermaid's notation, which GitHub and the documentation site draw."""
+"""The charts of the benchmark page, in Mermaid's notation, which GitHub and the documentation site draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rendering of the page under docs/benchmarks/, whose text depends only on the results."""
+"""Rendering of the benchmark page under docs/benchmarks/; its text depends only on the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that other documents quote between two markers; `--render` updates them together with the page.
+"""Figures that other documents quote between two markers; `python -m benchmarks --render` updates them.
 
 A quote is between the comments `<!-- benchmarks:NAME -->` and `<!-- /benchmarks -->`. `QUOTES` defines the
 names.

@@ -1,4 +1,4 @@
-"""The rows of a part's table, for a page or a terminal."""
+"""The table of one part of the benchmarks, for the benchmark page or a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session with tens of thousands of objects: foreign ones, finished ones, and unfinished ones."""
+"""A session with tens of thousands of objects: those of other operators, finished and unfinished ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def store_others(setup: Setup, count: int) -> None:
 
 
 def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
-    """Start the program with foreign Deployments; measure its CPU until it is idle, and then its memory."""
+    """Start the program beside others' Deployments; measure its CPU until it is idle, and then its memory."""
     with health_ports() as (address,):
         began = time.monotonic()
         setting = Setting(workload=workload, health_address=address)

@@ -41,13 +41,13 @@ LOG = "; the end of its log"
 
 
 class Machine:
-    """The load of all processors since this object's creation (Linux)."""
+    """The load of all processors since the construction of this Machine (Linux)."""
 
     def __init__(self) -> None:
         self._before = self._times()
 
     def idle_share(self) -> float:
-        """Return the share of idle processor time since this object's creation, from 0 to 1."""
+        """Return the share of idle processor time since the Machine was constructed, from 0 to 1."""
         idle, total = (now - then for now, then in zip(self._times(), self._before, strict=True))
         return idle / total if total else 0.0
 

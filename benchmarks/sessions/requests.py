@@ -1,4 +1,4 @@
-"""The requests of the measured program, as the API server counts them."""
+"""Numbers of requests, from the metrics of the API server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNTED = OBJECTS | {"events", "namespaces", "customresourcedefinitions"}
 
 
 class Requests:
-    """The requests of the program since this object's creation, without those of the suite."""
+    """Counter of API requests since its construction, only for the resources that operators use."""
 
     def __init__(self, plane: EnvtestControlPlane) -> None:
         self._plane = plane

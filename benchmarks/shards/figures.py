@@ -15,7 +15,7 @@ __all__ = ["Change", "Figures", "Use"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """The usage of a replica: from its start until it is idle, and then for the changes in its shards."""
+    """Traffic, CPU and memory of a replica: until it is idle after its start, then for changes of objects."""
 
     objects: int
     """The number of objects in the replica's shards."""
@@ -49,7 +49,7 @@ class Change:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Figures:
-    """The figures of a run."""
+    """The figures of one run of `python -m benchmarks.shards`."""
 
     date: str
     """The start of the run in UTC."""

@@ -1,4 +1,4 @@
-"""The page's section about replicas with `--shards`; its text depends only on the figures."""
+"""The benchmark page's section about replicas with `--shards`; its text depends only on the figures."""
 
 from __future__ import annotations
 

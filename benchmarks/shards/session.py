@@ -94,7 +94,7 @@ class Session:
                     each.stop()
 
     def use(self, replicas: Sequence[Replica]) -> list[Use]:
-        """Return each replica's usage so far, and its usage for the changes of some objects."""
+        """Change some objects; return each replica's usage for its start, and for these changes."""
         idle(replicas)
         starts = [self._start_of(each) for each in replicas]
         self._change_some(replicas[0])
@@ -109,7 +109,7 @@ class Session:
         ]
 
     def changes(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Iterator[Change]:
-        """Measure each change: twice, a replica leaves and another joins; then two leave, and one joins."""
+        """Measure each change; replicas leave (-) and join (+) in the order - + - + - - +."""
         for how in (signal.SIGTERM, signal.SIGKILL):
             yield self._without(replicas, how)
             yield self._with_another(replicas, stack)
@@ -186,7 +186,7 @@ class Session:
         return stack.enter_context(Replica(self._plane, self._started))
 
     def _finish_one(self) -> None:
-        """Create the object to copy, and change it once; a copy must not have the hash of a new object."""
+        """Create the object to copy; then change it, since a new object may have a hash, wrong in copies."""
         create(self._plane, 0)
         with StatusWatch(self._plane) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)

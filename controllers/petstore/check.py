@@ -60,7 +60,7 @@ class StoreCheck:
             # The status of every Pet must say that the store does not answer.
             await self._ask_for_all(lambda pet: not self._outlook.is_waiting(pet.key))
         except PetStoreError as error:
-            _log.warning("the pet store cannot be checked", error=str(error))
+            _log.warning("cannot compare the pets in the pet store with the Pet objects", error=str(error))
 
     async def check(self) -> None:
         """Compare all records with their Pets, and queue the Pets that differ. Raises PetStoreError."""

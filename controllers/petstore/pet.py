@@ -228,7 +228,7 @@ class PetOperator(Operator[Pet]):
         try:
             await self.take_back(key)
         except PetStoreError as error:
-            self.log_failure("cannot remove the record of a Pet that is gone", error)
+            self.log_failure("cannot remove the pet of a deleted Pet object from the store", error)
             if isinstance(error, NoAnswer):
                 self.availability.doubt()
             return Result(requeue_after=self.availability.try_again_after(key))
@@ -251,7 +251,7 @@ class PetOperator(Operator[Pet]):
             return
         self.availability.require()
         if await self.keeper.remove(begun, noted(begun)):
-            reconcile_log().info("removed the record of a Pet that is gone", uid=begun.metadata.uid)
+            reconcile_log().info("removed a pet from the store: its Pet was deleted", uid=begun.metadata.uid)
         self.claims.settle(key)
         self.availability.forget(key)
 

@@ -23,7 +23,7 @@ Identity = tuple[bytes, bytes]
 
 
 class Authority:
-    """A certificate authority. All keys are P-256, which takes well under a millisecond to generate."""
+    """A certificate authority. All keys are P-256; generating one takes well under a millisecond."""
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._certificate = certificate

@@ -1,4 +1,4 @@
-"""Handlers for TokenReview and the access reviews, whose objects are answered and never stored."""
+"""Handlers of TokenReview, SubjectAccessReview and similar kinds, whose objects are never stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- the status for an inval
 
 
 class AccessReviews:
-    """Handler of TokenReview, SelfSubjectReview, the access reviews and SelfSubjectRulesReview."""
+    """Handler of TokenReview, SelfSubjectReview, SelfSubjectRulesReview and three kinds of access reviews."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ class Deleted(NamedTuple):
 
 
 class Deleter:
-    """Handler of deletions, which applies admission and the rules of the kind."""
+    """Handler of delete requests; it applies admission and the rules of the kind."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -148,7 +148,7 @@ class Deleter:
         """Set the object's grace period and deletion time if the deletion is graceful.
 
         Returns:
-            whether the deletion is graceful, and whether a pending deletion already ends early enough.
+            whether the deletion is graceful, and whether an earlier request already ends it by the same time.
         """
         strategy, metadata = call.resource.strategy, obj["metadata"]
         now = self._writer.clock.now().replace(microsecond=0)

@@ -105,7 +105,7 @@ def paths_of(resource: Resource) -> Iterator[tuple[str, Operation]]:
 
 
 class _Describe:
-    """The operations of a resource, or of one of its subresources."""
+    """Builder of the OpenAPI operations of a resource, or of one of its subresources."""
 
     def __init__(self, resource: Resource, subresource: str = "") -> None:
         self._resource = resource

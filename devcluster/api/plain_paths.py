@@ -1,4 +1,4 @@
-"""Handler of paths without a resource: health, metrics, documents, and the 404 for unknown paths."""
+"""Handler of paths without a resource: health, metrics, discovery, OpenAPI, and a 404 for unknown paths."""
 
 from __future__ import annotations
 

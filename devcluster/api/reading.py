@@ -166,7 +166,7 @@ _NOT_VALID = _INVALID + "continue key is not valid: "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continuation:
-    """Start of a list's next page: the object before the page, and the version to read (-1: the latest)."""
+    """Start of a list's next page: the last object of the page before, and the version (-1: the latest)."""
 
     version: int
     after: tuple[str, str]
@@ -256,7 +256,7 @@ class Reader:
         self._clock = clock
 
     async def get(self, call: Call, representation: Representation) -> ApiResponse:
-        """Answer a get; raise StatusError: 404, 406, or 504 for a future version."""
+        """Answer a get; raise StatusError: 404, 406, or 504 for a resourceVersion that does not exist yet."""
         resource = call.resource
         check_export(call)
         if version := call.request.option("resourceVersion"):
@@ -445,7 +445,7 @@ def parse_version(text: str, *, bare: bool = False) -> int:
 
 
 def future_version(asked: int, current: int) -> StatusError:
-    """Build the 504 for a future version."""
+    """Build the 504 for a resourceVersion that does not exist yet."""
     error = timed_out(f"Too large resource version: {asked}, current: {current}", retry_after=1)
     error.details["causes"] = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return error

@@ -117,13 +117,13 @@ class ApiServer:
             raise
         except (RecursionError, orjson.JSONEncodeError) as error:
             _log.warning(
-                "%s %s refused, its object is nested too deeply: %s", request.method, request.path, error
+                "refused %s %s: the object is nested too deeply: %s", request.method, request.path, error
             )
             return negotiation.failure(bad_request(TOO_DEEP), request.headers.get("accept", ""))
         except JournalFailed as error:  # the journal has already logged the error
             return ApiResponse.failure(internal_error(str(error)))
         except Exception:  # noqa: BLE001 -- no request may stop the server
-            _log.exception("request failed: %s %s", request.method, request.path)
+            _log.exception("request %s %s failed", request.method, request.path)
             return ApiResponse.failure(internal_error("devcluster failed at this request; its log says more"))
 
     async def _handle(self, request: ApiRequest) -> ApiResponse:

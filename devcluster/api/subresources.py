@@ -37,7 +37,7 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 class _ScaleStrategy(Strategy):
-    """Strategy of a Scale, which only defines the table columns."""
+    """Table row of a Scale; it needs no other part of a strategy."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

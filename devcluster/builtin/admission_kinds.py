@@ -1,4 +1,4 @@
-"""Strategies of webhook configurations and admission policies."""
+"""Strategies (defaults, validation, table columns) of webhook configurations and admission policies."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _match_defaults(path: str, *rules: str) -> dict[str, Any]:
 
 
 class WebhooksStrategy(StoredStrategy):
-    """Strategy of both kinds of webhook configurations."""
+    """Strategy (defaults, validation, table columns) of both kinds of webhook configurations."""
 
     columns = columns("Name | Webhooks# | Age")
     has_generation = True
@@ -97,7 +97,7 @@ class WebhooksStrategy(StoredStrategy):
 
 
 class AdmissionPolicyStrategy(BuiltinStrategy):
-    """Strategy of admission policies, whose expressions must compile."""
+    """Strategy (defaults, validation, table columns) of admission policies; CEL expressions must compile."""
 
     has_generation = True
     unconditional_update = False
@@ -146,7 +146,7 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
 
 
 class AdmissionPolicyBindingStrategy(StoredStrategy):
-    """Strategy of the bindings of admission policies."""
+    """Strategy (defaults, validation, table columns) of the bindings of admission policies."""
 
     columns = columns("Name | PolicyName | ParamRef | Age")
     has_generation = True
@@ -203,7 +203,7 @@ def _check_webhook(webhook: Field) -> None:
 
 
 def _check_enum(field: Field, owner: str) -> None:
-    """Check an optional field against the enum in the schema of the type `owner`."""
+    """Check that a field is missing, or has one of the values that the Go type `owner` allows for it."""
     field.any_of(choices(f"admissionregistration.v1.{owner}.{field.path.rpartition('.')[2]}"))
 
 

@@ -1,4 +1,4 @@
-"""Base class of the built-in kinds' strategies, and table cells that several kinds use."""
+"""Base class of built-in kinds' strategies (defaults, validation, table columns), and shared table cells."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _column(text: str) -> Column:
 
 
 class BuiltinStrategy(Strategy):
-    """Strategy of a kind that is built into the server."""
+    """Strategy of a built-in kind: the API server's defaults, validation and table columns for it."""
 
     columns: tuple[Column, ...] = columns("Name | Age")
     name_rule: Callable[..., list[str]] = staticmethod(dns_subdomain)
@@ -119,13 +119,13 @@ class BuiltinStrategy(Strategy):
 
 
 class StoredStrategy(BuiltinStrategy):
-    """Strategy of a kind without a status."""
+    """Strategy (defaults, validation, table columns) of a kind without a status."""
 
     status_fields = ()
 
 
 class PlainStrategy(StoredStrategy):
-    """Strategy of a kind whose tables show only the name and the time of creation."""
+    """Strategy (defaults, validation) of a kind whose tables show only the name and the time of creation."""
 
     columns = columns("Name | Created At@")
 

@@ -43,7 +43,7 @@ class StoredKind:
 
 
 class StoredKindStrategy(BuiltinStrategy):
-    """Strategy of a kind that the server only stores."""
+    """Strategy (defaults, table columns) of a kind that the server only stores; no controller acts on it."""
 
     def __init__(self, clock: Clock, kind: StoredKind, *, has_status: bool) -> None:
         super().__init__(clock)
@@ -341,9 +341,9 @@ STRATEGIES: Mapping[str, Callable[[Clock], BuiltinStrategy]] = {
 
 
 def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -> list[Resource]:
-    """Return all built-in resources for one cluster, each with its own strategy.
+    """Return all built-in resources for one cluster, each with its defaults, validation and table columns.
 
-    `clock` is for the ages in tables, `rng` for addresses and ports; both are real ones by default.
+    `clock` (default: real time) is for ages in tables, `rng` (default: unseeded) for addresses and ports.
     """
     clock, rng, group = clock or Clock(), rng or random.Random(), ""
     made: list[Resource] = []

@@ -1,4 +1,4 @@
-"""Strategies of Namespaces, Nodes, ConfigMaps, Secrets, ServiceAccounts, and RBAC roles and bindings."""
+"""Defaults, validation and tables of Namespaces, Nodes, ConfigMaps, Secrets, ServiceAccounts, RBAC kinds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(BuiltinStrategy):
-    """Strategy of Namespaces, whose spec.finalizers keep a terminating namespace until it is empty."""
+    """Strategy (defaults, table columns) of Namespaces; a namespace remains while it has spec.finalizers."""
 
     columns = columns("Name | Status | Age")
     name_rule = staticmethod(dns_label)
@@ -83,7 +83,7 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 class NodeStrategy(BuiltinStrategy):
-    """Strategy of Nodes; the create request of a node may already contain its status."""
+    """Strategy (defaults, validation, table columns) of Nodes; a create request may contain the status."""
 
     columns = columns(
         "Name | Status | Roles | Age | Version | Internal-IP* | External-IP* | OS-Image* | Kernel-Version* "
@@ -160,7 +160,7 @@ ACCOUNT = "kubernetes.io/service-account.name"
 
 
 class ConfigMapStrategy(StoredStrategy):
-    """Strategy of ConfigMaps: defaults, validation and table columns."""
+    """Strategy of ConfigMaps: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Data | Age")
 
@@ -186,7 +186,7 @@ class ConfigMapStrategy(StoredStrategy):
 
 
 class SecretStrategy(StoredStrategy):
-    """Strategy of Secrets: defaults, validation and table columns."""
+    """Strategy of Secrets: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Type | Data | Age")
 
@@ -241,7 +241,7 @@ class SecretStrategy(StoredStrategy):
 
 
 class ServiceAccountStrategy(StoredStrategy):
-    """Strategy of ServiceAccounts, which have no validation of their own."""
+    """Strategy (defaults, table columns) of ServiceAccounts; only their metadata is validated."""
 
 
 def _check_unchanged_data(obj: Field, old: Field, *names: str) -> None:
@@ -271,7 +271,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(PlainStrategy):
-    """Strategy of Roles and ClusterRoles; if `namespaced`, no rule may contain nonResourceURLs."""
+    """Strategy (defaults, validation) of ClusterRoles or, if `namespaced`, of Roles (no nonResourceURLs)."""
 
     name_rule = staticmethod(path_segment)
     create_on_update = True
@@ -287,7 +287,7 @@ class RoleStrategy(PlainStrategy):
 
 
 class BindingStrategy(StoredStrategy):
-    """Strategy of RoleBindings and ClusterRoleBindings; only a `namespaced` binding may refer to a Role."""
+    """Strategy (defaults, validation, columns) of ClusterRoleBindings or, if `namespaced`, RoleBindings."""
 
     columns = columns("Name | Role | Age | Users* | Groups* | ServiceAccounts*")
     name_rule = staticmethod(path_segment)

@@ -1,4 +1,4 @@
-"""Strategies of Events in the core group and in events.k8s.io, and the conversion between these forms."""
+"""Defaults, validation and tables of Events in the core group and events.k8s.io, and their conversion."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _default_core(event: Object) -> None:
 
 
 class CoreEventStrategy(StoredStrategy):
-    """The strategy of Events in the core group's form, which is the stored form."""
+    """Strategy (defaults, validation, columns) of Events in the stored form, which is the core group's."""
 
     create_on_update = True
     supports_propagation = False
@@ -109,7 +109,7 @@ class CoreEventStrategy(StoredStrategy):
 
 
 class NewEventStrategy(CoreEventStrategy):
-    """The strategy of Events in the form of events.k8s.io."""
+    """Strategy (defaults, validation, table columns) of Events in the form of events.k8s.io."""
 
     def default(self, obj: Object) -> None:
         obj.setdefault("eventTime", None)

@@ -1,4 +1,4 @@
-"""Strategies of Jobs and CronJobs, and cron schedules in the grammar of the library robfig/cron."""
+"""Defaults, validation and tables of Jobs and CronJobs, and cron schedules in the grammar of robfig/cron."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DAY = datetime.timedelta(days=1)
 
 
 class InvalidSchedule(ValueError):
-    """Error for an invalid schedule; the message is the cron library's."""
+    """Error for an invalid CronJob schedule, with the message of the Go library robfig/cron."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ STATES = (
 
 
 class JobStrategy(WorkloadStrategy):
-    """Strategy of Jobs: defaults, validation and table columns."""
+    """Strategy of Jobs: the API server's defaults, validation and table columns."""
 
     orphans_by_default = True
     delete_warning = (
@@ -289,7 +289,7 @@ def _take(there: Object, new: Object, *names: str) -> None:
 
 
 class CronJobStrategy(BuiltinStrategy):
-    """Strategy of CronJobs: defaults, validation and table columns."""
+    """Strategy of CronJobs: the API server's defaults, validation and table columns."""
 
     has_generation = True
     defaults = {

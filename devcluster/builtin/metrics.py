@@ -32,7 +32,7 @@ def metric_of(obj: Object | None, name: str) -> Fraction | None:
 
 
 class MetricsStrategy(BuiltinStrategy):
-    """Strategy of PodMetrics and NodeMetrics, which only defines the table columns."""
+    """Table columns of PodMetrics and NodeMetrics; the kinds need no other part of a strategy."""
 
     columns = columns("Name | CPU | Memory | Window")
 

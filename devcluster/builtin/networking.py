@@ -1,4 +1,4 @@
-"""Strategies of Ingresses, NetworkPolicies, Endpoints and EndpointSlices."""
+"""Defaults, validation and table columns of Ingresses, NetworkPolicies, Endpoints and EndpointSlices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 3
 
 
 class EndpointsStrategy(StoredStrategy):
-    """Strategy of Endpoints: defaults, validation and table columns."""
+    """Strategy of Endpoints: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Endpoints | Age")
     create_on_update = True
@@ -47,7 +47,7 @@ class EndpointsStrategy(StoredStrategy):
 
 
 class EndpointSliceStrategy(StoredStrategy):
-    """Strategy of EndpointSlices: defaults, validation and table columns."""
+    """Strategy of EndpointSlices: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | AddressType | Ports | Endpoints | Age")
     has_generation = True
@@ -131,7 +131,7 @@ CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 
 
 class IngressStrategy(BuiltinStrategy):
-    """Strategy of Ingresses: defaults, validation and table columns."""
+    """Strategy of Ingresses: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Class | Hosts | Address | Ports | Age")
     has_generation = True
@@ -171,7 +171,7 @@ class IngressStrategy(BuiltinStrategy):
 
 
 class IngressClassStrategy(StoredStrategy):
-    """Strategy of IngressClasses: defaults, validation and table columns."""
+    """Strategy of IngressClasses: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Controller | Parameters | Age")
     has_generation = True
@@ -195,7 +195,7 @@ class IngressClassStrategy(StoredStrategy):
 
 
 class NetworkPolicyStrategy(StoredStrategy):
-    """Strategy of NetworkPolicies: defaults, validation and table columns."""
+    """Strategy of NetworkPolicies: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Pod-Selector | Age")
     has_generation = True

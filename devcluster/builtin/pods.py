@@ -1,4 +1,4 @@
-"""Strategy of Pods, the sums of their resources, and their table cells."""
+"""Defaults, validation and table cells of Pods, and the sums of their containers' resources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 
 
 
 class PodStrategy(BuiltinStrategy):
-    """Strategy of Pods: few fields can change, and a deletion has a grace period."""
+    """Strategy (defaults, validation, grace periods, table cells) of Pods; few fields of a pod can change."""
 
     columns = columns(
         "Name | Ready | Status | Restarts | Age | IP* | Node* | Nominated Node* | Readiness Gates*"

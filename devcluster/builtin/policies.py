@@ -1,4 +1,4 @@
-"""Strategies of disruption budgets, autoscalers, PriorityClasses, quotas, LimitRanges and Leases."""
+"""Defaults and validation of budgets, autoscalers, PriorityClasses, quotas, LimitRanges and Leases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN = 2
 
 
 class DisruptionBudgetStrategy(BuiltinStrategy):
-    """Strategy of PodDisruptionBudgets: defaults, validation and table columns."""
+    """Strategy of PodDisruptionBudgets: the API server's defaults, validation and table columns."""
 
     unconditional_update = False
     columns = columns("Name | Min Available | Max Unavailable | Allowed Disruptions# | Age")
@@ -70,7 +70,7 @@ DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
 
 
 class AutoscalerStrategy(BuiltinStrategy):
-    """Strategy of HorizontalPodAutoscalers in version 2."""
+    """Strategy of HorizontalPodAutoscalers v2: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Reference | Targets | MinPods | MaxPods | Replicas | Age")
     defaults = {
@@ -151,7 +151,7 @@ def _source(metric: Object) -> Object:
 
 
 class PriorityClassStrategy(StoredStrategy):
-    """Strategy of PriorityClasses: defaults, validation and table columns."""
+    """Strategy of PriorityClasses: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Value# | Global-Default? | Age | PreemptionPolicy")
     has_generation = True
@@ -180,7 +180,7 @@ class PriorityClassStrategy(StoredStrategy):
 
 
 class LeaseStrategy(StoredStrategy):
-    """Strategy of Leases: defaults, validation and table columns."""
+    """Strategy of Leases: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Holder | Age")
     create_on_update = True
@@ -198,7 +198,7 @@ class LeaseStrategy(StoredStrategy):
 
 
 class QuotaStrategy(BuiltinStrategy):
-    """Strategy of ResourceQuotas: defaults, validation and table columns."""
+    """Strategy of ResourceQuotas: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Request | Limit | Age")
 
@@ -247,7 +247,7 @@ def _allows(scope: str, name: str) -> bool:
 
 
 class LimitRangeStrategy(PlainStrategy):
-    """Strategy of LimitRanges: defaults, validation and table columns."""
+    """Strategy of LimitRanges: the API server's defaults, validation and table columns."""
 
     create_on_update = True
 
@@ -337,7 +337,7 @@ async def convert_autoscalers(autoscalers: list[Object], api_version: str) -> li
 
 
 class OldAutoscalerStrategy(AutoscalerStrategy):
-    """Strategy of HorizontalPodAutoscalers in version 1, based on the strategy of version 2."""
+    """Strategy of HorizontalPodAutoscalers v1: own defaults, but validation and table columns of v2."""
 
     def default(self, obj: Object) -> None:
         spec = child(obj, "spec")

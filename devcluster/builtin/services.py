@@ -1,4 +1,4 @@
-"""Strategy of Services, and the allocation of their cluster IPs and node ports."""
+"""Defaults, validation and table columns of Services; allocation of their cluster IPs and node ports."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ AFFINITY_SECONDS = 10800
 
 
 class ServiceStrategy(BuiltinStrategy):
-    """Strategy of Services, which allocates cluster IPs and node ports when a Service is stored."""
+    """Strategy of Services: defaults, validation, and the allocation of cluster IPs and node ports."""
 
     columns = columns("Name | Type | Cluster-IP | External-IP | Port(s) | Age | Selector*")
     name_rule = staticmethod(dns_label)

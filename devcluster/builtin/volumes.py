@@ -1,4 +1,4 @@
-"""Strategies of PersistentVolumes, PersistentVolumeClaims and StorageClasses."""
+"""Defaults, validation and tables of PersistentVolumes, PersistentVolumeClaims and StorageClasses."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SOURCES = {
 
 
 class ClaimStrategy(BuiltinStrategy):
-    """Strategy of PersistentVolumeClaims; a bound claim's spec can only change to request more storage."""
+    """Strategy of PersistentVolumeClaims (defaults, validation); bound ones can only request more storage."""
 
     columns = columns(
         "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age "
@@ -135,7 +135,7 @@ class ClaimStrategy(BuiltinStrategy):
 
 
 class VolumeStrategy(BuiltinStrategy):
-    """Strategy of PersistentVolumes: defaults, validation and table columns."""
+    """Strategy of PersistentVolumes: the API server's defaults, validation and table columns."""
 
     columns = columns(
         "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass "
@@ -211,7 +211,7 @@ class VolumeStrategy(BuiltinStrategy):
 
 
 class StorageClassStrategy(StoredStrategy):
-    """Strategy of StorageClasses: defaults, validation and table columns."""
+    """Strategy of StorageClasses: the API server's defaults, validation and table columns."""
 
     columns = columns("Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age")
 

@@ -1,4 +1,4 @@
-"""Strategies of the workload kinds, which create pods from a template."""
+"""Defaults, validation and table columns of the kinds with a pod template, such as Deployments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from devcluster.types.table import choices
 
 
 class WorkloadStrategy(BuiltinStrategy):
-    """Base class of the strategies of kinds that create pods from `spec.template`."""
+    """Base class for the defaults, validation and table columns of kinds with a pod template in the spec."""
 
     has_generation = True
     names_pods = True
@@ -103,7 +103,7 @@ def shown_strategy(strategy: Field) -> Object:
 
 
 def check_counts(status: Field, *limited: str, ready_limit: str = "readyReplicas") -> None:
-    """Check that no count in a status is negative, and none of those in `limited` is above `replicas`.
+    """Check that no count in a status is negative, and no count named in `limited` is above `replicas`.
 
     `availableReplicas` must not be above `readyReplicas`; `ready_limit` is the limit's name in the error.
     """
@@ -121,7 +121,7 @@ COLUMNS = "Name | Desired# | Current# | Ready# | Age | Containers* | Images* | S
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
-    """Strategy of ReplicaSets: defaults, validation and table columns."""
+    """Strategy of ReplicaSets: the API server's defaults, validation and table columns."""
 
     columns = columns(COLUMNS)
     defaults = {"spec.replicas": 1, "status.replicas": 0}
@@ -153,7 +153,7 @@ class ReplicaSetStrategy(WorkloadStrategy):
 
 
 class ReplicationControllerStrategy(ReplicaSetStrategy):
-    """Strategy of ReplicationControllers, which are only stored: no controller acts on them."""
+    """Strategy (defaults, validation) of ReplicationControllers; devcluster never creates their pods."""
 
     orphans_by_default = True
     immutable = ()
@@ -177,7 +177,7 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
 
 
 class DeploymentStrategy(WorkloadStrategy):
-    """Strategy of Deployments: defaults, validation and table columns."""
+    """Strategy of Deployments: the API server's defaults, validation and table columns."""
 
     status_reset = ("spec", ("metadata", "labels"))
     defaults = {
@@ -244,7 +244,7 @@ SHOWN = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "upd
 
 
 class DaemonSetStrategy(WorkloadStrategy):
-    """Strategy of DaemonSets: defaults, validation and table columns."""
+    """Strategy of DaemonSets: the API server's defaults, validation and table columns."""
 
     names_pods = False
     defaults = {
@@ -344,7 +344,7 @@ FORBIDDEN = (
 
 
 class StatefulSetStrategy(WorkloadStrategy):
-    """Strategy of StatefulSets: defaults, validation and table columns."""
+    """Strategy of StatefulSets: the API server's defaults, validation and table columns."""
 
     names_pods = False
     defaults = {
@@ -446,7 +446,7 @@ def _check_update_strategy(strategy: Field) -> None:
 
 
 class ControllerRevisionStrategy(StoredStrategy):
-    """Strategy of ControllerRevisions, whose data cannot change."""
+    """Strategy (defaults, validation, table columns) of ControllerRevisions; their data cannot change."""
 
     columns = columns("Name | Controller | Revision | Age")
     defaults = {"revision": 0}
@@ -473,7 +473,7 @@ class ControllerRevisionStrategy(StoredStrategy):
 
 
 class PodTemplateStrategy(StoredStrategy):
-    """Strategy of PodTemplates, which are only stored."""
+    """Strategy (defaults, validation, table columns) of PodTemplates; no controller acts on them."""
 
     columns = columns("Name | Containers | Images | Pod Labels")
     has_generation = True

@@ -23,7 +23,7 @@ TOLERANCE = Fraction(1, 10)
 
 
 class NoMetric(Exception):
-    """Error for a metric that is missing or not comparable with its target; the message is the real one."""
+    """Error for a metric that is missing or not comparable with its target, with Kubernetes' message."""
 
 
 class Proposal(NamedTuple):

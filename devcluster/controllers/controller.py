@@ -105,8 +105,8 @@ class WorkQueue:
     def done(self, key: Name, *, took: float = 0.0) -> None:
         """Mark the key as no longer in progress; `took` is the number of seconds that the work took.
 
-        A key whose work is slow waits in proportion before it is processed again. So the owner of a thousand
-        pods is not reconciled for each pod.
+        After slow work, the key is processed again only after a pause in proportion to `took`. So the owner
+        of a thousand pods is not reconciled for each pod.
         """
         self._working.discard(key)
         if took > LONG:
@@ -440,11 +440,11 @@ class Controller:
         try:
             await self.sync(key)
         except StatusError as error:
-            log.debug("%s: reconcile of %s failed: %s", self.name, "/".join(key), error)
+            log.debug("controller %s: the reconcile of %s failed: %s", self.name, "/".join(key), error)
             if not is_namespace_going(error):
                 self.queue.retry(key)
         except Exception:
-            log.exception("%s: reconcile of %s failed", self.name, "/".join(key))
+            log.exception("controller %s: the reconcile of %s failed", self.name, "/".join(key))
             self.queue.retry(key)
         else:
             self.queue.forget(key)

@@ -111,7 +111,10 @@ def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
 
 
 def trigger_time(service: Object, targets: list[Target], former: set[str]) -> str:
-    """Return the last-change-trigger-time: when a new pod became ready, the Service's creation, or ""."""
+    """Return the last-change-trigger-time: the last change of Ready in the targets that are not in `former`.
+
+    Without such a target, return the Service's creation if `former` is empty, else "".
+    """
     times = [
         condition["lastTransitionTime"]
         for target in targets

@@ -78,7 +78,7 @@ LOG_LINES, LOG_LENGTH = 80, 2048
 
 @dataclasses.dataclass(slots=True)
 class Attempts:
-    """Attempts to start a container, kept between reconciles; its timestamps are from the event loop."""
+    """Attempts to start a container, kept between reconciles; times are from the event loop's clock."""
 
     due: float = 0.0
     """The time of the next attempt, or of the next step towards it."""
@@ -309,7 +309,7 @@ STARVED = {
 
 @dataclasses.dataclass(slots=True)
 class _Run:
-    """State that the kubelet keeps for a pod; its timestamps are from the event loop."""
+    """State that the kubelet keeps for a pod; times are from the event loop's clock."""
 
     uid: str
     since: float

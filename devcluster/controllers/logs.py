@@ -24,7 +24,7 @@ REMEMBERED = 10_000
 
 
 class PodLogs:
-    """Container logs: lines at the start, every five seconds and at the end, or a known program's output."""
+    """Simulated logs: a line at the start, every five seconds and at the end, or a known program's output."""
 
     def __init__(self, store: Store, clock: Clock, runtime: ContainerRuntime) -> None:
         self._store = store

@@ -186,7 +186,7 @@ def of_containers(pod: Object, containers: Sequence[Object], init: Sequence[Obje
 
 
 def failed(pod: Object, reason: str, message: str, now: str, *, disrupted: bool) -> Object:
-    """Return the status of a pod that its node ended; `disrupted` adds the condition DisruptionTarget."""
+    """Return the status of a pod that the kubelet ended; `disrupted` adds the condition DisruptionTarget."""
     former = pod.get("status") or {}
     known = {each["name"]: each for each in former.get("containerStatuses") or ()}
     status = {

@@ -1,1 +1,1 @@
-"""Strategy of CustomResourceDefinitions, and the resources that they define."""
+"""Defaults and validation of CustomResourceDefinitions, and the resources that they define."""

@@ -1,4 +1,4 @@
-"""Strategy of CustomResourceDefinitions, and the check of a definition without a server."""
+"""Defaults and validation of CustomResourceDefinitions, also for a definition outside of a server."""
 
 # ruff: noqa: ARG002 -- all strategies share these signatures
 
@@ -59,7 +59,7 @@ def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
 
 
 class DefinitionStrategy(Strategy):
-    """Strategy of CustomResourceDefinitions: defaults, validation and table columns."""
+    """Strategy of CustomResourceDefinitions: the API server's defaults, validation and table columns."""
 
     slow_checks = True
     unconditional_update = False

@@ -1,4 +1,4 @@
-"""Resources that a CustomResourceDefinition defines, with strategies and version conversion."""
+"""Resources that a CustomResourceDefinition defines: their defaults, validation and version conversion."""
 
 # ruff: noqa: ARG002 -- all strategies share these signatures
 
@@ -48,7 +48,7 @@ _LARGEST_REPLICAS = 2**31 - 1
 
 
 class CustomStrategy(Strategy):
-    """The strategy of one version of a custom kind."""
+    """Strategy of one version of a custom kind: defaults, validation and table columns by its CRD."""
 
     unconditional_update = False
     has_generation = True
@@ -143,7 +143,7 @@ class CustomStrategy(Strategy):
         return found
 
     def _default_status(self, obj: Object) -> None:
-        """Fill in the default of a dropped status, as the real server does when it next reads the object."""
+        """Fill in the default of a missing status, as the real server does when it next reads the object."""
         if self._fills_status and "status" not in obj and self._fill is not None:
             self._fill(obj)
 

@@ -1,1 +1,1 @@
-"""Kinds with names, schemas and strategies, and the registry of all kinds."""
+"""Kinds, with their names, schemas and API server rules, and the registry of all kinds."""

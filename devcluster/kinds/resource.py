@@ -1,4 +1,4 @@
-"""Served form of a kind, with names, schema and strategy."""
+"""A kind as the API server serves it: its names, schema, and strategy (defaults, validation, tables)."""
 
 from __future__ import annotations
 

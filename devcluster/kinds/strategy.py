@@ -1,4 +1,4 @@
-"""Strategy: the rules of one kind for creating, updating and deleting its objects."""
+"""Strategy: rules by which the API server defaults, validates, deletes and displays objects of a kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Facts about a request that a strategy may use, besides the object."""
+    """Facts about a request, besides the object, for the methods of Strategy."""
 
     store: Store
     now: str
@@ -27,7 +27,7 @@ class Context:
 
 
 class Strategy:
-    """Rules of a kind for its objects; the methods here do what is right for most kinds.
+    """The API server's rules for objects of one kind; the methods here do what is right for most kinds.
 
     For a write, the order of calls is `default`, mutating admission, `prepare_*`, `default` again,
     `validate_*`, validating admission, `commit`. Methods change the new object in place, which is the

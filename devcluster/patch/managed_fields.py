@@ -23,7 +23,7 @@ ANCIENT: Final = "ancient-changes"
 
 
 class Identity(NamedTuple):
-    """Identity of an entry; an applier has a single entry for all API versions."""
+    """Identity of an entry of managedFields; an applier has one entry for all API versions together."""
 
     manager: str
     operation: str
@@ -44,7 +44,7 @@ class Identity(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Managed:
-    """Entry of a manager: its fields in `api_version`, and the time of its last change, or "" if unknown."""
+    """Entry of managedFields: a manager's fields in `api_version`, and its last change ("" if unknown)."""
 
     identity: Identity
     api_version: str

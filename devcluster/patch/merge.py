@@ -154,7 +154,7 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> Any:
 
 
 def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield (key, item) in the order of the merged list; the item is None if `config` has the key."""
+    """Yield (key, item) in the order of the merged list; the item is None if its key is in `config`."""
     wanted, there = set(config_keys), set(live_keys)
     shared = [key for key in config_keys if key in there]
     done: set[str] = set()

@@ -146,7 +146,7 @@ _SCALARS: Final = {"integer": "numeric", "number": "numeric", "string": "string"
 
 
 def shape_of(schema: Schema, *, preserve: bool = False) -> Shape:
-    """Return the cached shape of a node; for a node with several parents, `preserve` makes no difference."""
+    """Return the shape of a node, which is built at the first call; later calls ignore `preserve`."""
     shape: Shape | None = schema.merge_shape
     if shape is None:
         shape = Shape(schema, preserve=preserve)

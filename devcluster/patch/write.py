@@ -145,7 +145,7 @@ class Write:
     """The conversion for kinds with several versions; entries of other versions are dropped."""
 
     def without_reset(self, fields: Fields) -> Fields:
-        """Return the fields without those that the kind's strategy resets in this write."""
+        """Return the fields without those that the API server resets in this write, such as the status."""
         return exclude(fields, _fields_of(tuple(self.reset))) if self.reset else fields
 
     def at(self, obj: Object, api_version: str, *, failed: str = "") -> tuple[Object, Schema] | None:

@@ -57,8 +57,8 @@ def escape(name: str) -> str | None:
 def declare(schema: Schema, *, root: bool = False) -> Type | None:
     """Return the CEL type of a node's values, or None if expressions cannot access the node.
 
-    With `root`, the node is a whole object, whose rules also see apiVersion, kind, and metadata's names. The
-    type also contains the bounds of the values that the server assumes.
+    With `root`, the node is a whole object, whose rules also see apiVersion, kind, and name and generateName
+    of the metadata. The type also contains the bounds of the values that the server assumes.
     """
     if schema.int_or_string:
         return Type("dyn", min_size=1, max_elements=_longest(schema))
@@ -124,10 +124,7 @@ def _declare_object(schema: Schema, *, root: bool) -> Type:
 
 
 def _declares_root(schema: Schema) -> bool:
-    """Return whether the schema declares apiVersion, kind and metadata's names completely, as strings.
-
-    An incomplete declaration has no effect.
-    """
+    """Return whether the schema has apiVersion, kind, metadata.name and metadata.generateName as strings."""
     metadata = schema.properties.get("metadata")
     if metadata is None or metadata.type != "object":
         return False

@@ -176,7 +176,7 @@ class Journal:
     def _written(self, version: int, failure: JournalFailed | None) -> None:
         if failure is not None:
             # All later changes are refused.
-            _log.error("%s; the server now refuses all writes, because it cannot store them", failure)
+            _log.error("the server now refuses all writes, because it cannot store them: %s", failure)
             self._failure = failure
         else:
             self._durable = version

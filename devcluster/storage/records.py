@@ -22,7 +22,7 @@ class VersionConflict(Exception):
 
 
 class Expired(Exception):
-    """Error for a version that is no longer in the history; `oldest` is the first version that is."""
+    """Error for a version that is no longer in the history; `oldest` is the oldest version in the history."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"version {asked} is gone, {oldest} is the oldest")

@@ -25,7 +25,7 @@ from devcluster.storage.records import (
 
 
 class Watch:
-    """Watch of a resource's changes, in one namespace or in all, after a version. Close it at the end."""
+    """Watch of a resource's changes after a version, in one or all namespaces. Close it at the end."""
 
     def __init__(
         self, *, namespace: str, limit: int, limit_bytes: int, closed: Callable[[Watch], None]
@@ -361,7 +361,7 @@ class Store:
         return watch
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Call `callback` during each write, after its effect; return a function that ends the subscription.
+        """Call `callback` after each change of the store; return a function that ends the subscription.
 
         The callback must not raise, and must not write to the store.
         """

@@ -211,8 +211,8 @@ class Informer:
         self._failures[part]()
         repeats = self._failures_told.setdefault((part, type(error).__name__), Repeats())
         if (times := repeats.count()) is not None:
-            name = f"an {'' if part is Part.INDEX else 'event '}{part.value}"
-            self._log.error(f"{name} failed", object=str(key), times=times, exc_info=error, **fields)
+            fields |= {"object": str(key), "times": times, "exc_info": error}
+            self._log.error("an operator's function failed for an object", function=part.value, **fields)
 
     def left_out(self, record: Record, error: Exception) -> None:
         """Count and log that a list omits an object, once for each version of the object."""
@@ -224,7 +224,7 @@ class Informer:
             self._left_out.popitem(last=False)
         self._failures[Part.DECODE]()
         if self._left_out_lines.try_acquire():
-            self._log.error("cannot decode object, lists omit it", object=str(record.key), error=str(error))
+            self._log.error("cannot decode object: lists omit it", object=str(record.key), error=str(error))
 
     def subscribe(self, handler: EventHandler, *, replay: bool = True) -> Callable[[], None]:
         """Call `handler` with every later change; return a function that ends the subscription.

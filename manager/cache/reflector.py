@@ -302,7 +302,7 @@ class Reflector:
             async with asyncio.timeout(LIST_MORE_WITHIN):
                 version = await self._pages(selection, take)
         except (KubeError, TimeoutError) as failure:
-            self._log.debug("cannot list the newly selected objects", error=str(failure))
+            self._log.debug("cannot list the objects of the added shards", error=str(failure))
             return None
         # An outdated server may show objects that another client has changed or deleted since.
         return None if version < seen else version
@@ -469,7 +469,7 @@ class Reflector:
     def _follows_again(self) -> None:
         if self._told:
             self._told.clear()
-            self._log.info("watching again")
+            self._log.info("the watch works again")
 
     @asynccontextmanager
     async def _events(self, query: dict[str, str]) -> AsyncIterator[AsyncIterator[WatchEvent]]:
@@ -521,7 +521,7 @@ class Reflector:
         self.problem = None
         self._attempt.fruitful = True
         self._told.clear()
-        self._log.info("synced" if first else "listed all objects again", version=version)
+        self._log.info("the cache is synced" if first else "listed all objects again", version=version)
 
     def _fail(self, failure: KubeError) -> State:
         rule = rule_for(self.state, failure)

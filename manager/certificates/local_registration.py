@@ -44,7 +44,7 @@ async def take_away(targets: Iterable[Target], url: str) -> None:
             continue
         except (KubeError, TimeoutError) as error:
             _log.warning(
-                "cannot remove the webhooks of this URL; the next start removes them",
+                "cannot remove this manager's webhook URL from an object; the next start removes it",
                 url=url,
                 object=target.name,
                 error=str(error) or "no answer in time",
@@ -78,7 +78,7 @@ def _log_stored_version(found: Mapping[str, Any]) -> None:
     for each in spec.get("versions") or ():
         if each.get("storage"):
             kind = f"{spec['names']['plural']}.{each['name']}.{spec['group']}"
-            _log.info("objects can be used only in the stored version until a manager runs", kind=kind)
+            _log.info("until a manager runs, clients can use objects only in the storage version", kind=kind)
 
 
 async def may(transport: Transport, verb: str, path: str) -> bool:

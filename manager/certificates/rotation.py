@@ -434,6 +434,6 @@ class CertificateRotator:
                 await watched.inject(bundle)
             case Save(event, material, details):
                 await self.store.write(material, snapshot)
-                _log.info(event, **details, store=str(self.store))
+                _log.info("stored certificates of webhooks", change=event, **details, store=str(self.store))
         self._steps += 1
         return 0.0 if self._steps <= self._most_steps else _AFTER_FAILURE

@@ -93,7 +93,7 @@ class ServerWait:
             except ServerUnavailable as error:
                 self.problem = in_one_line(error)
                 if not self._backoff.failures or clock.monotonic() >= remind_at:
-                    _log.warning(f"{self.problem}; waiting for the API server")
+                    _log.warning("waiting for the API server", error=self.problem)
                     remind_at = clock.monotonic() + _REMIND_EVERY
                 await asyncio.sleep(self._backoff.next())
             else:

@@ -188,12 +188,10 @@ def _run(
 ) -> int:
     with configured(level=settings.log_level, log_format=settings.log_format) as lines:
         for name, meant in unknown_variables(program, declared_settings(known, program)).items():
-            hint = f"; did you mean {meant}?" if meant else ""
-            get_logger("start").warning(f"this environment variable is no setting{hint}", variable=name)
+            hint = {"did_you_mean": meant} if meant else {}
+            get_logger("start").warning("no setting reads this environment variable", variable=name, **hint)
         if (limit := raised_limit()) < LEAST:
-            get_logger("start").error(
-                f"at most {limit} open files are allowed (ulimit -n), and at least {LEAST} are needed"
-            )
+            get_logger("start").error("open files limit (ulimit -n) is too low", limit=limit, needed=LEAST)
             return 1
         stop_within = max(settings.graceful_shutdown_timeout, settings.shutdown_delay) + STOP_MARGIN
         with Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog:
@@ -236,7 +234,7 @@ def _log_error(error: BaseException) -> None:
     """Log in one line why the process ends; add the traceback only for unexpected errors."""
     cause, log = cause_of(error), get_logger("manager")
     if is_expected(cause):
-        log.error(in_one_line(cause))
+        log.error("the manager stopped because of an error", error=in_one_line(cause))
         log.debug("the process ended because of this error", exc_info=cause)
     else:
-        log.error("stopped by an unexpected error", exc_info=cause)
+        log.error("the manager stopped because of an unexpected error", exc_info=cause)

@@ -103,9 +103,8 @@ async def add_webhooks(
             way = "local"
         except NotCalled as reason:
             off = reason
-            _log.warning(
-                f"webhooks are off: {reason}; " + ("the test is repeated" if off.passing else _TO_TURN_ON)
-            )
+            hint = "the manager tests again later" if off.passing else _TO_TURN_ON
+            _log.warning("webhooks are off", reason=str(reason), hint=hint)
     serving = _Serving(manager, settings, webhooks, transport, config)
     if (url is None or way is None) and is_loopback(config.server.host or ""):
         manager.add(Runnable("webhooks-left-over", serving.remove_left_over, leader_only=True))
@@ -198,9 +197,9 @@ class _Serving:
                 )
             except NotCalled as reason:
                 if not reason.passing:
-                    _log.warning(f"webhooks stay off: {reason}; {_TO_TURN_ON}")
+                    _log.warning("webhooks stay off", reason=str(reason), hint=_TO_TURN_ON)
                     return
-                _log.debug("webhooks are still off", reason=str(reason))
+                _log.debug("webhooks are still off; the manager tests again later", reason=str(reason))
             else:
                 _log.info("webhooks are on: the API server has called this process", url=url)
                 self._built.set_result(self.runnables("local", address, url))
@@ -222,11 +221,9 @@ def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | No
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
     if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return
-    _log.warning(
-        "only this machine reaches the webhooks; for an API server elsewhere, or in a container as with "
-        f"kind, give --webhook-bind-address=:{address.port}",
-        address=str(address),
-    )
+    elsewhere = "for an API server elsewhere, or in a container as with kind"
+    hint = f"{elsewhere}, give --webhook-bind-address=:{address.port}"
+    _log.warning("only this machine can reach the webhooks", address=str(address), hint=hint)
 
 
 class NotCalled(Exception):

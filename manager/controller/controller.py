@@ -467,7 +467,7 @@ class Controller:
         except BaseException as problem:
             if _is_meant_for_worker(problem):
                 raise
-            log.debug("cannot report the failure on the object", error=explain(problem))
+            log.debug("cannot report the reconcile's failure in the object's status", error=explain(problem))
 
     def _finish(self, item: QueueItem[Request], run: ReconcileRecord, result: Result | None) -> str:
         if result is not None and not isinstance(result, Result):

@@ -56,7 +56,7 @@ class LastError:
         self.problem = f"{failed}: {str(error) or type(error).__name__}"
         if self._kind != (failed, type(error)):
             self._kind = (failed, type(error))
-            _log.warning(self.problem)
+            _log.warning("a request for the lease failed", error=self.problem)
 
     def clear(self) -> None:
         """Record that a request succeeded."""

@@ -490,7 +490,7 @@ def _meters(metrics: Metrics, host: str, method: str, code: int) -> tuple[Callab
 def log_warnings(header: str) -> None:
     """Log each text in the header `Warning` of an answer."""
     for text in _warning.findall(header):
-        _log.warning("the API server warns", warning=re.sub(r"\\(.)", r"\1", text))
+        _log.warning("the API server sent a warning", warning=re.sub(r"\\(.)", r"\1", text))
 
 
 def _begin_record(

@@ -350,7 +350,7 @@ class Context:
             return
         self._record(kind, reason, message)
         if not warning:
-            self.log.info(message, reason=reason)
+            self.log.info("recorded an Event", reason=reason, message=message)
 
     def awaits(self, what: str) -> None:
         """Record for users which event triggers the next reconcile, such as `a pod named jack is created`."""
@@ -494,8 +494,8 @@ class Context:
         if child.metadata.deletion_timestamp is not None:
             return
         if await self.client.delete_if_there(child, propagation=propagation):
-            done = f"Deleted {child.gvk.kind} {child.metadata.name}"
-            self.log.info(done, reason="Deleted")
+            name = f"{child.gvk.kind} {child.metadata.name}"
+            self.log.info("deleted an object", object=name, reason="Deleted")
 
     async def children(self, kind: type[R], *, labels: dict[str, str] | str | None = None) -> ObjectList[R]:
         """Return the objects of a kind that the object owns, from the cache."""
@@ -916,7 +916,7 @@ class Context:
         else:
             reason, message = (changed and changed(before, child)) or ("Updated", f"Updated {name}")
         self._record("Normal", reason, message)
-        self.log.info(message, reason=reason, **details)
+        self.log.info("changed a child", child=name, reason=reason, message=message, **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Return whether the label of the owner's shard has changed in a child, but no owner reference."""

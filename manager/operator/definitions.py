@@ -144,11 +144,10 @@ class Definition(Source):
         for each in found:
             if each not in before:
                 effect = "the controller waits" if each.prevents_work else "the controller works"
-                _log.warning(
-                    f"the installed definition {self.name} {each.text}", definition=self.name, effect=effect
-                )
+                about = {"difference": each.text, "effect": effect}
+                _log.warning("the cluster's CRD does not match the program", definition=self.name, **about)
         if before and not found:
-            _log.info(f"the installed definition {self.name} matches the program's declaration")
+            _log.info("the cluster's CRD now matches the program", definition=self.name)
         fatal = [f"the definition {self.name} {each.text}" for each in found if each.prevents_work]
         self.problem = "; ".join(fatal) or None
         if not fatal:
@@ -210,7 +209,7 @@ class Definitions:
                 if is_readable:
                     is_readable = False
                     _log.info(
-                        "may not read a definition: cannot compare it with the program",
+                        "cannot read a CRD, so it is not compared with the program",
                         definition=followed.name,
                         error=str(error),
                     )

@@ -82,8 +82,7 @@ def _bare(variable: str, url: str) -> str:
     match = _URL.fullmatch(url)
     bare = (match["scheme"] or "") + match["place"] if match else ""
     if bare != url:
-        what = "containers get the proxy's URL without user and password"
-        if not bare:
-            what = "not a valid proxy URL, so containers do not get it: any part may be a password"
-        get_logger("proxy").warning(what, variable=variable, setting="--proxy-credentials=keep")
+        what = bare or "invalid, so omitted"
+        about = {"variable": variable, "url": what, "setting": "--proxy-credentials=keep"}
+        get_logger("proxy").warning("containers get the proxy URL without its credentials", **about)
     return bare

@@ -34,13 +34,13 @@ from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
 from manager.operator.base import Failing
 from manager.operator.child_progress import Child
 from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
-from manager.operator.daemons import Daemons, log_failure
+from manager.operator.daemons import Daemons, failure_fields
 from manager.operator.declaration import Owns, Reads, Timer, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
 from manager.process.manager import Runnable
 from manager.settings import Setting
-from manager.telemetry.logs import reconcile_log
+from manager.telemetry.logs import get_logger, reconcile_log
 from manager.util import clock
 from manager.util.rate_limit import Repeats
 from manager.webhook.methods import has_webhooks
@@ -408,7 +408,7 @@ class ObjectReconciler(Generic[T]):
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in operator.finalizers]
         await ctx.patch()
-        ctx.log.info("cleaned up" if operator.finalizer else "removed a former finalizer")
+        ctx.log.info("cleaned up the deleted object" if operator.finalizer else "removed a former finalizer")
         if others := ", ".join(obj.metadata.finalizers):
             if operator.condition_list is not None and not ctx.has_set_conditions:
                 message = f"is being deleted; waits for the finalizers of others: {others}"
@@ -417,7 +417,7 @@ class ObjectReconciler(Generic[T]):
             try:
                 await ctx.finish()
             except (KubeError, Gone) as error:
-                ctx.log.debug("cannot report what the deletion waits for", error=explain(error))
+                ctx.log.debug("cannot report the finalizers that block the deletion", error=explain(error))
         ctx.written()
 
 
@@ -464,7 +464,8 @@ def _add_timers(operator: Operator[Any], informers: Sequence[Informer]) -> None:
             try:
                 await getattr(operator, timer.name)()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
-                log_failure("a timer failed", error, repeats, controller=operator.name, timer=timer.name)
+                if fields := failure_fields(operator.name, error, repeats):
+                    get_logger("controller").error("a timer failed", timer=timer.name, **fields)
 
     for each in operator.timers:
         if not each.for_each:

@@ -364,7 +364,7 @@ class Manager:
                     ending.cancel()
                     await asyncio.wait([ending])
         except TimeoutError:
-            _log.info("stopped before the start was complete")
+            _log.info("the manager stopped before its start was complete")
             return False
         return True
 
@@ -432,7 +432,7 @@ class Manager:
         self._begin_stop()
         began, error = asyncio.get_running_loop().time(), _error(failure)
         reason = "asked to" if error is None else str(error) or type(error).__name__
-        _log.info("stopping", reason=reason, grace=self._grace)
+        _log.info("stopping the manager", reason=reason, grace=self._grace)
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._grace, HANDED_OVER_WITHIN)):
                 await unless(self._lost, self.coordinator.handed_over())
@@ -455,7 +455,7 @@ class Manager:
             await self.events.flush(EVENTS_FLUSH_TIMEOUT)
             await asyncio.sleep(began + self._delay - asyncio.get_running_loop().time())
         await self._shared.stop()
-        _log.info("stopped")
+        _log.info("the manager has stopped")
 
     def _begin_stop(self) -> None:
         self._stopping = True

@@ -15,7 +15,6 @@ from typing import Literal
 from aiohttp import web
 
 from manager.server import Limits
-from manager.server.tls_transport import TlsTransport, Turn
 from manager.telemetry.logs import get_logger
 from manager.telemetry.open_files import NONE_LEFT, Reserve, are_scarce
 from manager.tls.served import ServedCertificate
@@ -304,12 +303,16 @@ class Acceptor:
         listening.setblocking(False)
         self._listening = listening
         self._server = server
-        self._certificate = certificate
         self._limits = limits
+        self._outermost: Callable[[ClientConnection], asyncio.BaseProtocol] = lambda connection: connection
+        if certificate is not None:
+            from manager.server.tls_transport import TlsTransport, Turn  # noqa: PLC0415 - 0.4 MB: for HTTPS alone
+
+            turn = Turn()
+            self._outermost = lambda each: TlsTransport(each, certificate.context, limits, turn)
         self._open: dict[ClientConnection, asyncio.Task[None]] = {}
         """The connections in the order of their beginning, with their tasks."""
         self._changed = asyncio.Event()
-        self._turn = Turn()
         self._reserve = Reserve()
         self._failures = Repeats()
 
@@ -392,10 +395,7 @@ class Acceptor:
         self._open[connection] = task
 
     async def _attend(self, connection: ClientConnection, accepted: socket.socket) -> None:
-        protocol: asyncio.BaseProtocol = connection
-        if self._certificate is not None:
-            protocol = TlsTransport(connection, self._certificate.context, self._limits, self._turn)
-        connect = asyncio.get_running_loop().connect_accepted_socket
+        protocol, connect = self._outermost(connection), asyncio.get_running_loop().connect_accepted_socket
         try:
             transport, _ = await connect(lambda: protocol, accepted)
         except BaseException:

@@ -6,12 +6,12 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterable
 
-from aiohttp import web
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from manager.server.access import Answers
+from manager.server.lean import web
 from manager.telemetry.health import Checks, Health
 from manager.telemetry.metrics import Metrics
 from manager.util.loop import in_thread

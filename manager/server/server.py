@@ -258,7 +258,7 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
         return create(("", address.port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE and any_port:
-            _log.warning(f"{address} is in use, so {name} is served on another port; {flag} sets the address")
+            _log.warning("address in use: using another port", what=name, address=str(address), flag=flag)
             return await _listen(name, BindAddress(address.host, 0), flag, any_port=False)
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         named = f"{address} ({flag})" if flag else f"{address}"
@@ -311,7 +311,7 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
             what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{what} failed")
         except TooManyQuestions as error:
-            _access_log.debug("refused: too many access reviews", path=request.path, reason=str(error))
+            _access_log.debug("refused a page: too many access reviews", path=request.path, reason=str(error))
             return _refusal(HTTPStatus.TOO_MANY_REQUESTS, "Too many questions")
 
     return answer

@@ -284,7 +284,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _fail(self, reason: str) -> None:
         """Close the connection after a TLS error of its client, for example of a port scan or an attack."""
-        _log.debug("a connection failed", error=reason)
+        _log.debug("a TLS connection failed", error=reason)
         self._flush()  # the reason, as a TLS alert
         self._closing, self._session = True, None
         self._socket.close()

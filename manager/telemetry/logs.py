@@ -35,7 +35,7 @@ from manager.util.author_code import format_exception
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
-_unwanted = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
+_unwanted = [name for name in ("rich", "better_exceptions", "greenlet") if name not in sys.modules]
 sys.modules.update(dict.fromkeys(_unwanted))  # type: ignore[arg-type] # None refuses the import
 import structlog  # noqa: E402 - without these: 70 modules, four megabytes, for an unused renderer
 
@@ -352,10 +352,10 @@ class BridgeHandler(logging.Handler):
         """Log the record under its own logger's name and level; never fails."""
         level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
         try:
-            message = record.getMessage()
+            library_message = record.getMessage()
         except Exception:  # noqa: BLE001 - show even a message that does not fit its arguments
-            message = f"{record.msg!r} % {record.args!r}"
-        get_logger(record.name).log(level, message, exc_info=record.exc_info)
+            library_message = f"{record.msg!r} % {record.args!r}"
+        get_logger(record.name).log(level, library_message, exc_info=record.exc_info)
 
 
 @contextmanager

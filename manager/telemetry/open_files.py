@@ -63,8 +63,8 @@ async def report_exhaustion() -> None:
         if not reserve.take() and (looks := repeats.count()) is not None:
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             _log.error(
-                f"all {limit} allowed files are open: no connection opens and no file is read; "
-                "raise the limit (ulimit -n)",
+                "no file descriptor is left for connections and files; raise the limit (ulimit -n)",
+                limit=limit,
                 looks=looks,
             )
         reserve.give_up()

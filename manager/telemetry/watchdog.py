@@ -183,11 +183,11 @@ class Watchdog:
             return
         log, name = get_logger("signals"), signal.Signals(number).name
         if self._is_asked:
-            self._exit(partial(log.error, "exiting at once on a second signal", signal=name), 2 * _LAST_LINES)
+            self._exit(partial(log.error, "a second signal ends the process", signal=name), 2 * _LAST_LINES)
             return
         self._is_asked = True
         self.stopping()
-        log.info("asked to stop; a second signal exits at once", signal=name)
+        log.info("received a signal to stop; a second signal ends the process immediately", signal=name)
         with suppress(RuntimeError):  # the loop has just been closed
             stop()
 
@@ -281,9 +281,10 @@ class Watchdog:
             names, stacks = _still_running(self._loop)
         except Exception as error:  # noqa: BLE001 - the loop may change while it is inspected
             names, stacks = [], f"cannot be shown: {error!r}"
-        ago = time.monotonic() - limit.since
         self._log.error(
-            f"ended by force: {limit.what} {ago:.1f} s ago, and the process still runs",
+            "ended by force: the process did not end in time",
+            reason=limit.what,
+            seconds=round(time.monotonic() - limit.since, 1),
             still_running=names,
             stack=stacks,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 
 _THRESHOLDS = (50_000, 20, 100)
@@ -21,6 +20,8 @@ def give_back_large_blocks() -> None:
     Otherwise glibc keeps blocks of up to 16 MB in its heap after one was freed: some tens of megabytes in a
     process with webhooks. Does nothing with another C library.
     """
+    import ctypes  # noqa: PLC0415 - 2 ms, 0.5 MB, and without webhooks nothing needs it
+
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE)

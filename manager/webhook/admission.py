@@ -77,9 +77,11 @@ class AdmissionEndpoint(Endpoint[_Question]):
         except Refused as refused:
             status = refused.status(request.kind, _name_of(request))
             response |= {"allowed": False, "status": status}
-            self._log_line("refused", question, level="info", reason=status["message"])
+            self._log_line("refused a request", question, level="info", reason=status["message"])
         else:
-            _log.debug("allowed", changes=len(patch), warnings=len(warnings), **self._fields(question))
+            _log.debug(
+                "allowed a request", changes=len(patch), warnings=len(warnings), **self._fields(question)
+            )
         if patch:
             response |= {"patchType": "JSONPatch", "patch": b64encode(encoded(patch)).decode()}
         if warnings:

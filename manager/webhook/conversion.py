@@ -121,9 +121,9 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
             if error.__cause__ is not None:
                 self._panics.inc()
             cause, told = error.__cause__, error.told
-            self._log_line("not converted", question, error=str(error), exc_info=cause, **told)
+            self._log_line("cannot convert the objects", question, error=str(error), exc_info=cause, **told)
             return _ended(_response_head(question.uid), {"status": "Failure", "message": str(error)})
-        _log.debug("converted", objects=len(question.objects), **self._fields(question))
+        _log.debug("converted objects", objects=len(question.objects), **self._fields(question))
         return converted
 
     async def _all(self, question: ConversionQuestion) -> bytearray:

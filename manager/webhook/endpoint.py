@@ -131,7 +131,7 @@ class Endpoint(ABC, Generic[Q]):
                 failure = Unanswered(
                     f"{self.work} failed unexpectedly ({sort}); see the manager's log, uid {uid}"
                 )
-            self._log_line("not answered", question, error=str(failure), exc_info=error)
+            self._log_line("cannot answer a review", question, error=str(failure), exc_info=error)
             raise failure from error
 
     @abstractmethod

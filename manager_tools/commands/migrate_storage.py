@@ -152,7 +152,7 @@ async def _migrate(
             if is_expected(error):
                 say(f"{program.name}: migrate-storage: {in_one_line(error)}")
             else:
-                get_logger("migrate-storage").error("stopped by an unexpected error", exc_info=error)
+                get_logger("migrate-storage").error("the migration failed unexpectedly", exc_info=error)
             return 1
     return 0 if done == (True,) else 1
 

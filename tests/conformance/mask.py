@@ -50,7 +50,7 @@ class Mask:
 
         `without_controllers` leaves out the controllers' writes to workloads, because their times vary.
         `without_managers` leaves out managedFields, because the order of the writers varies. `unversioned`
-        masks all versions of an object equally, because the number of its versions varies.
+        replaces each resourceVersion by the same text, because the number of writes varies.
         """
         self._names = dict(names)
         self._uids: dict[str, str] = {}

@@ -241,7 +241,7 @@ class _Player:
             self._webhooks.reviews = reviews
 
     def _await(self, step: Step) -> _Got | None:
-        """Send the request until the step's condition is true; return the answer, None if it is a watch."""
+        """Send the request until the step's condition is true; return the answer, or None for a watch."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             got = self._exchange(step)
@@ -355,7 +355,7 @@ def _is_refusal(status: int) -> bool:
 
 
 def _changes_nothing(step: Step, status: int) -> bool:
-    """Return whether a step with this status has changed nothing, so that it can be repeated."""
+    """Return whether a step whose answer has this status has changed nothing, and may be repeated."""
     method, _, target = step.request.partition(" ")
     return (
         method == "GET"

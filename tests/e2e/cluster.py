@@ -1,4 +1,4 @@
-"""kubectl, make and programs in a pod, for the cluster in KUBECONFIG."""
+"""Runs kubectl, make, and programs in a pod, for the cluster in KUBECONFIG."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def manager_pods() -> list[dict[str, Any]]:
 
 
 def condition(it: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return the condition of type `kind`; raise AssertionError unless it is of the current generation."""
+    """Return the condition of type `kind`; raise AssertionError if it is missing or outdated."""
     status = it.get("status", {})
     found = {each["type"]: each for each in status.get("conditions", ())}
     assert kind in found, f"{it['kind']} {it['metadata']['name']} has no condition {kind}: {sorted(found)}"

@@ -166,7 +166,7 @@ def test_standby_takes_over_when_the_leader_is_killed():
 
 
 def _holder() -> str:
-    """Return the identity of the Lease's holder, which begins with the name of the leader's pod."""
+    """Return the Lease's holderIdentity; it begins with the name of the leader's pod."""
     held: str = get("lease", "operator-manager", namespace=SYSTEM)["spec"].get("holderIdentity") or ""
     return held
 

@@ -1,4 +1,4 @@
-"""Removal by `make undeploy` and by the chart, after which only documented objects remain."""
+"""Removal of the product by `make undeploy` and by the chart: only documented objects remain."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _selector(deployment: str) -> str:
 
 
 def _show_in_chromium(url: str) -> None:
-    """Open the site in a browser at its own URL, which is forwarded by kubectl."""
+    """Open the site in a browser at the site's own URL, through a port that kubectl forwards."""
     host = url.split("/")[2]
     with (
         forwarded(f"service/{SITE}", 80) as port,

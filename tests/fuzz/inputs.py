@@ -32,7 +32,7 @@ _ODD = (
 
 @functools.cache  # Hypothesis validates each new strategy, which is slow
 def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
-    """Return a strategy for one token that is repeated up to `most` times."""
+    """Return a Hypothesis strategy that generates one token, repeated up to `most` times."""
     return st.builds(
         lambda token, times, end: token * min(times, most) + end,
         st.sampled_from(_TOKENS),
@@ -43,7 +43,7 @@ def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
 
 @functools.cache
 def pieces(most: int) -> st.SearchStrategy[bytes]:
-    """Return a strategy for bytes that replace a part of an input."""
+    """Return a Hypothesis strategy that generates bytes, with which `mutated` replaces a part of an input."""
     return st.one_of(st.binary(max_size=8), st.sampled_from(_TOKENS), bombs(most))
 
 
@@ -60,7 +60,7 @@ def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> 
 
 @functools.cache
 def texts() -> st.SearchStrategy[str]:
-    """Return a strategy for any text, including words that parsers treat specially."""
+    """Return a Hypothesis strategy that generates any text, also words that parsers treat specially."""
     return st.one_of(
         st.text(max_size=20),
         st.sampled_from([each for each in _ODD if isinstance(each, str)]),
@@ -70,7 +70,7 @@ def texts() -> st.SearchStrategy[str]:
 
 @functools.cache
 def values() -> st.SearchStrategy[Any]:
-    """Return a strategy for any JSON value."""
+    """Return a Hypothesis strategy that generates any JSON value."""
     leaves = st.one_of(
         st.sampled_from(_ODD),
         st.integers(-(2**63), 2**64 - 1),
@@ -107,13 +107,13 @@ def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
 
 
 def odd_json(originals: Sequence[Any]) -> st.SearchStrategy[bytes]:
-    """Return a strategy for the JSON of `odd` documents, some with overwritten bytes."""
+    """Return a Hypothesis strategy that generates JSON of the originals, with changed values or bytes."""
     written = [orjson.dumps(each) for each in originals]
     return st.one_of(odd(originals).map(dumped), mutated(written))
 
 
 def dumped(document: Any) -> bytes:
-    """Encode a document as JSON, with some texts replaced by deep lists; "null" if it cannot be encoded."""
+    """Encode a document as JSON, with some texts replaced by nested lists; "null" if it cannot be encoded."""
     try:
         written = orjson.dumps(document)
     except TypeError:  # half a surrogate pair

@@ -1,4 +1,4 @@
-"""Fuzz targets: every function that parses external input, which may raise only its declared errors."""
+"""Fuzz targets: functions that parse external input, and that may raise only their declared errors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ TARGETS: dict[str, tuple[dict[str, st.SearchStrategy[Any]], Check]] = {}
 
 
 def target(**strategies: st.SearchStrategy[Any]) -> Callable[[Check], Check]:
-    """Register a fuzz target: a check, and a strategy for each of its arguments."""
+    """Register a check as a fuzz target; a Hypothesis strategy generates the values of each argument."""
 
     def add(check: Check) -> Check:
         TARGETS[check.__name__.replace("_", "-")] = (strategies, check)
@@ -90,7 +90,7 @@ def target(**strategies: st.SearchStrategy[Any]) -> Callable[[Check], Check]:
 
 
 def run(name: str, *, examples: int, number: int) -> None:
-    """Check `examples` random inputs of a target, with the seed `number`; raise the error of a failure."""
+    """Call a target with `examples` random inputs from the seed `number`; raise the error if a call fails."""
     strategies, check = TARGETS[name]
 
     def bounded(**arguments: Any) -> None:
@@ -299,7 +299,7 @@ ALIASES = [
 
 
 def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
-    """Return a strategy for unusual or invalid YAML; it is small, because the parser is slow."""
+    """Return a Hypothesis strategy that generates odd YAML; each input is small, as the parser is slow."""
     written = [yaml_of(each) for each in documents]
     return st.one_of(
         inputs.odd(documents).map(yaml_of),

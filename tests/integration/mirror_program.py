@@ -28,7 +28,7 @@ class MirrorOperator(Operator[Foo]):
     admission = webhook.AdmissionOptions(failure_policy="Ignore")
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
-        """Apply the ConfigMap that all programs share, with one field of this program."""
+        """Apply the ConfigMap that all programs share; set only the key that is the name of this program."""
         metadata = ObjectMeta(name=foo.metadata.name, namespace=foo.metadata.namespace)
         data = {self.manager.program.name: foo.spec.name}
         await self.client.apply(ConfigMap(metadata=metadata, data=data))

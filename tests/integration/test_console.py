@@ -52,7 +52,7 @@ class Visit:
         self.page.goto(f"http://{self.manager.console_address}{path}")
 
     def sees(self, text: str) -> None:
-        """Wait until the page shows the text without a reload."""
+        """Wait until the page shows the text; do not reload the page."""
         self.page.get_by_text(re.compile(text)).first.wait_for()
 
     def is_accessible(self, name: str) -> None:

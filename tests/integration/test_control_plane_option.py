@@ -1,4 +1,4 @@
-"""Tests that an operator's author runs with `--control-plane`, on devcluster and on a real API server."""
+"""An operator's tests, run by pytest with `--control-plane` on devcluster and on a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A manager and a CRD that differs from the manager's model, at the start and later."""
+"""A manager whose model differs from the installed CRD, at its start and again after a change of the CRD."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def test_controller_waits_for_its_crd_while_other_controllers_reconcile(
     failed = f"[-]definitions failed: {WITHOUT_STATUS}"
     waits = f"[-]controller-mysrv failed: waiting for caches: the definition {WITHOUT_STATUS}"
     eventually(lambda: readiness_says(500, failed, waits, "[+]controller-foo ok"))
-    [line] = manager.logs(msg=f"the installed definition {WITHOUT_STATUS}")
+    [line] = manager.logs(msg="the cluster's CRD does not match the program")
+    assert f"{line['definition']} {line['difference']}" == WITHOUT_STATUS
     assert (line["level"], line["effect"]) == ("warn", "the controller waits")
     differences = "operator_manager_definition_differences"
     assert manager.metrics().value(differences, definition=MYSRVS) == 1

@@ -238,7 +238,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
 def managed(
     tree: ImageTree, folder: Path, *entry: str
 ) -> Iterator[tuple[DevclusterControlPlane, ManagerProcess]]:
-    """Run the manager's image, or the command `entry` in it, until it is ready; stop it after the block."""
+    """Run the manager's image, or the command `entry` in it; yield when ready, stop it afterwards."""
     visible = folder / "visible"
     visible.mkdir(mode=0o755)
     with DevclusterControlPlane(folder / "control-plane") as plane:

@@ -51,7 +51,7 @@ async def test_devcluster_fixture_starts_a_cluster(devcluster, devcluster_namesp
 
 
 def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
-    """Return the output of a command, which gets only the environment variables in `environ`."""
+    """Run a command with only the environment variables in `environ`; return the command's output."""
     return output_of(*command, cwd=cwd, environ=environ or {})
 
 

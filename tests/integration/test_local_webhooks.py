@@ -1,4 +1,4 @@
-"""A manager on a developer's machine, which registers its webhooks only while it runs."""
+"""A manager that runs on a developer's machine, and registers its webhooks only while it runs."""
 
 from __future__ import annotations
 

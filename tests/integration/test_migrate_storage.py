@@ -257,7 +257,7 @@ def test_migrate_storage_ends_on_a_signal_and_the_next_run_continues(
 
 @crd(status=True)
 class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
-    """Model of the gadgets, from which the RBAC rules are generated."""
+    """Model of the gadgets; the test generates RBAC rules from this model."""
 
 
 @pytest.mark.contract

@@ -1,4 +1,4 @@
-"""The name rule that `create api --owns KIND` generates; it accepts only names that the child can have."""
+"""The name rule that `create api --owns KIND` generates: it accepts only names that suit the child."""
 
 from __future__ import annotations
 

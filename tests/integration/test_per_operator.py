@@ -1,4 +1,4 @@
-"""A Deployment and a service account for each operator."""
+"""The overlay with a Deployment and a service account for each operator."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Cluster:
         self.address = f"{host}:{port}"
 
     def plan(self, *flags: str) -> tuple[int, str]:
-        """Run plan; return its exit code and output, and assert that it changed no object."""
+        """Run `operator-manager plan`; return its exit code and output; assert that it changed no object."""
         before = self.versions()
         done = run_once(
             "plan",
@@ -55,7 +55,7 @@ class Cluster:
         return done.returncode, done.stdout
 
     def file(self, *objects: dict[str, Any]) -> str:
-        """Write these objects to a file; return the flag with its path."""
+        """Write these objects to a file; return the flag `--filename=PATH` for that file."""
         path = self.folder / f"{secrets.token_hex(4)}.json"
         named = [{**each, "metadata": {**each["metadata"], "namespace": self.namespace}} for each in objects]
         path.write_text(json.dumps({"kind": "List", "items": named}))

@@ -1,4 +1,4 @@
-"""Pods of the operators: restricted level, no service account token, restored security fields."""
+"""Pods of the operators: level `restricted`, no service account token, repaired security fields."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ STUCK_STATUS = {
 
 
 def walk_through_wordpress(plane: ControlPlane) -> None:
-    """Create a site, add and remove another owner of its volumes, and let the operator repair its Service."""
+    """Create a site, set its reclaim policy to Retain and to Delete, and spoil a label of its Service."""
     name = "wordpress-blog"
     claims = [f"{name}-mysql-pv-claim", f"{name}-wp-pv-claim"]
     retained = [

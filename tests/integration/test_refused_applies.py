@@ -1,4 +1,4 @@
-"""Applies that the API server refuses, after which the stored object is unchanged."""
+"""Applies that the API server refuses; afterwards, the stored object is unchanged."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Replicas(Memcacheds):
         assert wanted == shares
 
     def cache_only_their_shards(self) -> None:
-        """Assert that each replica caches as many objects and children as its shards have."""
+        """Assert that each replica caches exactly the number of objects and of children in its shards."""
         for each in self.running:
             share = self.count_objects(each)
             for kind in ("memcacheds.cache.example.com", "deployments.apps"):

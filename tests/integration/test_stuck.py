@@ -80,23 +80,22 @@ class Stuck:
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
-        """Assert that the process was ended by force; return the seconds since `reason` from the log."""
+        """Assert that the process was ended by force; return the seconds since `reason`, as logged."""
         assert self.manager.wait() == 1
         last = self.manager.logs()[-1]
         assert (last["level"], last["logger"]) == ("error", "watchdog")
-        begin, after, _ = last["msg"].partition(f": {reason} ")
-        assert after, last["msg"]
-        assert begin == "ended by force"
+        assert last["msg"].startswith("ended by force: ")
+        assert last["reason"] == reason
         name, where, line = WAYS[self.how]
         [running] = [each for each in last["still_running"] if each.startswith(name)]
         assert f"{self.namespace}/sample" in running
         assert where in last["stack"]
         assert line in last["stack"]
         # The manager reported no clean stop, and did not release the Lease.
-        assert not self.manager.logs(msg="stopped")
+        assert not self.manager.logs(msg="the manager has stopped")
         assert not self.manager.logs(msg="released the lease")
         assert self.holder
-        return float(last["msg"].partition(f"{reason} ")[2].partition(" s ago")[0])
+        return float(last["seconds"])
 
 
 def wait_stuck(manager: ManagerProcess) -> None:
@@ -118,7 +117,7 @@ class StuckManagers(NamedTuple):
 def stuck_managers(
     plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StuckManagers]:
-    """Start all managers at the same time, because each needs some seconds to end."""
+    """Run all managers at the same time, because each needs some seconds to end."""
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         # A manager with a blocked event loop loses its lease first.
@@ -154,10 +153,10 @@ def test_watchdog_ends_a_process_that_does_not_stop_after_grace_period_and_margi
 
 def test_manager_with_a_blocked_event_loop_ends_when_it_gets_signals(stuck_managers: StuckManagers):
     assert stuck_managers.signalled_twice.wait() == 1
-    assert stuck_managers.signalled_twice.logs()[-1]["msg"] == "exiting at once on a second signal"
+    assert stuck_managers.signalled_twice.logs()[-1]["msg"] == "a second signal ends the process"
     assert stuck_managers.outlived_it
     assert stuck_managers.blocked.wait() == 1
-    assert stuck_managers.blocked.logs()[-1]["msg"].startswith("ended by force: asked to stop ")
+    assert stuck_managers.blocked.logs()[-1]["reason"] == "asked to stop"
     assert "time.sleep(_LONG)" in stuck_managers.blocked.logs()[-1]["stack"]
 
 
@@ -192,7 +191,7 @@ def test_manager_exits_with_1_without_releasing_its_lease_when_a_reconcile_ends_
     stuck = Stuck(plane, plane.kubeconfig, run, how)
     assert stuck.manager.wait() == 1
     last = stuck.manager.logs()[-1]
-    assert (last["level"], last["msg"]) == ("error", "stopped by an unexpected error")
+    assert (last["level"], last["msg"]) == ("error", "the manager stopped because of an unexpected error")
     assert error in last["stacktrace"]
     assert not stuck.manager.logs(msg="released the lease")
     assert stuck.holder

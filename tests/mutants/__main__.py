@@ -94,7 +94,7 @@ def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
 
 
 def with_tests_of(commit: str, options: argparse.Namespace) -> int:
-    """Run this program in a copy of the working tree that has the tests of a commit."""
+    """Test the mutants in a copy of the working tree, with the tests as they were in a commit."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         check=True,

@@ -124,7 +124,7 @@ class _Finder(ast.NodeVisitor):
         self._counts[place] += 1
 
     def _operator(self, kind: str, left: ast.expr, operator: ast.AST, right: ast.expr) -> None:
-        """Add a mutant for the operator between two expressions, which may be in parentheses."""
+        """Add a mutant for the operator between two expressions; the expressions may be in parentheses."""
         if type(operator) not in TOKENS:
             return
         pattern, after = TOKENS[type(operator)]

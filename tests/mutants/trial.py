@@ -137,7 +137,7 @@ class Trials:
         )
 
     def _watched(self, path: Path, touched: set[str]) -> Swap:
-        """Return a file's functions, each with new code that first adds its own name to `touched`."""
+        """Return a file's functions, each with new code that first adds the function's name to `touched`."""
         tree = ast.parse(path.read_bytes())
         for name, node in _outermost(tree):
             watch = ast.parse(f"{TOUCHED}.add({f'{path} {name}'!r})").body[0]
@@ -150,7 +150,7 @@ class Trials:
         return swap
 
     def _swap(self, path: Path, code: CodeType) -> Swap:
-        """Return the functions that differ in `code`, the compiled changed file, each with its new code."""
+        """Return each function that the changed file (compiled as `code`) changes, with its new code."""
         name = str(path.resolve())
         before = compile(path.read_bytes(), name, "exec", dont_inherit=True)
         return [
@@ -378,7 +378,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """Test a mutant whose code runs at import, so in a new process; return the exit code."""
+    """Test a mutant in this new process, because its code runs at import; return the exit code."""
     file, source, costs = json.loads((folder / "trial").read_text())
     path, get_code = Path(file).resolve(), SourceFileLoader.get_code
 

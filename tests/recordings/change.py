@@ -12,7 +12,7 @@ INSTEAD = "<instead>"
 
 
 def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
-    """Return the parts of `after` that differ from `before`; lists as maps by index, if that is shorter.
+    """Return the parts of `after` that differ; a list becomes a map by index if the map is shorter.
 
     With `ordered`, an object is returned completely if `changed` could not restore the order of its keys.
     """
@@ -36,7 +36,7 @@ def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
 
 
 def changed(before: Any, difference: Any) -> Any:
-    """Apply a difference that `change` has returned to `before`; return the result."""
+    """Apply to `before` a difference that `change` has returned; return the result."""
     if not isinstance(difference, dict) or not isinstance(before, dict | list):
         return difference
     if INSTEAD in difference:

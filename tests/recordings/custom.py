@@ -147,7 +147,7 @@ def _factor(said: str) -> float:
 
 
 def _exceeded(server: Server, schema: Json, rule: Json, count: int) -> str:
-    """Return the factor by which `count` copies of a rule exceed the cost limit; "" if accepted."""
+    """Return the factor by which `count` copies of a rule exceed the cost limit; "" if they do not."""
     values = {**schema, "x-kubernetes-validations": [rule]}
     # In a map, because only then may a rule use `oldSelf`.
     many = {"type": "object", "maxProperties": count, "additionalProperties": values}

@@ -33,7 +33,7 @@ def thing_schema() -> Json:
 
 
 def step_cases(part: str) -> dict[str, Json]:
-    """Return cases by name: `before` changes the result of the last case, then `manager` sends `body`."""
+    """Return cases by name: `before` changes the previous case's result, then `manager` sends `body`."""
     (cases,) = load_cases(part)
     return {each["name"]: {**cases.get("common", {}), **each} for each in cases["steps"]}
 

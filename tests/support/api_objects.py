@@ -73,7 +73,7 @@ FIXED_SIZE = "fixed-size"
 
 
 def storage_class(name: str, *, default: bool = False, expandable: bool = True) -> dict[str, Any]:
-    """Return a storage class; simulated nodes create volumes only of STANDARD and FIXED_SIZE."""
+    """Return a storage class; simulated nodes create volumes only for STANDARD and FIXED_SIZE."""
     default_mark = {"storageclass.kubernetes.io/is-default-class": "true"}
     return {
         "metadata": {"name": name, "annotations": default_mark if default else {}},

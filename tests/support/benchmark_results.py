@@ -18,7 +18,7 @@ MACHINE = {
 
 
 def made_run(*peers: str, date: str = "2026-11-21 20:20", **fields: Any) -> Run:
-    """Return a benchmark run of these peers; `fields` replace default values of the run."""
+    """Return a benchmark run of these operators (`peers`); `fields` replace default values of the run."""
     defaults: dict[str, Any] = {
         "rounds": 3,
         "machine": MACHINE,

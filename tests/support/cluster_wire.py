@@ -1,4 +1,4 @@
-"""A control plane in the test's process that answers requests of scripted wires.
+"""A control plane in the test's process; it answers HTTP requests that come from scripted wires.
 
     async with DevCluster(port=None, controllers=False) as cluster:
         server = ClusterServer(cluster)
@@ -23,7 +23,7 @@ from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent, Step
 
 
 class ClusterServer:
-    """Server that passes requests of scripted wires to a control plane."""
+    """Server that passes HTTP requests from scripted wires to a control plane."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.cluster = cluster
@@ -32,7 +32,7 @@ class ClusterServer:
         self._watches: list[_Watch] = []
 
     def serve(self, wire: ScriptedWire, path: str = "/*") -> None:
-        """Answer the wire's requests to `path` (which may end in `*`) by the control plane."""
+        """Let the control plane answer the wire's requests to `path` (which may end in `*`)."""
         for method in ("GET", "PUT", "POST", "PATCH", "DELETE"):
             wire.on(method, path, self.answer)
 

@@ -45,7 +45,7 @@ class Feature(enum.Enum):
 
 
 class Lacking(pytest.skip.Exception):
-    """Skip of a test, because the control plane lacks a feature that the test needs."""
+    """Exception that skips a test, because the control plane lacks a feature that the test needs."""
 
 
 _MAKING = threading.Lock()

@@ -16,10 +16,10 @@ OLDEST, NEWEST = KUBERNETES_VERSIONS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlPlaneKind:
-    """Kind of control plane; `create(folder, **options)` makes one, with EnvtestControlPlane's options.
+    """Kind of control plane; `create` has the arguments of EnvtestControlPlane, and returns a control plane.
 
-    A test runs on it if the test has one of `marks`, or if `marks` is empty. `why_not` returns why this
-    machine cannot run it, or None if it can.
+    A test runs on this kind if the test has one of `marks`, or if `marks` is empty. `why_not` returns why
+    this machine cannot run this kind, or None if it can.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A background process group with a log file; it ends when the test run ends."""
+"""A background process group with a log file; the processes end when the test run ends."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Credentials:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the credentials in the current context of a kubeconfig; they must be inside the file."""
+        """Return the credentials of the current context of a kubeconfig, which must have them inline."""
         (config,) = yaml_documents(path.read_bytes())
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]

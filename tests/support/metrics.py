@@ -27,7 +27,7 @@ class Samples:
         return _parse(self._text)
 
     def select(self, name: str, /, **labels: str) -> list[Sample]:
-        """Return every sample of the metric `name` that has these labels, among others."""
+        """Return every sample of the metric `name` that has at least these labels."""
         lines = [line for line in self._text.splitlines(keepends=True) if line.startswith(name)]
         return [
             sample

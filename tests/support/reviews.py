@@ -15,7 +15,7 @@ RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def api_server() -> ScriptedWire:
-    """Return a wire to a server with two users: `ann` has all rights, and `bob` has none."""
+    """Return a wire (HTTP sender) to a server with two users: `ann` has all rights, and `bob` has none."""
     wire = ScriptedWire()
     serve_reviews(wire)
     return wire
@@ -44,6 +44,6 @@ def reviewed_rights(wire: ScriptedWire) -> list[Any]:
 
 
 def access_by(wire: ScriptedWire) -> Access:
-    """Return an `Access` that sends its reviews to this wire."""
+    """Return an `Access` that sends its token and access reviews on this wire."""
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
     return Access(transport, rng=random.Random(1))

@@ -1,6 +1,6 @@
-"""A wire for unit tests, with responses and connection faults that the test scripts.
+"""A wire (sender of HTTP requests) for unit tests; the test scripts responses and connection faults.
 
-It runs in virtual time (`@pytest.mark.virtual_time`), and waits only where the script says it.
+It runs in virtual time (`@pytest.mark.virtual_time`), and waits only where the script says so.
 
     wire = ScriptedWire()
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
@@ -261,7 +261,7 @@ class ScriptedWire(Wire):
         return steps.popleft() if len(steps) > 1 else steps[0]
 
     async def _in_turns(self, step: Step, sent: Sent) -> ScriptedResponse:
-        """Do the step, and let other tasks run before it and before its response arrives."""
+        """Let other tasks run, do the step, and let other tasks run again before the response arrives."""
         await asyncio.sleep(0)
         response = await self._perform(step, sent)
         await asyncio.sleep(0)
@@ -335,7 +335,7 @@ _Result = TypeVar("_Result")
 
 
 class _Line:
-    """Connection of one exchange, which `abort` can break."""
+    """Connection of one exchange; `abort` can break the connection."""
 
     def __init__(self) -> None:
         self.broken = False
@@ -373,7 +373,7 @@ class _Line:
         return answer
 
     def _notify(self, task: asyncio.Task[Any]) -> None:
-        """Cancel a waiting task; `call_soon` delays this call, so that the running step can continue."""
+        """Cancel a waiting task; callers use `call_soon`, so that the current callback ends first."""
         if task in self._waiting:
             self._waiting.discard(task)
             task.cancel()

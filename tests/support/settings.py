@@ -22,7 +22,7 @@ FIELDS = tuple(setting.name.replace("-", "_") for setting in OWN)
 def params_of(group: click.Group, command: str, flags: Iterable[str]) -> dict[str, Any]:
     """Return the parameters that click parses for a command of a group from these flags.
 
-    The group is needed, because without it click keeps wrong names of the help flag for later calls.
+    Without the group, click would remember wrong names of the help flag for later calls.
     """
     program = click.Context(group, **group.context_settings)
     return group.commands[command].make_context(command, list(flags), parent=program).params

@@ -44,7 +44,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """Start the timers of a test, instead of those of pytest-timeout; return None if they cannot be used."""
+    """Start our timers and return True; outside of the main thread, return None to use pytest-timeout's."""
     if threading.current_thread() is not threading.main_thread():
         return None  # pytest-timeout then uses its own timers
     now = time.monotonic  # a local name, because a simulation replaces it in modules

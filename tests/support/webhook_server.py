@@ -191,7 +191,7 @@ class WebhookServer(LoopThread):
         )
 
     def respond(self, path: str, asked: Object) -> Object:
-        """Return the `response` of the review of a request, without its uid."""
+        """Return the `response` field of the answer to a review, without the `uid`."""
         if "desiredAPIVersion" in asked:
             return self._converted(asked)
         self.admissions.append((path, asked))

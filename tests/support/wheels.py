@@ -84,7 +84,7 @@ def pinned() -> list[dict[str, str]]:
 
 
 def pack_all(folder: Path) -> str:
-    """Write wheels for constraints.txt except its last two parts; return its text with the new hashes."""
+    """Write wheels for constraints.txt except its last two parts; return its text with the wheels' hashes."""
     text = PINS.read_text()
     for part in pinned()[:-2]:
         for name, entry in part.items():

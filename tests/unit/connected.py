@@ -1,4 +1,4 @@
-"""A client of the API server on a wire of the test."""
+"""A client of the API server that sends its HTTP requests on a wire of the test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Connected(NamedTuple):
 
 
 def connected(wire: Wire, *namespaces: str) -> Connected:
-    """Return a client on this wire; its cache has only these namespaces, or all if there are none."""
+    """Return a client that uses this wire; its cache has only these namespaces, or all if none is given."""
     metrics, rng = Metrics(), random.Random(1)
     transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
     mapper = RestMapper(transport)

@@ -77,7 +77,7 @@ class EventServer(ClusterServer):
 
 
 class Bench:
-    """A running event recorder with its wire and its server."""
+    """A running Event recorder with its scripted connection and its server."""
 
     def __init__(self, server: EventServer) -> None:
         self.wire = ScriptedWire()
@@ -526,7 +526,7 @@ TOO_LARGE = Reply.status(500, "", "etcdserver: request is too large")
 
 
 async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
-    """Store an Event about this object; the server then answers its updates with `answer`."""
+    """Store an Event about this object; the server then answers updates of the Event with `answer`."""
     bench.recorder.event(widget(name), "Normal", "Created", "x")
     await bench.settled()
     stored = bench.server.listed[-1]["metadata"]["name"]

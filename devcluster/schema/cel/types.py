@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class CelError(Exception):
-    """Error of an expression that cannot be evaluated; the message is the real one (`no such key: a`)."""
+    """Error of an expression that cannot be evaluated; the message is Kubernetes' (`no such key: a`)."""
 
 
 class CompileError(Exception):

@@ -136,7 +136,7 @@ def version_of(program: Path) -> str:
 
 
 def programs() -> list[Path]:
-    """Return kubectl from the envtest assets and kubectl of another version on the PATH, if they exist."""
+    """Return the paths of kubectl in the envtest assets and on the PATH, if they exist; one per version."""
     assets = os.environ.get(VARIABLE)
     places = [shutil.which("kubectl", path=assets) if assets else None, shutil.which("kubectl")]
     found = [Path(place) for place in places if place is not None]

@@ -93,7 +93,7 @@ def test_kubectl_output_is_equal_to_the_recording_from_a_real_api_server(
 
 
 def _differences(label: str, expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield `LABEL.STREAM` and a diff for each output of one command that differs."""
+    """Yield `LABEL.STREAM` and a diff for each output stream of the command that differs."""
     for stream in ("stdout", "stderr", "exit"):
         left, right = expected.get(stream), actual.get(stream)
         if left != right:

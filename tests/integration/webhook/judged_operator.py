@@ -58,7 +58,7 @@ class JudgedOperator(Operator[Judged]):
 
     @webhook.default
     async def note(self, judged: JsonObject, request: AdmissionRequest) -> None:
-        """Add an entry to the map `spec.notes`; its key must be escaped in a JSON patch."""
+        """Add an entry to the map `spec.notes`; a JSON patch must escape the key of this entry."""
         spec = judged.get("spec")
         if isinstance(spec, dict):
             notes = spec.setdefault("notes", {})

@@ -137,7 +137,7 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
 
 
 def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
-    """Grant the user only these rules, in a namespace or, if it is None, in the cluster."""
+    """Grant the user only these rules, in `namespace`, or in the whole cluster if `namespace` is None."""
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
@@ -306,7 +306,7 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
 
 
 async def apply(plane: ControlPlane, objects: list[dict[str, Any]], *, server_side: bool = False) -> None:
-    """Run `kubectl apply`; with `server_side`, apply with null URLs on the server, as `make deploy` does."""
+    """Run `kubectl apply`; `server_side` adds --server-side and sets URLs to null, as `make deploy` does."""
     if server_side:
         objects = copy.deepcopy(objects)
         for each in objects:

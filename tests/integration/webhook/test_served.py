@@ -123,7 +123,7 @@ def test_webhook_refusal_has_the_format_of_an_api_server_refusal(served: Served)
     with pytest.raises(ApiFailure) as failure:
         served.judged("refused", "refuse")
     assert failure.value.status == 422
-    [line] = served.manager.logs(msg="refused", name="refused", level="info")[:1]
+    [line] = served.manager.logs(msg="refused a request", name="refused", level="info")[:1]
     assert (line["operation"], line["namespace"]) == ("CREATE", "default")
     assert line["user"]
     assert line["uid"]
@@ -157,7 +157,7 @@ def test_failing_webhook_function_triggers_the_failure_policy(served: Served, as
     finally:
         _set_policy(served, "Fail")
         eventually(functools.partial(_refuses, served, ask))
-    [line] = served.manager.logs(msg="not answered", name=f"{ask}-refused")[:1]
+    [line] = served.manager.logs(msg="cannot answer a review", name=f"{ask}-refused")[:1]
     assert line["level"] == "error"
 
 

@@ -464,7 +464,7 @@ class TestReflectorWatch:
     async def test_reflector_accepts_an_older_list_when_the_server_reports_a_too_large_resource_version(
         self, scene: Scene, cause: str
     ):
-        """Restore the server from a backup: a watch at a version in its future sends no events."""
+        """Restore the server from a backup; a watch at a version that the server has lost sends no events."""
 
         def answer(sent: Sent) -> Step:
             return TOO_LARGE if "resourceVersion" in sent.query else Listed(41, ("a", 30))
@@ -507,7 +507,7 @@ class TestReflectorDeletedObject:
     async def test_reflector_gets_the_object_from_the_server_when_no_watch_event_confirms_its_deletion(
         self, scene: Scene, answers: list[Reply], told: list[str]
     ):
-        """Deliver a list that has the deleted object, from a restored backup or from before the deletion."""
+        """Deliver a list that still has the deleted object: an old list, or a list of a restored server."""
         scene.store.observe_deletion(DELETED, "a-1", 5)
         scene.wire.on("GET", DELETED_PATH, *answers)
         async with scene.following(1_000_010, ("a", 1), ("b", 2)) as stream:
@@ -600,7 +600,7 @@ class TestReflectorProblem:
         warnings = [line for line in scene.log if line["log_level"] == "warning"]
         assert len(warnings) == 4, "at once, and after one, three and seven minutes"
         assert sum(line["times"] for line in warnings) > 15
-        assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
+        assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["the cache is synced"]
 
     async def test_reflector_keeps_its_objects_while_watches_fail_and_logs_the_recovery(self, scene: Scene):
         scene.serve("watch", *[FORBIDDEN] * 4, Stream())
@@ -613,7 +613,7 @@ class TestReflectorProblem:
             await asyncio.sleep(56)
             assert scene.problem is None
         told = scene.said
-        assert told == ["synced", "cannot watch", "watching again"]
+        assert told == ["the cache is synced", "cannot watch", "the watch works again"]
 
     async def test_reflector_logs_its_recovery_once_when_the_first_event_arrives(self, scene: Scene):
         stream, good = Listed(10, ("a", 1)), Stream()
@@ -628,15 +628,15 @@ class TestReflectorProblem:
             stream.end()
             await asyncio.sleep(500)
             told = scene.said
-            assert told[0] == "synced"
+            assert told[0] == "the cache is synced"
             assert told[1:] == ["cannot watch"] * (len(told) - 1)
             assert 1 < len(told) < 6
             await asyncio.sleep(1500)
             good.event("BOOKMARK", bookmark(20))
             await moments()
         told = scene.said
-        assert told[-1] == "watching again"
-        assert told.count("watching again") == 1
+        assert told[-1] == "the watch works again"
+        assert told.count("the watch works again") == 1
 
     async def test_reflector_reports_a_problem_only_after_the_second_failure_of_a_watch(self, scene: Scene):
         scene.serve("watch", LostBefore())

@@ -105,7 +105,7 @@ class TestStoreList:
         ]
 
     def test_store_replace_reverts_an_observed_write_unless_the_list_is_older(self, store: Store):
-        """Restore a backup that lacks the write, without a watch event."""
+        """Simulate a server restored from a backup without the write; it sends no watch event."""
         store.put(record("a", 10))
         store.advance("", 20)
         store.observe_write(*taken(pod("a", 30)))

@@ -113,7 +113,7 @@ def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 @pytest.fixture(autouse=True)
 def garbage_collector_as_it_was(gc_thresholds: None) -> None:
-    """Restore the thresholds of the garbage collector, which `run` changes."""
+    """Restore the garbage collector's thresholds, which the command `run` changes."""
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 class Asked(NamedTuple):
-    """Recorded arguments of the assembly of a manager."""
+    """Recorded arguments with which `run` has assembled a manager."""
 
     settings: Settings
     operators: list[str]

@@ -140,7 +140,7 @@ async def metrics_answer(
     path: str = "/metrics",
     operators: Sequence[AnyOperator] = OPERATORS,
 ) -> tuple[str, int]:
-    """Return the URL scheme of a server's page, and the page's status for a client without a token."""
+    """Return the URL scheme of a server's page, and its HTTP status for a client without a token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
     async with serving(flags, operators) as [line], aiohttp.ClientSession() as session:
         for scheme in ("https", "http"):
@@ -243,13 +243,13 @@ async def test_manager_is_live_but_not_ready_while_it_waits_for_the_api_server(
         await asyncio.sleep(6)
         [line] = lines
         assert line["log_level"] == "warning"
-        assert line["event"].startswith("the API server https://api.example.com (kubeconfig k) ")
-        assert line["event"].endswith("; waiting for the API server")
+        assert line["event"] == "waiting for the API server"
+        assert line["error"].startswith("the API server https://api.example.com (kubeconfig k) ")
         await asyncio.sleep(200)
         assert lines == [line]
         health = made[0].health
         assert health.liveness.report().healthy
-        assert f"{health.readiness.problem('start')}; waiting for the API server" == line["event"]
+        assert health.readiness.problem("start") == line["error"]
         await asyncio.sleep(3_600)
         assert not assembling.done()
         assert len(lines) <= 3_600 / 300 + 1
@@ -289,10 +289,8 @@ async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_u
             await asyncio.sleep(0.1)
             stop.set()
             await running
-    moved = [line["event"] for line in log_lines if "another port" in line["event"]]
-    assert [each.partition("; ")[2] for each in moved] == [
-        f"--{name}-bind-address sets the address" for name in ("metrics", "health-probe", "console")
-    ]
+    moved = [line["flag"] for line in log_lines if "another port" in line["event"]]
+    assert moved == [f"--{name}-bind-address" for name in ("metrics", "health-probe", "console")]
 
 
 async def test_manager_starts_no_operator_lifespan_when_the_console_port_is_in_use(wire: ScriptedWire):
@@ -338,7 +336,7 @@ async def test_metrics_server_requires_a_token_only_when_metrics_secure_is_set(w
     [
         (
             {"namespaces": "nope,there,hidden"},
-            "--namespaces: the namespace nope does not exist; the manager starts",
+            "a namespace of --namespaces does not exist; the manager watches it",
         ),
         (dict.fromkeys(PAGES, "0"), "routes of operators are not served: --metrics-bind-address is 0"),
         ({}, "the console is not served: no installed package provides it"),

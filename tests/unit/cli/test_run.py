@@ -89,7 +89,7 @@ def test_run_exits_with_1_and_one_log_line_after_an_external_error(
     [line] = outcome.err.splitlines()
     told = json.loads(line)
     assert told["level"] == "error"
-    assert told["msg"].endswith(said)
+    assert told["error"].endswith(said)
     assert "stacktrace" not in told
 
 
@@ -109,7 +109,7 @@ def test_run_logs_the_traceback_of_an_expected_error_only_at_debug_level(
     outcome = command("run")
     assert outcome.code == 1
     [line] = map(json.loads, outcome.err.splitlines())
-    assert line["msg"] == "stopped by an unexpected error"
+    assert line["msg"] == "the manager stopped because of an unexpected error"
     assert "KeyError: 'oops'" in line["stacktrace"]
 
 
@@ -260,4 +260,4 @@ async def test_second_stop_signal_flushes_the_log_and_exits_while_the_loop_is_bl
             assert await asyncio.to_thread(flushed.wait, 10)
             assert [line["log_level"] for line in log_lines[:2]] == ["info", "error"]
     assert exits == [1]
-    assert log_lines[-1]["event"] == "exiting at once on a second signal"
+    assert log_lines[-1]["event"] == "a second signal ends the process"

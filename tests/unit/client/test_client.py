@@ -171,7 +171,7 @@ async def test_client_update_omits_managed_fields_from_the_request(client: Clien
 
 
 class TestOwnWrites:
-    """Record of our own writes, with which controllers skip the watch events of these writes."""
+    """Record of our own writes; controllers use it to skip the watch events of these writes."""
 
     @pytest.fixture(autouse=True)
     async def answers(self, cache: Cache, wire: ScriptedWire) -> None:

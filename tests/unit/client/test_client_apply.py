@@ -32,7 +32,7 @@ WANTED = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"
 
 
 class Scene:
-    """A client, its cache, and the wire to a server with one Deployment."""
+    """A client, its cache, and the scripted connection to a server with one Deployment."""
 
     def __init__(self, client: Client, cache: Cache, wire: ScriptedWire) -> None:
         self.client, self.cache, self.wire = client, cache, wire
@@ -67,7 +67,7 @@ def applied(
 
 
 def stored(replicas: int, manager: str = "test") -> Reply:
-    """Return the Deployment of version `replicas`, whose replicas `manager` has applied."""
+    """Return the Deployment; `replicas` is its replica count, set by `manager`, and also its version."""
     return applied({"replicas": replicas}, {"f:spec": {"f:replicas": {}}}, version=replicas, manager=manager)
 
 

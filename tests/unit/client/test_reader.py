@@ -30,7 +30,7 @@ def everything(_: Record, __: Meta) -> tuple[str]:
 
 
 class World:
-    """A client with its cache and the wire to its server."""
+    """A client with its cache and the scripted connection to its server."""
 
     def __init__(self, *namespaces: str, cached: bool = True) -> None:
         self.wire = ScriptedWire()
@@ -133,7 +133,7 @@ class TestReaderUndecodable:
         await world.client.list(Pod)
         assert world.left_out == 2
         assert [(line["event"], line["object"]) for line in log_lines] == [
-            ("cannot decode object, lists omit it", "ns/odd")
+            ("cannot decode object: lists omit it", "ns/odd")
         ] * 2
 
     async def test_get_and_find_raise_for_an_undecodable_object(self, world: World):
@@ -287,7 +287,7 @@ async def test_patch_refuses_a_metadata_list_that_the_cache_has_truncated(world:
 
 
 class TestReaderLargeLists:
-    """Reads of large or many objects, which must not block other tasks."""
+    """Reads of large or many objects; the reads must not block other tasks."""
 
     COUNT = 20
     LARGE: ClassVar = {"annotations": {f"a{number}": "x" * 4000 for number in range(20)}}

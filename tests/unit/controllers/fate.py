@@ -61,7 +61,7 @@ class Fate:
 
 
 class FatefulWire(LocalWire):
-    """Wire on which each write is a fault injection point of `fate`."""
+    """HTTP wire on which each write is a fault injection point of `fate`."""
 
     def __init__(self, cluster: DevCluster, fate: Fate) -> None:
         super().__init__(cluster)

@@ -1,4 +1,4 @@
-"""Replicas of a leader election on scripted wires, in virtual time."""
+"""Replicas of a leader election with scripted HTTP connections, in virtual time."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Candidate(Participant):
 
 
 class Election:
-    """Election on one server, to which the test adds candidates."""
+    """Election on one server; the test adds candidates to the election."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server

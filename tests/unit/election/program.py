@@ -20,7 +20,7 @@ DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 class Replica(Participant):
-    """Replica with shards, whose work needs some time to prepare a shard and to end."""
+    """Replica with shards; it needs time to prepare a shard, and to end its work for a shard."""
 
     def __init__(
         self, program: Program, identity: str, *, prepares: float = 0.2, ends: float = 0.1, count: int = COUNT
@@ -48,7 +48,7 @@ class Replica(Participant):
         raise NotImplementedError
 
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
-        """Wait until cancelled; `prepare` does this method's work, and calls `coordinator.prepared`."""
+        """Wait until cancelled and never call `prepared`; `prepare` calls `coordinator.prepared` instead."""
         await asyncio.Event().wait()
 
     def prepare(self, numbers: frozenset[int]) -> None:

@@ -103,7 +103,7 @@ async def test_leader_sends_a_second_renewal_when_the_first_fails_or_hangs(
         await asyncio.sleep(30)
     assert first.leads
     assert first.elector.problem is None
-    assert len([line for line in logs if line["event"].startswith("cannot renew lease")]) == warnings
+    assert len([line for line in logs if line.get("error", "").startswith("cannot renew lease")]) == warnings
     assert election.spec["leaseTransitions"] == 0
 
 
@@ -394,7 +394,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(
             await asyncio.sleep(0.3)
     why = orjson.loads(answer.body)["message"]
     problem = f"cannot {verb} lease default/election: {why}"
-    assert [line["event"] for line in lines].count(problem) == 1
+    assert [line.get("error") for line in lines].count(problem) == 1
     assert not [line for line in lines if why in line.get("was", "")]
     assert first.elector.problem == problem
     assert len(first.wire.requests) <= 70

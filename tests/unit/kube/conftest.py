@@ -43,7 +43,7 @@ async def script() -> AsyncIterator[ScriptedServer]:
 
 @pytest.fixture
 async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
-    """Yield a wire to `script`, then wait until all its connections are closed."""
+    """Yield an HTTP wire to `script`; then wait until all connections of the wire are closed."""
     async with wire_to(script.url) as wire:
         yield wire
     await script.all_closed()

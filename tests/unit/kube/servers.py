@@ -215,7 +215,7 @@ def config_for(url: str, authority: trustme.CA | None = None, **further: Any) ->
 async def wire_to(
     url: str, authority: trustme.CA | None = None, *, connections: int = CONNECTIONS, **further: Any
 ) -> AsyncIterator[HttpWire]:
-    """Open a wire with the configuration that `config_for` returns for these arguments."""
+    """Open an HTTP wire with the configuration that `config_for` returns for these arguments."""
     wire = HttpWire(config_for(url, authority, **further), connections=connections)
     try:
         yield wire

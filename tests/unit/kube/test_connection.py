@@ -297,7 +297,7 @@ async def test_http_wire_aclose_closes_all_connections_even_when_it_is_cancelled
 async def test_cancelled_request_leaves_no_state_and_no_socket_in_the_wire(
     server: LocalServer, authority: trustme.CA
 ):
-    """Cancel the request after 0, 1, 2, … turns of the event loop, until a request completes first."""
+    """Cancel a request after 0, 1, 2, … loop iterations, until a request ends before its cancellation."""
     server.answer = lambda request: Answer(request.body)
     async with wire_to(server.url, authority, connections=1) as wire:
         for turns in itertools.count():

@@ -290,7 +290,7 @@ class TestDialNames:
         name_server.answers.set()
 
     async def test_slow_dns_lookups_of_one_wire_do_not_delay_another_wire(self, name_server: NameServer):
-        """The lease has a wire of its own, because its renewal must succeed within seconds."""
+        """The lease has its own HTTP wire, because its renewal must succeed within seconds."""
         async with (
             LocalServer() as server,
             wire_to(by_name(server, SLOW_HOST)) as wire,

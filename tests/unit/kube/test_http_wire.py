@@ -342,7 +342,7 @@ class NotPermittedError(Exception):
 
 
 def permit(times: int) -> Callable[[], None]:
-    """Return a permit that passes `times` checks, and raises NotPermittedError at all later checks."""
+    """Return a permit that passes its first `times` checks; all later checks raise NotPermittedError."""
     left = iter(range(times))
 
     def ask() -> None:

@@ -22,7 +22,7 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> Path:
 
 
 def replace(path: Path, other: Path) -> None:
-    """Replace the file by another authority of equal file size and modification time."""
+    """Replace the file by one with another CA certificate; file size and modification time stay equal."""
     size, at = path.stat().st_size, path.stat().st_mtime_ns
     other.write_bytes(trustme.CA().cert_pem.bytes().ljust(size, b"\n"))
     assert other.stat().st_size == size

@@ -45,7 +45,7 @@ def models(package: Any) -> Any:
 
 
 class Scene(NamedTuple):
-    """Control plane behind a scripted wire, and a cache of ConfigMaps whose watches get no events."""
+    """Control plane behind a scripted connection, and a cache of ConfigMaps whose watches get no events."""
 
     wire: ScriptedWire
     client: Client

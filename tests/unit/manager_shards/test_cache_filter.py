@@ -91,7 +91,7 @@ class TestShardFilter:
 
     @pytest.fixture(autouse=True)
     def serve(self, wire: ScriptedWire) -> None:
-        """Make a server that ignores the parameter shardSelector, with one object in each shard."""
+        """Script a server with one object in each shard; the server ignores the parameter shardSelector."""
         self.server, self.stream = PodServer(wire), Stream()
         for number in range(SHARDS):
             self.stream.event("ADDED", in_shard(number, number + 1))
@@ -236,7 +236,7 @@ LABEL = "m/shard"
 
 
 def child(name: str, version: int, *, label: str | None = None, **owner: Any) -> dict[str, Any]:
-    """Return a Pod with this shard label; `owner` has fields of the Foo that is its controller."""
+    """Return a Pod with this shard label; `owner` sets fields of the Foo that controls the Pod."""
     controller = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "controller": True, **owner}
     labels = {} if label is None else {LABEL: label}
     return pod(name, version, ownerReferences=[controller] if owner else [], labels=labels)

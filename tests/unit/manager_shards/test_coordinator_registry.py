@@ -30,7 +30,7 @@ LABEL = "example.com/lease"
 
 
 class Replica(Participant):
-    """A replica with its own wire."""
+    """A replica with its own HTTP connection."""
 
     def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
         super().__init__(server, identity)

@@ -24,7 +24,7 @@ def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a copy of the new project, which becomes the current folder."""
+    """Copy the new project, make the copy the current folder, and return the copy."""
     folder = tmp_path / "shop"
     shutil.copytree(new_project, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(folder)

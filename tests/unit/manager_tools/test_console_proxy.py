@@ -36,7 +36,7 @@ def always(token: str) -> Callable[[str | None], object]:
 
 @asynccontextmanager
 async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[Site, dict[str, str]]]:
-    """Serve the proxy; yield it with the headers of a browser that opened the URL with the one-time key."""
+    """Serve the proxy; yield the proxy, and the headers of a browser that opened the one-time URL."""
     site = await serve_pages(proxy.pages(), proxy.pages())
     async with opened(site, proxy) as mine:
         yield site, mine

@@ -78,7 +78,7 @@ async def test_sdk_tracer_logs_a_repeated_sdk_warning_once_and_later_with_a_coun
             for _ in range(20):
                 await asyncio.to_thread(fails)
                 await asyncio.sleep(7)
-    assert [each["event"] for each in told] == ["Transient error refused, retrying in 1.50s."] * 2
+    assert [each["message"] for each in told] == ["Transient error refused, retrying in 1.50s."] * 2
     assert [(each["logger_name"], each["times"]) for each in told] == [(sdk.name, 1), (sdk.name, 9)]
     assert logging.getLogger("opentelemetry").handlers == []
 

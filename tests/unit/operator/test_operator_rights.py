@@ -1,4 +1,4 @@
-"""Rights of an operator's role, and the error of a call without a right."""
+"""Rights of an operator's role, and the error of an API request for which the role has no right."""
 
 from __future__ import annotations
 

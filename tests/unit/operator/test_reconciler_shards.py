@@ -388,7 +388,7 @@ async def test_replica_caches_objects_of_other_shards_only_when_the_operator_dec
 
 
 class Refusing(LocalWire):
-    """Wire to a server that forbids all requests under the path `refused`."""
+    """HTTP wire to a server that forbids all requests under the path `refused`."""
 
     refused: ClassVar[str]
 

@@ -368,7 +368,7 @@ async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
     assert now() == pytest.approx(10)
     assert "worker reconciled a" in house.notes
     assert "released" in house.notes
-    [line] = [line for line in log_lines if line["event"] == "stopping"]
+    [line] = [line for line in log_lines if line["event"] == "stopping the manager"]
     assert line["reason"] == ("the disk is full" if run is fail_later else "asked to")
 
 
@@ -480,13 +480,13 @@ async def test_manager_keeps_the_lease_while_a_reconcile_does_not_end(log_lines:
     house.stop.set()
     await asyncio.sleep(3600)
     assert "released" not in house.notes
-    assert "stopped" not in [line["event"] for line in log_lines]
+    assert "the manager has stopped" not in [line["event"] for line in log_lines]
     assert house.watchdog.due() is not None
     may_end.set()
     hold.release()
     await house.ended()
     assert "released" in house.notes
-    assert "stopped" in [line["event"] for line in log_lines]
+    assert "the manager has stopped" in [line["event"] for line in log_lines]
 
 
 async def test_manager_is_not_alive_while_all_workers_of_a_controller_are_stuck():

@@ -226,7 +226,7 @@ async def test_auth_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire, 
 async def test_auth_limits_reviews_of_one_user_without_delaying_other_users(
     wire: ScriptedWire, access: Access
 ):
-    """Let one user send requests about many objects, which all need a review."""
+    """Let one user send requests about many objects; each request needs a review."""
 
     def user(sent: Sent) -> Reply:
         return reviewed({"authenticated": True, "user": {"username": sent.json()["spec"]["token"]}})

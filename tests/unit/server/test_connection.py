@@ -1,4 +1,4 @@
-"""Slow, silent, hostile and many clients, and requests of every form."""
+"""Connections of slow, silent, hostile or many clients, and requests of every form."""
 
 from __future__ import annotations
 

@@ -189,10 +189,9 @@ async def test_serve_uses_another_port_when_the_default_port_is_in_use(host: str
     ):
         assert (address.host, address.port != taken.port) == (host, True)
         assert await fetch(address, "127.0.0.1") == "hello"
-    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning == (
-        f"{taken} is in use, so console is served on another port; --console-bind-address sets the address"
-    )
+    [warning] = [line for line in log_lines if line["log_level"] == "warning"]
+    assert warning["event"] == "address in use: using another port"
+    assert (warning["address"], warning["flag"]) == (str(taken), "--console-bind-address")
 
 
 async def test_server_port_can_be_used_again_immediately_after_the_stop():

@@ -99,7 +99,7 @@ class Client:
                 return
 
     def records(self, data: bytes, *, of: int) -> bytes:
-        """Return TLS records that contain `data`, each with `of` bytes of it."""
+        """Return TLS records that together contain `data`; each record has `of` bytes of `data`."""
         for start in range(0, len(data), of):
             self.session.write(data[start : start + of])
         return self._outgoing.read()

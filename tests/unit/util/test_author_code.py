@@ -11,7 +11,7 @@ from manager.util.author_code import format_exception, line_in, line_that_asks
 
 
 class Author:
-    """Code of an author, which the library calls."""
+    """Code of an author; the library calls this code."""
 
     def fail(self) -> None:
         raise LookupError("no such place")

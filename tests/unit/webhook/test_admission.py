@@ -206,7 +206,7 @@ async def test_admission_refusal_is_a_status_that_names_the_field(
     message = 'Thing.test.example.com "x" is invalid: spec.size: Invalid value: 1: too small'
     assert said["status"]["message"] == message
     assert [(line["event"], line["log_level"], line["reason"]) for line in log_lines] == [
-        ("refused", "info", message)
+        ("refused a request", "info", message)
     ]
     assert functions.panics == 0
     new = {**thing(), "metadata": {"generateName": "thing-"}}

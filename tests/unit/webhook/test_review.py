@@ -191,7 +191,7 @@ async def test_admitted_object_can_always_be_converted_changed_and_deleted(place
 
 @pytest.mark.parametrize("path", [MUTATE, MUTATE.replace("mutate", "validate")])
 async def test_admission_allows_a_finalizer_removal_with_deeply_nested_managed_fields(path: str):
-    """Use a depth that the API server accepts; its limit is about 10,000 levels."""
+    """Use a depth that the API server accepts; the server's limit is about 10,000 levels."""
     deep = b'{"f:a":' * 9_000 + b"1" + b"}" * 9_000
     booked = [{"manager": "m", "fieldsV1": "deep"}]
     old = changed(PET, metadata={"managedFields": booked, "deletionTimestamp": "2026-01-01T00:00:00Z"})

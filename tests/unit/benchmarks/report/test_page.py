@@ -15,7 +15,7 @@ RUN = made_run(*PEERS, left_out={"kube-rs": "cargo is not on the PATH"})
 
 
 def whole() -> Results:
-    """Return results that contain every figure of every part of the suite."""
+    """Return results with every figure of every part of the benchmark suite."""
     parts = []
     for part in PARTS.values():
         figures = [group.of(figure) for group in part.groups for figure in part.figures]

@@ -101,7 +101,7 @@ async def in_process_cluster() -> AsyncIterator[DevCluster]:
 
 
 class Process:
-    """Newly started manager with only the Wordpress operator, whose `client` never reads a cache."""
+    """Newly started manager with only the Wordpress operator; `client` never reads a cache."""
 
     def __init__(self, cluster: DevCluster, fate: Fate, events: Any) -> None:
         wire, rng, metrics = FatefulWire(cluster, fate), random.Random(1), Metrics()

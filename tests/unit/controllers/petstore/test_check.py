@@ -132,7 +132,7 @@ async def test_store_check_repairs_our_unreadable_record_and_ignores_foreign_rec
     unreadable = {theirs}
 
     async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Return unreadable records without birthdays; an update makes all but `theirs` readable again."""
+        """Call the store; found `unreadable` records lose their birthday; an update makes ours readable."""
         answer = await call()
         if method == "UpdatePets":
             unreadable.intersection_update({theirs})

@@ -53,7 +53,7 @@ STORIES: dict[str, list[Step]] = {
 async def live(
     server: ApiServer, store: EmbeddedStore, fate: Fate, story: list[Step], *, patient: bool
 ) -> None:
-    """Take the steps of a story during reconciles; if `patient`, each step waits until reconciles end."""
+    """Take the steps of a story during reconciles, or, if `patient`, each step after all reconciles ended."""
     process = Process(server, store.client, fate)
     left = list(story)
     while True:

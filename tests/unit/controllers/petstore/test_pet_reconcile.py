@@ -188,7 +188,7 @@ async def test_deleted_pet_with_former_finalizer_loses_its_record(stage: Stage, 
 
 
 async def test_deleted_pet_leaves_no_record_when_a_delayed_add_reaches_the_store(keyed: Stage):
-    """Let an add of the dead process reach the store after the new process has searched for records."""
+    """Let an add request of the dead process reach the store after the new process searched for records."""
     key = keyed.create()
     await keyed.meet(key, {"add": "died before"})
     keyed.server.delete(key)
@@ -264,7 +264,7 @@ async def test_store_failure_is_logged_once_for_all_pets(stage: Stage, monkeypat
             assert result is not None
             assert result.requeue_after is not None
     assert [(line["event"], line["error"]) for line in lines] == [
-        ("cannot remove the record of a Pet that is gone", "its disk is broken")
+        ("cannot remove the pet of a deleted Pet object from the store", "its disk is broken")
     ]
 
 

@@ -146,7 +146,7 @@ async def test_record_is_removed_when_its_deleted_pet_was_recreated_and_deleted_
 
 
 async def test_record_is_removed_immediately_when_its_pet_is_replaced_before_the_status_write(stage: Stage):
-    """Hold the cache back, because the process may end before the cache is current."""
+    """Deliver no watch events to the cache, because the process may end before they arrive."""
     fate, process, server, store = stage.fate, stage.process, stage.server, stage.store
     stage.create()
     process.cache.hold_back()

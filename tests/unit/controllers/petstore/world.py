@@ -160,7 +160,7 @@ class ApiServer:
             self.edit(key, metadata={"deletionTimestamp": "2026-01-02T00:00:00Z"})
 
     def vanish(self, key: ObjectKey) -> None:
-        """Delete the Pet immediately, after another client has removed its finalizers."""
+        """Remove the Pet's finalizers as another client, and delete the Pet, which is gone immediately."""
         self.edit(key, metadata={"finalizers": None})
         self.delete(key)
 
@@ -212,7 +212,7 @@ class Feed:
 
 
 class PetWire(FatefulWire):
-    """Wire with scripted faults; it answers 404 while no Pets are served, and counts changing writes."""
+    """HTTP wire with scripted faults; it answers 404 while no Pets are served, and counts the changes."""
 
     def __init__(self, server: ApiServer, fate: Fate) -> None:
         super().__init__(server.cluster, fate)

@@ -16,7 +16,7 @@ from tests.unit.devcluster.api.conftest import CONFIG_MAPS, Api
 
 @pytest.fixture(params=[True], ids=["on"])
 async def sharded(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
-    """Run an API server with 200 ConfigMaps; the parameter enables the gate ShardedListAndWatch."""
+    """Run an API server with 200 ConfigMaps; with the parameter True, the gate ShardedListAndWatch is on."""
     gates = ("ShardedListAndWatch",) if request.param else ()
     async with DevCluster(port=None, controllers=False, rng=random.Random(1), feature_gates=gates) as cluster:
         # These tests need no authentication and no authorization.

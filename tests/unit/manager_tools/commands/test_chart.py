@@ -1,4 +1,4 @@
-"""`chart` in a project that `init` created: the chart renders the objects of the project's overlays."""
+"""Command `chart` in a project that `init` created: the chart renders the objects of the overlays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`explain` with the response of a manager, or of another program on the manager's port."""
+"""Command `explain` with the response of a manager, or of another program on the manager's port."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def asked(manager: str, **flags: str) -> tuple[ManagerReport, str]:
 async def answering(
     *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """Serve the chunks to each client, then spaces without end if `ends` is false; yield the URL."""
+    """Send `pieces` to each client, and then spaces without end if `ends` is false; yield the URL."""
     serving = set[asyncio.Task[None]]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""`create webhook` in a project whose files a user has edited."""
+"""Command `create webhook` in a project whose files a user has edited."""
 
 from __future__ import annotations
 

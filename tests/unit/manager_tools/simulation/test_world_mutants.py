@@ -196,7 +196,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
 
 
 def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Iterable[Plan]:
-    """Return plans of all seeds; with `crash`, plans of an object's life, each with one such crash."""
+    """Return one plan per seed; with `crash`, plans of an object's life, each with one crash of this type."""
     if not crash:
         return (plan_of(seed, operators, minutes=3, **options) for seed in itertools.count())
     life = tuple(
