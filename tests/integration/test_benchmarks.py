@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.skipif(bool(why_not()), reaso
 PEERS = (*OURS, *BARE)
 
 
-def test_benchmark_suite_measures_steady_state_and_changes_and_ten_controllers():
+def test_benchmark_run_of_the_parts_steady_change_and_ten_has_no_failed_sample():
     parts = ("steady", "change", "ten")
     lacks = {peer.name: dict(peer.lacks) for peer in PEERS}
     run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())
@@ -56,7 +56,7 @@ def test_benchmark_suite_measures_steady_state_and_changes_and_ten_controllers()
 @pytest.mark.whole
 @pytest.mark.timeout(900)
 @pytest.mark.last
-def test_shard_benchmark_moves_no_more_objects_than_expected():
+def test_shard_benchmark_reports_exactly_the_expected_number_of_moved_objects():
     figures = run_shards(FEWEST)
     for count, uses in figures.uses.items():
         assert len(uses) == int(count)

@@ -89,7 +89,7 @@ def is_there(plane: ControlPlane, name: str, replicas: int) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.whole
-def test_chart_adopts_objects_that_make_install_created_then_upgrades_and_uninstalls(
+def test_chart_adopts_objects_of_make_install_and_can_be_upgraded_and_uninstalled(
     plane: ControlPlane, chart: Path, tmp_path: Path
 ):
     values = tmp_path / "values.yaml"

@@ -545,7 +545,7 @@ class Autoscaler(Resource, version="v2", **AUTOSCALER):
 
 @pytest.mark.parametrize("way", ["created", "applied", "both"])
 @pytest.mark.parametrize("ours", [False, True])
-async def test_apply_removes_fields_that_a_former_manager_set_in_another_api_version(
+async def test_apply_removes_fields_that_a_former_field_manager_set_in_another_api_version(
     bench: Bench, way: str, ours: bool
 ):
     """Apply a HorizontalPodAutoscaler, whose CPU target is in different fields in v1 and v2."""

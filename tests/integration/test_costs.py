@@ -31,7 +31,7 @@ def bare(own_control_plane: StartControlPlane) -> ControlPlane:
 
 
 @pytest.mark.timeout(600)
-def test_manager_writes_exactly_twice_per_memcached(
+def test_manager_writes_exactly_twice_for_each_memcached_object(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(OBJECTS)]

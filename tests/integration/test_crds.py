@@ -275,7 +275,7 @@ BOUNDARY = "boundary value must be of type integer"
         ({"type": "string", "pattern": r"[\d-z]"}, ""),
     ],
 )
-def test_server_refuses_a_crd_schema_exactly_when_the_generator_refuses_it(
+def test_server_refuses_an_invalid_crd_schema_with_a_reason_and_accepts_a_valid_schema(
     plane: ControlPlane, schema: dict[str, Any], why: str
 ):
     """Try schemas that the recordings in tests/recordings/cases/custom do not contain."""

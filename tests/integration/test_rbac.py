@@ -273,7 +273,7 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     assert used - EVERYBODYS == granted - IMPLIED - UNUSED
 
 
-def test_blocking_owner_reference_needs_finalizers_right_if_its_admission_plugin_is_enabled(
+def test_admission_plugin_requires_the_finalizers_right_for_block_owner_deletion(
     plane: ControlPlane, user: Callable[[str], ApiAccess]
 ):
     access, owner, roles = user("owner"), owner_in(plane, "known"), Roles(plane, "owner", SYSTEM)

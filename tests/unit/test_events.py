@@ -154,7 +154,7 @@ def name_of(name: str, names: Correlator | None = None) -> str:
         ("a" * 235 + "-." + "b" * 16, "a" * 200),
     ],
 )
-def test_event_name_contains_object_name_or_kind_and_the_time(name: str, begin: str):
+def test_event_name_contains_the_kind_if_the_object_name_is_invalid(name: str, begin: str):
     given = name_of(name)
     assert given.startswith(begin)
     assert len(given) <= 253
@@ -252,7 +252,7 @@ async def test_events_that_differ_in_one_field_are_stored_separately(bench: Benc
     assert [event["count"] for event in await bench.settled()] == [1, 1]
 
 
-async def test_recorder_combines_the_tenth_and_later_similar_events_until_ten_quiet_minutes(bench: Bench):
+async def test_recorder_combines_tenth_and_later_similar_events_until_ten_minutes_without_one(bench: Bench):
     for number in range(15):
         bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
         bench.recorder.event(widget("long"), "Warning", "Failed", f"{number} " + "x" * 1022)

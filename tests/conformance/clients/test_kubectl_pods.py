@@ -51,7 +51,7 @@ def test_kubectl_exec_gets_output_and_exit_code(background: BackgroundCluster):
     assert done.returncode == 3
 
 
-def test_kubectl_top_shows_the_usage_in_annotations_of_the_pod(background: BackgroundCluster):
+def test_kubectl_top_shows_the_usage_given_in_pod_annotations(background: BackgroundCluster):
     refused = kubectl(background, "top", "pods")
     assert refused.stderr == "error: Metrics API not available\n"
     usage = ("devcluster.local/cpu=250m", "devcluster.local/memory=64Mi")

@@ -129,7 +129,7 @@ def test_webhook_refusal_has_the_format_of_an_api_server_refusal(served: Served)
     assert line["uid"]
 
 
-def test_webhook_reviews_updates_and_deletions_and_sends_warnings(served: Served):
+def test_webhook_is_called_for_updates_and_deletions_and_sends_warnings(served: Served):
     done = served.plane.kubectl("create", "-f", "-", stdin=json.dumps(judged("warned", "warn")))
     assert "Warning: careful with warned" in done.stderr
     with pytest.raises(ApiFailure, match=r"spec\.ask: Forbidden: may not change"):
@@ -236,7 +236,7 @@ def test_webhooks_skip_system_namespaces_even_when_the_labels_match(served: Serv
         assert "annotations" not in served.plane.api.create(f"{path}/pods", pod("free"))["metadata"]
 
 
-def test_webhook_reviews_exec_eviction_and_status_of_a_pod(served: Served, here: str):
+def test_webhook_is_called_for_exec_eviction_and_status_of_a_pod(served: Served, here: str):
     served.plane.api.create(f"{here}/pods", pod("ours", team="blue"))
     for method in ("GET", "POST"):
         assert "no shell in ours" in refusal(served.plane, f"{here}/pods/ours/exec?command=sh", method=method)
@@ -250,7 +250,7 @@ def test_webhook_reviews_exec_eviction_and_status_of_a_pod(served: Served, here:
     served.plane.api.patch(f"{here}/pods/ours/status", {"status": {"phase": "Running"}})
 
 
-def test_webhook_reviews_the_scale_subresource_but_no_other_change_of_a_deployment(served: Served, here: str):
+def test_webhook_is_called_for_scale_but_for_no_other_change_of_a_deployment(served: Served, here: str):
     deployments = here.replace("/api/v1", "/apis/apps/v1") + "/deployments"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
     spec = {"replicas": 9, "selector": {"matchLabels": {"a": "b"}}, "template": template}

@@ -53,7 +53,7 @@ def test_decoder_stores_our_managed_fields_separately_from_the_object(decoder: R
     assert record.managed == encoded(OURS)
 
 
-def test_decoder_keeps_managed_fields_of_a_former_manager_with_or_without_a_digest_suffix():
+def test_decoder_keeps_managed_fields_of_a_former_field_manager_with_or_without_digest_suffix():
     managers = FieldManagers("operator-manager")
     managers.add(["former", "operator-manager"])
     names = ["former", "former+1f0c", "formerly", "kubectl"]
@@ -253,7 +253,7 @@ entries = st.lists(
     extra=st.dictionaries(field_names, json_values | entries, max_size=2),
     data=st.data(),
 )
-def test_decoder_drops_managed_fields_of_other_managers_and_nothing_else(
+def test_decoder_drops_managed_fields_of_other_field_managers_and_nothing_else(
     labels: dict[str, str],
     annotations: dict[str, str],
     managed: list[dict[str, Any]] | None,

@@ -816,7 +816,7 @@ AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
 
 
 @pytest.mark.parametrize(("failure", "following", "pause"), AFTER)
-def test_retry_rule_has_the_next_state_and_the_pause_after_a_failure(
+def test_reflector_retry_rule_defines_the_next_state_and_the_pause_for_each_failure(
     failure: errors.KubeError, following: dict[State, State], pause: Pause
 ):
     rules = {state: rule_for(state, failure) for state in following}

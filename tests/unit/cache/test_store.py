@@ -51,14 +51,14 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_store_remembers_a_deletion_after_events_of_an_earlier_object_with_its_name(self, store: Store):
+    def test_store_remembers_a_deletion_after_events_of_a_former_object_of_the_same_name(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert summaries(store.put(record("a", 1, uid="first"))) == []
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_store_reports_a_deletion_as_doubtful_between_a_later_change_and_its_event(self, store: Store):
+    def test_store_doubts_a_deletion_after_a_later_change_until_the_deletion_event(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
@@ -104,7 +104,7 @@ class TestStoreList:
             "ADDED ns/deleted-later@3",
         ]
 
-    def test_store_replace_reverts_an_observed_write_when_the_list_is_not_older(self, store: Store):
+    def test_store_replace_reverts_an_observed_write_unless_the_list_is_older(self, store: Store):
         """Simulate a server restored from a backup without the write; it sends no watch event."""
         store.put(record("a", 10))
         store.advance("", 20)
@@ -139,7 +139,7 @@ def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
 
 
-def test_select_omits_an_object_whose_index_function_failed_and_the_failure_is_reported():
+def test_store_select_omits_and_reports_an_object_whose_index_function_failed():
     fails = False
 
     def moody(record: Record, meta: Meta) -> Iterable[str]:

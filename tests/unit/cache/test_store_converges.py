@@ -288,7 +288,7 @@ class FollowingFields(Following):
     sees_own_writes = False
 
 
-def test_store_omits_an_object_whose_labels_stopped_matching_when_a_response_arrives_late():
+def test_store_omits_an_object_with_labels_that_stopped_matching_despite_a_late_response():
     following = FollowingLabels()
     following.start()
     following.we_write("a", selected=True)

@@ -113,7 +113,7 @@ async def test_secret_store_error_omits_contents_of_the_secret():
 
 
 @pytest.mark.virtual_time
-async def test_secret_store_returns_the_last_pair_while_the_secret_cannot_be_read():
+async def test_secret_store_returns_the_last_read_certificate_while_the_secret_is_unreadable():
     wire = ScriptedWire()
     message = 'secrets "webhook-server-cert" is forbidden: User "x" cannot get'
     refusal = [Reply.status(403, "Forbidden", message)] * 3
@@ -176,7 +176,7 @@ async def test_folder_store_replaces_a_damaged_file(tmp_path: Path, content: byt
     assert orjson.loads((tmp_path / "certificates.json").read_bytes()).keys() == kept.encode().keys()
 
 
-def test_folder_store_refuses_a_folder_that_others_own_or_can_write_to(
+def test_folder_store_refuses_a_folder_that_another_user_owns_or_can_write_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store = FolderStore(tmp_path)

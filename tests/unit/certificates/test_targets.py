@@ -33,7 +33,7 @@ async def test_ca_bundle_write_leaves_other_webhooks_of_the_configuration_unchan
 
 
 @pytest.mark.parametrize("field", ["namespaceSelector", "objectSelector"])
-async def test_webhook_configuration_is_not_intact_when_it_has_an_extra_selector(field: str):
+async def test_webhook_configuration_counts_as_changed_when_it_has_an_unexpected_selector(field: str):
     rest = {"sideEffects": "None", "admissionReviewVersions": ["v1"]}
 
     def webhooks(**more: Any) -> list[dict[str, Any]]:

@@ -74,7 +74,7 @@ def test_command_line_error_is_one_printable_line(
 
 
 @pytest.mark.parametrize("argv", ["version", "--version"])
-def test_version_command_prints_the_versions_of_program_python_and_kubernetes(command: Command, argv: str):
+def test_version_command_prints_manager_python_and_kubernetes_versions(command: Command, argv: str):
     outcome = command(argv)
     assert outcome.code == 0
     python = ".".join(map(str, sys.version_info[:3]))
@@ -188,7 +188,7 @@ def install(install_package: Install) -> Install:
     return put
 
 
-def test_installed_package_command_gets_the_operators_of_the_program(command: Command, install: Install):
+def test_installed_package_command_receives_the_operators_of_the_manager(command: Command, install: Install):
     install(f"{MODULE}:COMMANDS")
     said = command("hello", "again", operators=OPERATORS)
     assert (said.code, said.err) == (3, "")
@@ -251,7 +251,7 @@ def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subproc
     )
 
 
-def test_program_start_imports_no_optional_packages_and_reads_no_source_file():
+def test_run_command_imports_no_optional_packages_and_reads_no_source_file():
     done = interpreted(
         "import sys, linecache; import controllers.main;"
         "import manager.cli.run;"

@@ -132,7 +132,7 @@ def test_invalid_operator_class_is_reported_in_one_line_with_file_and_line(
         assert said.startswith(f" {told}")
 
 
-def test_command_does_not_catch_an_exception_of_the_application(command: Command):
+def test_command_propagates_an_exception_that_the_operators_function_raises(command: Command):
     def operators() -> list[Any]:
         raise ValueError("their own")
 
@@ -155,7 +155,7 @@ def enabled(*entries: str) -> list[str]:
         (("-foo", "foo", "*"), ["memcached", "pet"]),
     ],
 )
-def test_controllers_setting_obeys_the_first_entry_that_names_a_controller(
+def test_controllers_setting_uses_the_first_of_several_entries_for_a_controller(
     entries: tuple[str, ...], expected: list[str]
 ):
     assert enabled(*entries) == expected

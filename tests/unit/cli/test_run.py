@@ -185,7 +185,7 @@ def test_parse_flags_accepts_the_flag_syntax_of_go(argv: list[str], expected: di
     assert parse_flags(argv, DECLARING) == expected
 
 
-def test_run_help_shows_every_setting_with_its_flag_variables_and_default(command: Command):
+def test_run_help_shows_flag_environment_variables_and_default_of_every_setting(command: Command):
     text = command("run", "--help").out
     for own in OWN:
         assert f"\n  {own.flag} " in text

@@ -204,7 +204,7 @@ async def test_webhooks_require_a_client_certificate_unless_a_kind_has_conversio
         ({"webhook_certificates": "local", "webhook_url": "https://localhost:9443"}, IN_CLUSTER, "local"),
     ],
 )
-def test_certificate_way_returns_the_certificate_source_for_flags_and_kubeconfig(
+def test_webhook_certificates_setting_auto_becomes_files_local_secret_or_none(
     flags: dict[str, str], source: str, way: str | None
 ):
     config: Any = Config(source)

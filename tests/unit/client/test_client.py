@@ -203,7 +203,7 @@ class TestOwnWrites:
         await getattr(client, write)(read)
         assert written == (set() if before is None else {(read.metadata.uid, before, 7)})
 
-    async def test_own_writes_set_contains_writes_of_later_child_tasks(self, client: Client, read: Pod):
+    async def test_own_writes_set_has_writes_of_child_tasks_started_later(self, client: Client, read: Pod):
         other = asyncio.create_task(client.create(read))
         written = own_writes_from_here()
         await other

@@ -102,7 +102,7 @@ async def test_apply_reads_the_object_when_its_create_fails_with_already_exists(
 
 
 @pytest.mark.parametrize(("manager", "writes"), [("test", 0), ("other", 1)])
-async def test_apply_of_unchanged_fields_sends_a_patch_only_if_another_manager_owns_them(
+async def test_apply_of_unchanged_fields_sends_a_patch_only_if_another_field_manager_owns_them(
     scene: Scene, manager: str, writes: int
 ):
     scene.there(stored(1, manager))
@@ -208,7 +208,7 @@ class TestOutcome:
         return await scene.apply(Deployment(metadata=WANTED.metadata, spec=spec))
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the same process"])
-    async def test_apply_reports_restored_when_another_manager_has_changed_the_field(
+    async def test_apply_reports_restored_when_another_field_manager_has_changed_the_field(
         self, scene: Scene, known: bool
     ):
         if known:
@@ -241,7 +241,7 @@ class TestOutcome:
         assert (await self.apply(scene, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_apply_reports_restored_when_the_create_digest_equals_the_desired_object(
+    async def test_apply_reports_restored_when_the_object_was_created_with_the_desired_fields(
         self, scene: Scene, same: bool
     ):
         name = {"name": "cache", "namespace": "team"}

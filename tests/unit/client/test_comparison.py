@@ -203,7 +203,7 @@ def test_key_repetition_check_returns_true_when_list_items_have_equal_keys(items
         assert may_repeat_keys(orjson.dumps(wanted))
 
 
-def test_key_repetition_check_knows_a_key_of_every_keyed_list_of_builtin_kinds():
+def test_key_repetition_check_knows_at_least_one_key_of_every_builtin_list_map():
     types = [each["schema"].get("properties", {}) for each in table.entries().values() if "schema" in each]
     fields = (field for properties in types for field in properties.values() if isinstance(field, dict))
     keys = {tuple(each) for field in fields if (each := field.get("x-kubernetes-list-map-keys"))}
@@ -284,7 +284,7 @@ def test_managed_fields_patch_turns_our_create_entry_into_an_apply_entry():
 
 @pytest.mark.parametrize("operation", ["Update", "Apply"])
 @pytest.mark.parametrize("old", ["old", "old+1f0c"])
-def test_managed_fields_patch_moves_fields_of_former_managers_into_our_entry(operation: str, old: str):
+def test_managed_fields_patch_moves_fields_of_former_field_managers_into_our_entry(operation: str, old: str):
     old = old if operation == "Update" else "old"
     entries = [
         entry(old, operation, "a"),
@@ -300,7 +300,7 @@ def test_managed_fields_patch_moves_fields_of_former_managers_into_our_entry(ope
     assert owned(entries, "old", "older").former
 
 
-def test_managed_fields_translation_merges_entries_of_former_managers_by_api_version():
+def test_managed_fields_translation_merges_entries_of_former_field_managers_by_api_version():
     entries = [
         entry("old", "Update", "a", apiVersion="v1beta1"),
         entry("memcached", "Apply", "b"),
@@ -330,7 +330,7 @@ def test_managed_fields_translation_returns_none_when_all_entries_have_one_api_v
     assert owned(entries, "old").translation((), "v1") is None
 
 
-def test_managed_fields_patch_removes_released_fields_from_our_entry():
+def test_managed_fields_patch_removes_fields_to_release_from_our_entry():
     assert patched([entry("memcached", "Apply", "a", "b")], released=(".spec.a",)) == [
         entry("memcached", "Apply", "b")
     ]

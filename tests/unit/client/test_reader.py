@@ -115,7 +115,7 @@ class TestReaderUndecodable:
             "Pod ns/odd: spec: Input should be an object",
         )
 
-    async def test_object_list_raises_in_complete_when_an_object_is_undecodable(self, world: World):
+    async def test_object_list_complete_method_raises_when_an_object_is_undecodable(self, world: World):
         with pytest.raises(Undecodable, match="ns/odd"):
             (await world.client.list(Pod)).complete()
         pods = await world.client.list(Pod, labels="!odd,app!=x")
@@ -349,7 +349,7 @@ class TestReaderLargeLists:
         assert await turns_of_others(read(large.client)) >= alone + self.COUNT
         assert await turns_of_others(read(large.client)) <= alone + 1
 
-    async def test_list_is_correct_when_objects_change_during_the_index_build(self, large: World):
+    async def test_list_after_an_index_build_shows_objects_changed_during_the_build(self, large: World):
         building = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
         other = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
         at_once = asyncio.create_task(large.client.list(Pod, labels={"app": "other"}))

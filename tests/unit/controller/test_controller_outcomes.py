@@ -89,7 +89,7 @@ OUTCOMES: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("answers", "times", "counted"), OUTCOMES.values(), ids=OUTCOMES)
-async def test_reconcile_result_determines_the_retry_delays_and_the_metrics(
+async def test_retry_delays_and_metric_counts_match_the_result_or_error_of_each_reconcile(
     answers: list[Any], times: list[float], counted: dict[str, int]
 ):
     running = await ran(answering(*answers), seconds=5000)

@@ -152,7 +152,7 @@ async def test_controller_probes_the_server_with_a_different_failed_object_each_
         assert max(tried.values()) <= min(tried.values()) + 3
 
 
-async def test_failing_objects_do_not_delay_others_and_are_not_retried_when_others_succeed():
+async def test_failing_objects_delay_no_other_objects_and_are_not_retried_when_other_objects_succeed():
     server = Server(ServiceUnavailable(503), until=600)
     server.broken = {f"{number}" for number in range(50)}
     async with Running(Reconciler(server.write)) as running:

@@ -119,7 +119,7 @@ FINALIZER_GONE = changed({"deletionTimestamp": NOW, "finalizers": ["a", "b"]}, f
     ],
     ids=["removed", "added", "kind without generation", "state: finalizer removed", "finalizer removed"],
 )
-def test_predicate_accepts_or_rejects_events_of_deleting_objects_and_of_generation_0(
+def test_desired_state_changed_accepts_deleting_objects_and_presence_predicates_reject_them(
     predicate: Predicate, event: CacheEvent, passes: bool
 ):
     assert predicate(event) is passes

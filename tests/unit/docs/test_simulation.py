@@ -26,7 +26,7 @@ def names_of(code: str) -> dict[str, Any]:
     return found
 
 
-def test_switchboard_example_check_passes_but_fails_without_its_cleanup():
+def test_switchboard_example_passes_its_simulation_and_fails_it_without_the_cleanup_method():
     page = Path("docs/simulation.md").read_text()
     [code] = re.findall(r"```python\n# switchboard.py\n(.*?)```", page, re.DOTALL)
     names_of(code)["test_line_operator_holds"]()

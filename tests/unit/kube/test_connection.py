@@ -91,7 +91,7 @@ def test_response_headers_are_parsed_only_once():
     ],
     ids=["no response", "other protocol", "upgrade", "endless head", "bad chunk"],
 )
-async def test_wire_raises_connection_lost_and_reconnects_after_an_invalid_response(
+async def test_http_wire_raises_connection_lost_and_reconnects_after_an_invalid_response(
     wire: HttpWire, script: ScriptedServer, answer: bytes | None, message: str
 ):
     script.answers = [answer]
@@ -138,7 +138,7 @@ async def test_pool_reuses_the_latest_connection_and_closes_idle_connections(
     assert script.connections == 3
 
 
-async def test_wire_applies_backpressure_while_the_client_does_not_read_a_stream(
+async def test_http_wire_applies_backpressure_while_the_client_does_not_read_a_stream(
     wire: HttpWire, script: ScriptedServer
 ):
     size = 400 * READ_AHEAD
@@ -168,7 +168,7 @@ async def test_wire_applies_backpressure_while_the_client_does_not_read_a_stream
     ("path", "headers"),
     [*((path, {}) for path in ("/api/a b", "/api\r\nX: y", "/api/\u00fc", "")), ("/api", {"X": "a\r\nb: c"})],
 )
-async def test_wire_refuses_an_invalid_path_or_header_without_connecting(
+async def test_http_wire_refuses_an_invalid_path_or_header_without_connecting(
     wire: HttpWire, script: ScriptedServer, path: str, headers: dict[str, str]
 ):
     with pytest.raises(ValueError, match=r"not the percent-encoded path|the header X has more than one line"):
@@ -212,7 +212,7 @@ async def test_connection_with_a_half_sent_request_is_not_reused(wire: HttpWire,
     assert script.connections == 2
 
 
-async def test_wire_returns_an_early_response_when_the_server_stops_reading_the_request(
+async def test_http_wire_returns_an_early_response_when_the_server_stops_reading_the_request(
     wire: HttpWire, script: ScriptedServer
 ):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -241,7 +241,7 @@ async def test_connection_is_reused_after_an_unread_response(wire: HttpWire, scr
     assert await fetch(wire) == (200, b"ok")
 
 
-async def test_wire_raises_protocol_error_when_a_response_exceeds_the_size_limit(
+async def test_http_wire_raises_protocol_error_when_a_response_exceeds_the_size_limit(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(CHUNKED, without_end(b"10000\r\n" + bytes(65536) + b"\r\n"))
@@ -256,7 +256,7 @@ async def test_wire_raises_protocol_error_when_a_response_exceeds_the_size_limit
 @pytest.mark.parametrize(
     ("begin", "more"), [(b"0\r\na: ", b"b" * 1000), (b"0\r\n", b"a: b\r\n" * 200), (b"1;", b"e" * 1000)]
 )
-async def test_wire_raises_connection_lost_for_endless_trailers_or_chunk_extensions(
+async def test_http_wire_raises_connection_lost_for_endless_trailers_or_chunk_extensions(
     wire: HttpWire, script: ScriptedServer, begin: bytes, more: bytes
 ):
     script.play(CHUNKED + b"2\r\n{}\r\n" + begin, without_end(more))
@@ -277,7 +277,7 @@ async def test_response_without_a_length_raises_connection_lost_when_the_wire_ab
             await response.read()
 
 
-async def test_wire_aclose_closes_all_connections_even_when_it_is_cancelled(
+async def test_http_wire_aclose_closes_all_connections_even_when_it_is_cancelled(
     wire: HttpWire, script: ScriptedServer
 ):
     assert await fetch(wire) == (200, b"ok")

@@ -200,7 +200,7 @@ def test_decode_event_refuses_malformed_lines(line: bytes):
         decode_event(line)
 
 
-def test_status_error_returns_the_error_of_a_status_or_else_a_server_error():
+def test_status_error_returns_the_error_class_of_a_status_and_server_error_for_other_objects():
     line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}'
     error = status_error(decode_event(line).object)
     assert isinstance(error, Gone)

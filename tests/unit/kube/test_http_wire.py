@@ -43,7 +43,7 @@ async def receive_some(connection: socket.socket) -> int:
     return len(await asyncio.get_running_loop().sock_recv(connection, 10))
 
 
-async def test_wire_reuses_one_connection_for_successive_requests(wire: HttpWire, server: LocalServer):
+async def test_http_wire_reuses_one_connection_for_successive_requests(wire: HttpWire, server: LocalServer):
     server.answer = lambda request: Answer(request.method.encode(), headers={"X-A": "b"})
     for method in ("GET", "POST", "PUT"):
         async with wire.exchange(WireRequest(method, "/api", {}, b"body")) as response:
@@ -54,7 +54,7 @@ async def test_wire_reuses_one_connection_for_successive_requests(wire: HttpWire
     assert wire.host == f"127.0.0.1:{server.port}"
 
 
-async def test_wire_sends_target_and_headers_unchanged_and_adds_credentials(
+async def test_http_wire_sends_target_and_headers_unchanged_and_adds_credentials(
     wire: HttpWire, server: LocalServer
 ):
     target = "/apis/a%2Fb/system:x?labelSelector=a%3Db%2Cc&fieldManager=m+n"
@@ -70,7 +70,7 @@ async def test_wire_sends_target_and_headers_unchanged_and_adds_credentials(
     }
 
 
-async def test_wire_adds_the_path_and_the_headers_of_its_configuration(
+async def test_http_wire_adds_the_path_and_the_headers_of_its_configuration(
     server: LocalServer, authority: trustme.CA
 ):
     further = [("Impersonate-User", "jane")]
@@ -93,7 +93,7 @@ async def test_host_header_omits_the_default_port_and_keeps_brackets_of_an_ipv6_
     assert lines == ["GET /api?a=b HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "", ""]
 
 
-async def test_wire_closes_a_connection_when_its_response_is_not_read_to_the_end(
+async def test_http_wire_closes_a_connection_when_its_response_is_not_read_to_the_end(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"x" * 1000, claimed_length=2000)
@@ -150,7 +150,7 @@ async def test_server_certificate_is_checked_against_ca_and_server_name(
         assert len(server.requests) == 1
 
 
-async def test_wire_renews_the_token_after_a_rejection_and_at_the_end_of_its_lifetime(
+async def test_http_wire_renews_the_token_after_a_rejection_and_at_the_end_of_its_lifetime(
     server: LocalServer, authority: trustme.CA, tmp_path: Path
 ):
     file = tmp_path / "token"
@@ -172,7 +172,7 @@ async def test_wire_renews_the_token_after_a_rejection_and_at_the_end_of_its_lif
     assert {request.body for request in server.requests} == {b"body"}
 
 
-async def test_wire_trusts_a_replaced_ca_file_after_the_first_tls_failure(
+async def test_http_wire_trusts_a_replaced_ca_file_after_the_first_tls_failure(
     authority: trustme.CA, other_authority: trustme.CA, tmp_path: Path
 ):
     ca = tmp_path / "ca.crt"
@@ -188,7 +188,7 @@ async def test_wire_trusts_a_replaced_ca_file_after_the_first_tls_failure(
         await wire.aclose()
 
 
-async def test_wire_presents_a_replaced_client_certificate_after_a_rejection(
+async def test_http_wire_presents_a_replaced_client_certificate_after_a_rejection(
     authority: trustme.CA, tmp_path: Path
 ):
     def write(name: str) -> None:
@@ -379,7 +379,7 @@ class TestHttpWirePermit:
         assert request.headers["Content-Length"] == str(len(body or b""))
         assert server.connections == 1
 
-    async def test_wire_checks_the_write_permit_only_after_it_has_a_connection(
+    async def test_http_wire_checks_the_write_permit_only_after_it_has_a_connection(
         self, wire: HttpWire, server: LocalServer
     ):
         blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

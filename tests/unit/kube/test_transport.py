@@ -309,7 +309,7 @@ class TestTransportWrites:
             wire.on(method, PATH, Reply())
         return wire
 
-    async def test_transport_refuses_writes_after_the_latest_time_given_to_fence_at(
+    async def test_transport_refuses_writes_after_the_time_of_the_last_fence_at_call(
         self, transport: Transport, wire: ScriptedWire
     ):
         for at in (10.0, 20.0):
@@ -353,7 +353,7 @@ class TestTransportWrites:
         assert (wire.aborts, other.aborts) == (1, 1)
         assert (len(wire.sent("PUT")), len(other.sent("PUT"))) == (0, 1)
 
-    async def test_transport_fence_work_refuses_all_writes_except_writes_allowed_after_stop(
+    async def test_transport_refuses_writes_after_fence_work_unless_they_are_allowed_after_stop(
         self, transport: Transport, wire: ScriptedWire
     ):
         beside = contextvars.copy_context()
@@ -410,7 +410,7 @@ class TestTransportWrites:
             assert isinstance((await failing)[0], ConnectionLost)
             assert transport.writes_in_flight == 0
 
-    async def test_write_requires_the_permit_of_the_innermost_block_in_which_its_task_was_started(
+    async def test_write_requires_the_permit_of_the_innermost_require_permit_block_of_its_task(
         self, transport: Transport, wire: ScriptedWire
     ):
         ours, others = Term(), Term()

@@ -108,7 +108,7 @@ CRASH = "CrashLoopBackOff"
     ],
     ids=["out of memory", "just out of memory", "ends again and again", "ends once"],
 )
-def test_terminated_container_problem_depends_on_exit_reason_and_restarts(
+def test_terminated_container_is_a_problem_unless_it_completed_once(
     state: dict[str, Any], last: dict[str, Any], restarts: int, expected: tuple[str, str] | None
 ):
     assert problem(pod(container(state, lastState=last, restartCount=restarts))) == expected
@@ -220,7 +220,7 @@ def evicted(name: str, since: float) -> PodHealth:
     return judged(pod(name=name, phase="Failed", reason="Evicted", message="so", conditions=[condition]))
 
 
-def test_problem_of_pods_names_the_first_pod_with_the_worst_reason():
+def test_problem_of_pods_names_the_alphabetically_first_pod_with_the_worst_reason():
     pods = [crashing("web-c"), ready("web-a"), crashing("web-b")]
     why = f"2 of 3 pods: web-b: container memcached ended with exit code 71: {MEMORY}"
     wanted = ("CrashLoopBackOff", why)

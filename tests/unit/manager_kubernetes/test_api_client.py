@@ -278,7 +278,7 @@ async def test_exec_output_that_arrives_byte_by_byte_is_collected_at_low_cost():
     assert spent.units < 50
 
 
-async def test_kubernetes_asyncio_exec_returns_output_or_websocket_by_preload_content(
+async def test_kubernetes_asyncio_exec_returns_a_websocket_when_preload_content_is_false(
     pods: tuple[DevCluster, Any], models: Any
 ):
     cluster, core = pods

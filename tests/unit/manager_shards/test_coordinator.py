@@ -37,7 +37,7 @@ def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_balance_assigns_equal_shard_counts_with_the_fewest_moves(
+def test_shard_balance_assigns_equal_shard_counts_with_the_fewest_moves(
     scene: tuple[int, set[str], dict[int, str]], rng: random.Random
 ):
     count, members, holders = scene
@@ -60,7 +60,7 @@ def test_balance_assigns_equal_shard_counts_with_the_fewest_moves(
 
 
 @given(scenes(), st.data())
-def test_balance_does_not_change_while_shards_move_to_their_assigned_replicas(
+def test_shard_balance_does_not_change_while_shards_move_to_their_assigned_replicas(
     scene: tuple[int, set[str], dict[int, str]], data: st.DataObject
 ):
     """If the balance changed, starting replicas would list new shards again and again and own none."""
@@ -424,7 +424,7 @@ async def test_coordinator_ends_with_the_error_of_a_failed_shard_release(
     a.gone()
 
 
-async def test_replica_holds_no_lease_after_it_stops_before_it_owns_a_shard(program: Program):
+async def test_replica_that_stops_before_it_owns_a_shard_holds_no_lease_at_the_end(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)
     await asyncio.sleep(1)

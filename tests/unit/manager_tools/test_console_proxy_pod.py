@@ -61,7 +61,7 @@ def there(wire: ScriptedWire, holder: str | None, *pods: dict[str, Any]) -> None
         ("evil_1", "manager-a", "manager-a"),
     ],
 )
-async def test_installed_pod_returns_the_requested_pod_the_leader_or_any_manager_pod(
+async def test_pod_lookup_returns_the_requested_pod_the_leader_or_any_manager_pod(
     wire: ScriptedWire, transport: Transport, holder: str | None, wanted: str | None, expected: str
 ):
     there(wire, holder, *THERE)
@@ -73,7 +73,7 @@ async def test_installed_pod_returns_the_requested_pod_the_leader_or_any_manager
 @pytest.mark.parametrize(
     "holder", ["evil_1", "evil-too_1", "ended_1", "going_1", "elsewhere_1", "../x_1", "\x1b[2J\nevil_1"]
 )
-async def test_installed_pod_refuses_a_lease_holder_that_is_no_manager_pod(
+async def test_pod_lookup_refuses_a_lease_holder_that_is_no_manager_pod(
     wire: ScriptedWire, transport: Transport, holder: str
 ):
     there(wire, holder, *THERE)
@@ -84,7 +84,7 @@ async def test_installed_pod_refuses_a_lease_holder_that_is_no_manager_pod(
         assert str(error.value).isprintable()
 
 
-async def test_installed_pod_raises_when_no_manager_is_found_or_access_is_forbidden(
+async def test_pod_lookup_raises_when_no_manager_is_found_or_access_is_forbidden(
     wire: ScriptedWire, transport: Transport
 ):
     there(wire, "evil_1", THERE[0])
@@ -103,7 +103,7 @@ def configuration(namespace: str, bundle: bytes) -> Reply:
     return Reply.json({"webhooks": [{"clientConfig": each} for each in clients]})
 
 
-async def test_installed_trust_returns_the_webhook_service_name_and_its_ca_bundle(
+async def test_trust_lookup_returns_the_webhook_service_name_and_its_ca_bundle(
     wire: ScriptedWire, transport: Transport
 ):
     wire.on("GET", VALIDATING, Reply.status(404, "NotFound"))
@@ -124,7 +124,7 @@ async def test_installed_trust_returns_the_webhook_service_name_and_its_ca_bundl
         Reply.status(403, "Forbidden"),
     ],
 )
-async def test_installed_trust_raises_when_no_webhook_configuration_is_usable(
+async def test_trust_lookup_raises_when_no_webhook_configuration_is_usable(
     wire: ScriptedWire, transport: Transport, found: Reply
 ):
     wire.on("GET", VALIDATING, found)

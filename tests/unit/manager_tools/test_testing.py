@@ -21,7 +21,7 @@ from manager_tools.simulation.loop import EPOCH, NotVirtual
 from manager_tools.testing import VirtualClock, operated
 
 
-async def test_world_until_error_shows_the_object_without_its_managed_fields():
+async def test_error_of_world_until_shows_the_object_without_its_managed_fields():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         with pytest.raises(AssertionError, match="still false after 0 s; at last:") as waited:

@@ -241,14 +241,14 @@ def test_conditions_field_is_found_by_its_type_in_the_status_model(status: Any, 
         (StrictStatus, "Thing.status is missing, and cannot be made: it needs parents"),
     ],
 )
-def test_context_condition_raises_type_error_when_the_kind_has_no_usable_status(status: Any, said: str):
+def test_ctx_condition_raises_type_error_when_the_kind_has_no_usable_status(status: Any, said: str):
     kind = kind_with(status | None)
     ctx = Context(without_manager(doing(make_ready, kind)), thing(kind))
     with pytest.raises(TypeError, match=f"^{said}"):
         ctx.condition("Ready", True, "Kept")
 
 
-def test_context_condition_raises_when_the_model_allows_only_other_condition_types():
+def test_ctx_condition_raises_when_the_model_allows_only_other_condition_types():
     kind = kind_with(NamedStatus | None)
     operator: Any = doing(make_ready, kind)
     obj = thing(kind)

@@ -119,7 +119,7 @@ async def test_reconcile_succeeds_when_it_writes_changed_metadata_with_the_clien
 
 
 @pytest.mark.parametrize("write", ["write_status", "patch"])
-async def test_context_write_merges_concurrent_changes_of_other_clients_into_the_object(write: str):
+async def test_ctx_write_status_and_patch_merge_changes_of_other_clients_into_the_object(write: str):
     theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
     path = "greetings.test.example.com", "default", "hello"
 
@@ -215,7 +215,7 @@ async def test_condition_event_is_sent_once_for_each_change_of_the_condition():
         assert await world.events(found) == ["Greeted", "Greeted"]
 
 
-async def test_failed_reconcile_sends_no_condition_event_and_no_event_marked_once_written():
+async def test_failed_reconcile_sends_no_condition_event_and_no_event_with_once_written():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")
         ctx.event("Later", "in its time", once_written=True)
@@ -256,7 +256,7 @@ async def test_deletion_of_a_job_also_deletes_its_pods_unless_the_propagation_is
             assert (await world.events(obj))[-1] == "Deleted"
 
 
-async def test_context_delete_sends_no_request_for_a_terminating_child():
+async def test_ctx_delete_sends_no_request_for_a_terminating_child():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         if obj.spec.name == "you":
             child = secret("child")
@@ -293,7 +293,7 @@ async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
         assert obj.metadata.annotations == {"example.com/note": "begun"}
 
 
-async def test_context_confirm_ends_the_reconcile_when_the_object_was_deleted_on_the_server():
+async def test_ctx_confirm_ends_the_reconcile_when_the_object_was_deleted_on_the_server():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         WORLD[-1].cluster.client.peek("greetings.test.example.com", "default", "hello")
         if operator.seen == ["hello"]:

@@ -48,7 +48,7 @@ class Part(Resource, group="test.example.com", version="v1", plural="parts"):
     spec: PartSpec = Field(default_factory=PartSpec)
 
 
-async def test_context_apply_sends_no_unset_field_of_a_typed_child():
+async def test_ctx_apply_sends_no_unset_field_of_a_typed_child():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(Part(metadata=ObjectMeta(name="part", namespace="default"), spec=PartSpec(size=3)))
         obj.status.text = obj.spec.name
@@ -67,7 +67,7 @@ async def test_context_apply_sends_no_unset_field_of_a_typed_child():
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_context_apply_reports_a_taken_child_name_and_retries_until_the_name_is_free(cached: bool):
+async def test_ctx_apply_reports_a_taken_child_name_and_retries_until_the_name_is_free(cached: bool):
     """If `cached` is False, no watch event reports that the name is free."""
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -118,7 +118,7 @@ async def test_leftover_child_of_a_deleted_owner_sets_progressing_but_not_degrad
         assert await world.events(obj) == ["Created"]
 
 
-async def test_context_apply_and_delete_log_each_write_with_changed_fields_and_field_managers(
+async def test_ctx_apply_and_delete_log_each_write_with_changed_fields_and_field_managers(
     log_lines: LogLines,
 ):
     def changed(before: Secret, after: Secret) -> tuple[str, str]:
@@ -203,7 +203,7 @@ class TestContextApplySharedList:
             await ctx.apply(self.wanted(obj.spec.name))
         obj.status.text = obj.spec.name
 
-    async def test_context_apply_changes_our_list_items_when_another_client_has_added_items(self):
+    async def test_ctx_apply_changes_our_list_items_when_another_client_has_added_items(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, child = await self.started(world)
             await rename(world, obj, "me")
@@ -227,7 +227,7 @@ class TestContextApplySharedList:
                 "no other manager owns this field"
             )
 
-    async def test_context_apply_restores_our_list_item_when_another_client_has_changed_its_key(self):
+    async def test_ctx_apply_restores_our_list_item_when_another_client_has_changed_its_key(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, _ = await self.started(world)
             await rename(world, obj, "you")
@@ -237,7 +237,7 @@ class TestContextApplySharedList:
             port = '.spec.template.spec.containers[name="main"].ports[containerPort=8080,protocol="TCP"]'
             assert event["message"] == f"Put Deployment child back as it should be: test-test had set {port}"
 
-    async def test_context_apply_rarely_repeats_a_patch_that_the_server_refuses(self):
+    async def test_ctx_apply_rarely_repeats_a_patch_that_the_server_refuses(self):
         asked: list[str] = []
         async with operated(self.operator(self.act, asked), objects=[greeting()]) as world:
             obj, child = await self.started(world)
@@ -258,7 +258,7 @@ class TestContextApplySharedList:
             assert 1 < len(asked) < 6
 
     @pytest.mark.parametrize("image", ["", "image:2"])
-    async def test_context_apply_sends_no_patch_when_the_server_refuses_our_list_items(self, image: str):
+    async def test_ctx_apply_sends_no_patch_when_the_server_refuses_our_list_items(self, image: str):
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = deployment(image="image:1" if obj.spec.name == "you" else image)
             if obj.spec.name != "you":
@@ -283,7 +283,7 @@ TOO_MANY = 20
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("anew", [True, False])
-async def test_context_apply_slows_down_when_each_new_child_is_garbage_collected(
+async def test_ctx_apply_slows_down_when_each_new_child_is_garbage_collected(
     anew: bool, told: bool, monkeypatch: pytest.MonkeyPatch
 ):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -346,7 +346,7 @@ async def test_reconcile_that_calls_refuse_taken_runs_again_when_the_name_is_tak
         await world.until(obj, lambda it: it.status.text == "free")
 
 
-async def test_context_apply_into_a_terminating_namespace_is_not_counted_as_a_failure():
+async def test_ctx_apply_into_a_terminating_namespace_is_not_counted_as_a_failure():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child", "going"))
         obj.status.text = "done"

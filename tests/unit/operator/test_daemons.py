@@ -89,7 +89,7 @@ async def test_daemon_runs_until_its_object_is_deleted_and_restarts_when_the_spe
         assert daemons() == []
 
 
-async def test_daemon_ends_at_deletion_even_if_the_predicate_rejects_it_or_a_finalizer_remains():
+async def test_daemon_ends_at_deletion_even_if_the_predicate_rejects_deletions_or_a_finalizer_remains():
     class Once(Noting):
         name = "once"
         on = staticmethod(lambda event: event.old is None)

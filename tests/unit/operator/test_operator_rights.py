@@ -228,7 +228,7 @@ def test_operator_of_a_foreign_kind_has_no_right_to_write_its_objects():
     assert verbs_of(acting(nothing, Deployment, extends_status=True), "deployments/status") == {"patch"}
 
 
-async def test_extends_status_writes_the_condition_and_no_observed_generation():
+async def test_operator_with_extends_status_writes_its_condition_and_no_observed_generation():
     async def report(_: Any, obj: Any, ctx: Context) -> None:
         ctx.condition("Scanned", True, "Scanned")
 
@@ -258,7 +258,7 @@ async def set_condition(_: Any, obj: Any, ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("act", [set_status, write_status, set_condition])
-async def test_changed_status_of_a_foreign_kind_is_refused_with_a_hint_at_extends_status(act: Act):
+async def test_changed_status_of_a_foreign_kind_is_refused_and_the_error_names_extends_status(act: Act):
     async with operated(acting(act, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
         assert "extends_status" in first_error(world, CHILD)
@@ -274,7 +274,7 @@ async def test_undeclared_patch_of_a_foreign_kind_is_refused_without_a_request()
         await world.until(deployment(), lambda it: it.metadata.annotations.get("seen") == "yes")
 
 
-def test_extends_status_is_refused_for_an_own_kind_and_for_a_kind_without_status():
+def test_extends_status_is_refused_for_a_kind_that_is_not_foreign_or_has_no_status():
     with pytest.raises(TypeError, match="extends_status: Greeting is its own kind"):
         acting(nothing, extends_status=True)
     with pytest.raises(TypeError, match="extends_status: ConfigMap has no field `status`"):

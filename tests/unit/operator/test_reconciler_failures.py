@@ -360,7 +360,7 @@ async def test_failure_causes_an_event_when_the_server_refuses_the_status(
         assert [each[0] for each in events(world)] == told
 
 
-async def test_overridden_reconcile_failed_sets_its_own_condition():
+async def test_overridden_reconcile_failed_method_sets_only_its_own_condition():
     def reconcile_failed(self: Doing, by: Blocked, ctx: Context) -> None:
         assert isinstance(by.__cause__, Unpaid)
         ctx.condition("Available", False, "Unpaid", str(by.__cause__), event="Warning")

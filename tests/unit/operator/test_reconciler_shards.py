@@ -205,7 +205,7 @@ async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_on_predicat
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_hook_handed_over_runs_for_moved_objects_and_hook_gone_for_deleted_objects():
+async def test_handed_over_hook_runs_for_moved_objects_and_gone_hook_for_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen
@@ -312,7 +312,7 @@ async def test_owner_of_shard_0_runs_unsharded_operators_and_leader_only_work():
         assert other.operator.once == 1
 
 
-async def test_context_permit_is_granted_only_for_objects_in_shards_of_the_replica():
+async def test_ctx_permit_is_granted_only_for_objects_in_shards_of_the_replica():
     async def act(operator: Copying, _: Secret, ctx: Context) -> None:
         async with ctx.permit():
             await asyncio.sleep(0.1)
@@ -508,7 +508,7 @@ async def test_children_keep_an_existing_shard_label_and_get_no_label_when_shard
 
 
 @pytest.mark.parametrize("declares", [False, True])
-async def test_context_list_of_a_sharded_child_kind_requires_a_declaration_in_reads(declares: bool):
+async def test_ctx_list_of_sharded_children_raises_not_cached_unless_reads_declares_the_kind(declares: bool):
     found: dict[str, object] = {}
 
     async def read(_: Copying, obj: Secret, ctx: Context) -> None:
@@ -543,7 +543,7 @@ async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context
     return Result(requeue_after=error.retry_after)
 
 
-async def test_context_refuse_taken_detects_a_name_that_was_taken_without_an_event():
+async def test_ctx_refuse_taken_detects_a_name_that_was_taken_without_an_event():
     taken: set[str] = set()
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:

@@ -30,7 +30,7 @@ async def test_storage_keeps_all_records_across_a_restart(tmp_path: Path):
         assert await storage.add([pet("c", idempotency_key="key")]) == ids[:1]
 
 
-async def test_storage_refuses_a_file_in_use_even_by_a_symlink(tmp_path: Path):
+async def test_storage_refuses_a_file_in_use_even_when_opened_through_a_symlink(tmp_path: Path):
     path = tmp_path / "pets.db"
     link = tmp_path / "link.db"
     link.symlink_to(path)
@@ -104,7 +104,7 @@ async def test_storage_stores_other_concurrent_writes_when_one_write_is_refused(
         assert await found(storage) == ["a", "b", "c"]
 
 
-async def test_storage_search_returns_records_of_writes_requested_before_it(tmp_path: Path):
+async def test_storage_search_returns_records_of_writes_requested_before_the_search(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.add([pet(str(number))])) for number in range(100)]
         await asyncio.sleep(0)  # the writes are requested, but none is done

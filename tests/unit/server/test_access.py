@@ -108,7 +108,7 @@ async def seconds_until_allowed(access: Access, token: str, client: str) -> floa
     return asyncio.get_running_loop().time() - began
 
 
-async def test_access_allows_a_user_whom_the_subject_access_review_allows(wire: ScriptedWire, access: Access):
+async def test_auth_allows_a_user_whom_the_subject_access_review_allows(wire: ScriptedWire, access: Access):
     allow(wire)
     assert await ask(access) == Verdict(PROMETHEUS, allowed=True)
     [token], [right] = wire.sent("POST", TOKENS), wire.sent("POST", RIGHTS)
@@ -131,7 +131,7 @@ async def test_access_allows_a_user_whom_the_subject_access_review_allows(wire: 
 
 
 @pytest.mark.parametrize("status", [{"allowed": False}, {}, {"allowed": True, "denied": True}])
-async def test_access_denies_a_user_whom_the_subject_access_review_denies(
+async def test_auth_denies_a_user_whom_the_subject_access_review_denies(
     wire: ScriptedWire, access: Access, status: dict[str, Any]
 ):
     wire.on("POST", TOKENS, reviewed({"authenticated": True, "user": {"username": "u"}}))
@@ -140,7 +140,7 @@ async def test_access_denies_a_user_whom_the_subject_access_review_denies(
 
 
 @pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
-async def test_access_denies_an_invalid_token_without_a_subject_access_review(
+async def test_auth_denies_an_invalid_token_without_a_subject_access_review(
     wire: ScriptedWire, access: Access, status: dict[str, Any]
 ):
     wire.on("POST", TOKENS, reviewed(status))
@@ -170,7 +170,7 @@ async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) ->
         (DENIED, 31, (0, 1)),
     ],
 )
-async def test_access_caches_token_reviews_grants_and_denials_for_60_300_and_30_seconds(
+async def test_auth_caches_token_reviews_grants_and_denials_for_60_300_and_30_seconds(
     wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, accepted())
@@ -178,7 +178,7 @@ async def test_access_caches_token_reviews_grants_and_denials_for_60_300_and_30_
     assert await reviews_needed(wire, access, after=after) == expected
 
 
-async def test_access_reuses_the_cached_rights_of_a_user_with_a_new_token(wire: ScriptedWire, access: Access):
+async def test_auth_reuses_the_cached_rights_of_a_user_with_a_new_token(wire: ScriptedWire, access: Access):
     def each_with_its_id(sent: Sent) -> Reply:
         identifier = {"authentication.kubernetes.io/credential-id": [sent.json()["spec"]["token"]]}
         user = {"username": "ann", "extra": identifier}
@@ -192,7 +192,7 @@ async def test_access_reuses_the_cached_rights_of_a_user_with_a_new_token(wire: 
     assert len(wire.sent("POST", RIGHTS)) == 1
 
 
-async def test_access_review_result_applies_only_to_the_reviewed_path(wire: ScriptedWire, access: Access):
+async def test_auth_review_result_applies_only_to_the_reviewed_path(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED, DENIED)
     assert (await ask(access, path="/metrics")).allowed
@@ -205,7 +205,7 @@ async def flood(access: Access, *, client: str, number: int) -> list[Verdict | B
     return await asyncio.gather(*asking, return_exceptions=True)
 
 
-async def test_access_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire, access: Access):
+async def test_auth_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire, access: Access):
     most = 0
 
     def answer(_: Sent) -> Delayed:
@@ -223,7 +223,7 @@ async def test_access_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire
     assert asyncio.get_running_loop().time() >= (9 * WAITING - STRANGERS_PER_SECOND) / STRANGERS_PER_SECOND
 
 
-async def test_access_limits_reviews_of_one_user_without_delaying_other_users(
+async def test_auth_limits_reviews_of_one_user_without_delaying_other_users(
     wire: ScriptedWire, access: Access
 ):
     """Let one user send requests about many objects; each request needs a review."""
@@ -247,7 +247,7 @@ async def test_access_limits_reviews_of_one_user_without_delaying_other_users(
     assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
 
 
-async def test_access_limits_reviews_of_one_namespace_without_delaying_other_namespaces(
+async def test_auth_limits_reviews_of_one_namespace_without_delaying_other_namespaces(
     wire: ScriptedWire, access: Access
 ):
     wire.on("POST", TOKENS, reviewed({"authenticated": True, "user": {"username": "jane"}}))
@@ -263,7 +263,7 @@ async def test_access_limits_reviews_of_one_namespace_without_delaying_other_nam
         assert await seconds_until_allowed(access, "t", "10.0.0.2") < 1
 
 
-async def test_access_answers_a_client_while_others_send_invalid_tokens(wire: ScriptedWire, access: Access):
+async def test_auth_answers_a_client_while_others_send_invalid_tokens(wire: ScriptedWire, access: Access):
     def answer(sent: Sent) -> Delayed:
         return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
 
@@ -277,7 +277,7 @@ async def test_access_answers_a_client_while_others_send_invalid_tokens(wire: Sc
         assert await seconds_until_allowed(access, "prometheus", "10.0.0.1") <= 1.1
 
 
-async def test_access_raises_too_many_questions_when_a_review_waits_long(wire: ScriptedWire, access: Access):
+async def test_auth_raises_too_many_questions_when_a_review_waits_long(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, Delayed(3.0, refused()))
     answered = await flood(access, client="10.0.0.1", number=3)
     assert [type(each) for each in answered] == [Verdict, Verdict, TooManyQuestions]
@@ -291,7 +291,7 @@ def web_token(claims: object, head: object = {"alg": "RS256", "kid": "k"}) -> st
     return f"{part(head)}.{part(claims)}.{part(b'signature')}"
 
 
-async def test_access_refuses_an_expired_token_without_a_request(wire: ScriptedWire, access: Access):
+async def test_auth_refuses_an_expired_token_without_a_request(wire: ScriptedWire, access: Access):
     token = web_token({"exp": now().timestamp() - SLACK - 10, "iss": "https://kubernetes.default.svc"})
     assert await ask(access, token) == Verdict(None, allowed=False)
     assert wire.requests == []
@@ -341,7 +341,7 @@ async def test_console_access_token_review_has_no_audience_for_other_tokens(
     ],
     ids=lambda token: token[:12],
 )
-async def test_access_sends_a_review_for_every_token_that_is_not_certainly_expired(
+async def test_auth_sends_a_review_for_every_token_that_is_not_certainly_expired(
     wire: ScriptedWire, access: Access, token: str
 ):
     allow(wire)
@@ -360,9 +360,7 @@ async def test_access_sends_a_review_for_every_token_that_is_not_certainly_expir
         Reply.status(429, "TooManyRequests"),
     ],
 )
-async def test_access_retries_a_review_after_a_transient_fault(
-    wire: ScriptedWire, access: Access, fault: Any
-):
+async def test_auth_retries_a_review_after_a_transient_fault(wire: ScriptedWire, access: Access, fault: Any):
     wire.on("POST", TOKENS, fault, fault, accepted())
     wire.on("POST", RIGHTS, fault, ALLOWED)
     assert (await ask(access)).allowed
@@ -382,7 +380,7 @@ async def test_access_retries_a_review_after_a_transient_fault(
         (RIGHTS, Stall(), "did not answer within 8 s"),
     ],
 )
-async def test_access_raises_review_failed_with_the_reason_and_the_user_within_10_seconds(
+async def test_auth_raises_review_failed_with_the_reason_and_the_user_within_10_seconds(
     wire: ScriptedWire, access: Access, path: str, answer: Any, said: str
 ):
     allow(wire)
@@ -396,14 +394,14 @@ async def test_access_raises_review_failed_with_the_reason_and_the_user_within_1
     assert (await ask(access, "secret-token")).allowed
 
 
-async def test_access_does_not_retry_a_review_that_the_server_forbids(wire: ScriptedWire, access: Access):
+async def test_auth_does_not_retry_a_review_that_the_server_forbids(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, Reply.status(403, "Forbidden"))
     with pytest.raises(ReviewFailed):
         await ask(access)
     assert len(wire.sent("POST", TOKENS)) == 1
 
 
-async def test_access_stores_no_token_in_plain_text(wire: ScriptedWire, access: Access):
+async def test_auth_stores_no_token_in_plain_text(wire: ScriptedWire, access: Access):
     allow(wire)
     await ask(access, "secret-token")
     assert len(access._users) == 1

@@ -221,7 +221,7 @@ async def test_server_delays_new_connections_when_every_connection_is_being_answ
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_drops_an_incomplete_request_for_a_new_client_at_the_connection_limit(tls: bool):
+async def test_server_drops_an_incomplete_request_to_accept_a_new_client_at_the_connection_limit(tls: bool):
     limits, entered = replace(PATIENT, connections=4, eviction=0.05), asyncio.Semaphore(0)
 
     async def reads(request: web.Request) -> web.StreamResponse:

@@ -78,7 +78,7 @@ async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
     transport.write.assert_not_called()
 
 
-async def test_connection_stays_open_for_the_exchange_limit_during_a_response():
+async def test_connection_closes_at_the_exchange_limit_when_its_response_is_unfinished():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.begin_answer(0)

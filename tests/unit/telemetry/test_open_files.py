@@ -13,7 +13,7 @@ from manager.telemetry.open_files import Reserve, raised_limit, report_exhaustio
 
 
 @pytest.mark.virtual_time
-async def test_report_exhaustion_logs_immediately_then_at_growing_intervals(monkeypatch: pytest.MonkeyPatch):
+async def test_descriptor_exhaustion_is_logged_at_growing_intervals(monkeypatch: pytest.MonkeyPatch):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:

@@ -85,7 +85,7 @@ def test_parse_bind_address_returns_host_and_port(text: str, host: str, port: in
         *("256.1.1.1:80", "1.2.3:80", "a b:80", "-a:80", "http://x:80"),
     ],
 )
-def test_parse_bind_address_refuses_malformed_text_with_examples(text: str):
+def test_parse_bind_address_refuses_malformed_text_and_shows_examples(text: str):
     with pytest.raises(ValueError, match='":8080"'):
         parse_bind_address(text)
 

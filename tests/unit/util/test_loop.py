@@ -33,7 +33,7 @@ def test_loop_factory_prefers_uvloop_when_it_is_installed(has_uvloop: bool, monk
         assert isinstance(loop, expected)
 
 
-def test_loop_time_advances_during_a_callback_and_timers_use_it():
+def test_loop_time_advances_during_a_callback_and_no_timer_fires_early():
     async def main() -> tuple[float, float]:
         loop = asyncio.get_running_loop()
         start, machine = loop.time(), time.monotonic()
@@ -100,7 +100,7 @@ async def test_work_threads_count_as_busy_until_their_cancelled_work_ends():
 
 @pytest.mark.virtual_time
 class TestOwnTurn:
-    async def test_own_turn_calls_resume_in_the_order_in_which_tasks_made_them(self):
+    async def test_callers_of_own_turn_resume_in_the_order_of_their_calls(self):
         order = list[str]()
 
         async def works(name: str, times: int) -> None:
@@ -114,7 +114,7 @@ class TestOwnTurn:
                 tasks.create_task(works(name, 1))
         assert order == ["much", "a", "b", "much", "much"]
 
-    async def test_own_turn_call_of_a_cancelled_task_is_skipped(self):
+    async def test_own_turn_skips_the_call_of_a_cancelled_task(self):
         first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
         await asyncio.sleep(0)
         second.cancel()
@@ -125,7 +125,7 @@ class TestOwnTurn:
 
 
 @pytest.mark.parametrize("end", ["result", "stopped before", "stopped", "cancelled"])
-async def test_coroutine_in_unless_is_cancelled_when_the_event_is_set_or_the_caller_cancelled(end: str):
+async def test_coroutine_passed_to_unless_is_cancelled_when_event_is_set_or_caller_is_cancelled(end: str):
     stop, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work() -> str:

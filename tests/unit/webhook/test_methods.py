@@ -173,7 +173,7 @@ def test_undecorated_method_named_similar_to_a_webhook_is_refused(name: str, fun
         operator(**{name: function})
 
 
-def test_method_with_a_similar_name_or_other_parameters_needs_no_webhook_decorator():
+def test_undecorated_method_is_accepted_unless_name_and_parameters_resemble_a_webhook():
     operator(validate_name=of_one, validate=of_one, _default=of_json, default=lambda self, spec: spec)
 
 

@@ -82,7 +82,7 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_availability_probes_a_failed_store_and_enqueues_waiting_pets_after_its_recovery():
+async def test_store_watcher_probes_a_failed_store_and_enqueues_waiting_pets_after_its_recovery():
     watch = Watch()
     watch.store.up = False
     async with running(watch.availability.run()):
@@ -112,7 +112,7 @@ async def test_availability_probes_a_failed_store_and_enqueues_waiting_pets_afte
         assert len(probes) == count
 
 
-async def test_availability_enqueues_no_pet_when_calls_fail_but_probes_succeed():
+async def test_store_watcher_enqueues_no_pet_when_calls_fail_but_probes_succeed():
     watch = Watch()
     async with running(watch.availability.run()):
         watch.availability.wait(THOR)
@@ -125,7 +125,7 @@ async def test_availability_enqueues_no_pet_when_calls_fail_but_probes_succeed()
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-async def test_failed_store_check_enqueues_every_pet_that_does_not_wait_for_the_store_yet(hangs: bool):
+async def test_failed_store_check_enqueues_each_pet_that_is_not_waiting_for_the_store(hangs: bool):
     watch = Watch()
     pets: Any = Pets(THOR, TRON)
     watch.store.up, watch.store.hangs = False, hangs

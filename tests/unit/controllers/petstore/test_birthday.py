@@ -47,7 +47,7 @@ def test_day_of_moment_refuses_a_malformed_timestamp_with_a_short_message(text: 
     "text",
     ["20210401", "2021-W13-4", "2021-04-01\n", "٢٠٢١-04-01", "0000-06-01", "2021-02-29", "9" * 100_000],
 )
-def test_day_of_refuses_a_malformed_date_with_a_short_message(text: str):
+def test_birthday_parser_refuses_a_malformed_date_with_a_short_message(text: str):
     with pytest.raises(
         InvalidBirthday, match=r"is not a day of the years 1 to 9999, as 2021-04-01 is"
     ) as refused:

@@ -85,7 +85,7 @@ BODIES: list[dict[str, Any]] = [
 ]
 
 
-async def test_tidy_webhook_changes_only_name_and_species():
+async def test_pet_defaulting_webhook_changes_only_name_and_species():
     for written, old in itertools.product(BODIES, [None, *BODIES]):
         body = copy.deepcopy(written)
         await PETS.tidy(body, request(Pet, "UPDATE" if old else "CREATE", old=old))
@@ -106,7 +106,7 @@ async def test_tidy_webhook_changes_only_name_and_species():
         ("0001-01-01", "must not be before 1900-01-01"),
     ],
 )
-async def test_judge_webhook_refuses_a_birthday_out_of_range_with_field_and_reason(birthday: str, why: str):
+async def test_pet_validator_error_for_birthday_out_of_range_names_field_and_reason(birthday: str, why: str):
     with pytest.raises(Refused) as error:
         await PETS.judge(None, pet(birthday=birthday), request(Pet))
     status = refusal_of(error)
@@ -117,7 +117,7 @@ async def test_judge_webhook_refuses_a_birthday_out_of_range_with_field_and_reas
     assert (cause["field"], cause["reason"]) == ("spec.birthday", "FieldValueInvalid")
 
 
-async def test_judge_webhook_compares_the_birthday_with_the_current_day_in_utc():
+async def test_pet_validator_compares_the_birthday_with_the_current_day_in_utc():
     new_year = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
     turn_to(new_year - datetime.timedelta(seconds=1))
     with pytest.raises(Refused):
@@ -129,7 +129,7 @@ async def test_judge_webhook_compares_the_birthday_with_the_current_day_in_utc()
 @pytest.mark.parametrize(
     "birthday", ["0000-01-01", "0000-01-01T00:00:00Z", f"9999-12-31T23:59:59.{'9' * 900}-01:00"]
 )
-async def test_judge_webhook_refuses_an_invalid_birthday_with_a_shortened_value(birthday: str):
+async def test_pet_validator_refusal_shortens_the_value_of_an_invalid_birthday(birthday: str):
     with pytest.raises(Refused, match="must be a day of the calendar") as error:
         await PETS.judge(None, pet(birthday=birthday), request(Pet))
     assert birthday[:64] in str(error.value)
@@ -154,7 +154,7 @@ async def test_judge_webhook_refuses_an_invalid_birthday_with_a_shortened_value(
         ),
     ],
 )
-async def test_judge_webhook_validates_a_birthday_only_if_it_changed_on_an_undeleted_pet(
+async def test_pet_validator_checks_a_birthday_only_if_it_changed_on_an_undeleted_pet(
     old: dict[str, Any], new: dict[str, Any], why: str | None
 ):
     if why is None:
@@ -165,7 +165,7 @@ async def test_judge_webhook_validates_a_birthday_only_if_it_changed_on_an_undel
 
 
 @pytest.mark.parametrize(("version", "field"), [(Pet, "species"), (OldPet, "type")])
-async def test_judge_webhook_warning_names_the_species_field_of_the_requested_version(
+async def test_pet_validator_warning_names_the_species_field_of_the_requested_version(
     version: type[Resource], field: str
 ):
     asked = request(Pet, "UPDATE", requested=version.gvk)
@@ -198,7 +198,7 @@ async def test_pet_webhook_accepts_deeply_nested_managed_fields():
     await PETS.judge(annotated(1), taken, UPDATE)
 
 
-async def test_judge_webhook_refuses_annotations_that_leave_no_room_for_the_conversion_annotation():
+async def test_pet_validator_refuses_annotations_that_leave_no_room_for_the_conversion_annotation():
     await PETS.judge(None, annotated(255_000), request(Pet))
     with pytest.raises(Refused, match=r"metadata\.annotations: .* 256 KiB"):
         await PETS.judge(None, annotated(260_000), request(Pet))
@@ -209,7 +209,7 @@ async def test_judge_webhook_refuses_annotations_that_leave_no_room_for_the_conv
         await PETS.judge(None, taken, request(Pet))
 
 
-async def test_judge_webhook_accepts_stored_annotations_at_the_limit_unless_the_owner_is_lost():
+async def test_pet_validator_accepts_stored_annotations_at_the_limit_unless_an_owner_is_omitted():
     full = annotated(262_144)
     await PETS.judge(full, full, UPDATE)
     await PETS.judge(full, annotated(262_000), UPDATE)

@@ -143,7 +143,7 @@ async def test_pet_keeps_its_record_when_its_finalizer_and_status_were_removed(k
     assert keyed.pet(key).metadata.finalizers == [FINALIZER]
 
 
-async def test_deleted_pet_removes_only_its_own_record_of_two_equal_records(keyless: Stage):
+async def test_deleted_pet_removes_only_its_own_record_when_the_store_has_an_equal_record(keyless: Stage):
     key = keyless.create()
     keyless.fate.script = {2: "lost after"}
     await keyless.process.reconcile(key)
@@ -177,7 +177,7 @@ async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_
     [("Thor", pet()), ("\N{EM SPACE}", pet("Loki"))],
     ids=["usual name", "name that the store refuses"],
 )
-async def test_deleted_pet_of_the_former_operator_loses_its_record(stage: Stage, name: str, record: Record):
+async def test_deleted_pet_with_former_finalizer_loses_its_record(stage: Stage, name: str, record: Record):
     # Only the id identifies the record of this Pet.
     (identity,) = await stage.store.client.add([record])
     key = stage.create(name=name, finalizers=[OLD_FINALIZER])
@@ -187,7 +187,7 @@ async def test_deleted_pet_of_the_former_operator_loses_its_record(stage: Stage,
     assert await stage.store.pets() == []
 
 
-async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
+async def test_deleted_pet_leaves_no_record_when_a_delayed_add_reaches_the_store(keyed: Stage):
     """Let an add request of the dead process reach the store after the new process searched for records."""
     key = keyed.create()
     await keyed.meet(key, {"add": "died before"})

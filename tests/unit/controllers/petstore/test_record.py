@@ -36,5 +36,5 @@ def test_record_annotation_is_compact_json_that_is_read_back_unchanged():
         '{"name":"\\ud800","type":"dog","birthday":"2021-04-01"}',
     ],
 )
-def test_noted_record_is_none_when_the_annotation_is_unreadable(note: str | None):
+def test_record_annotation_decodes_to_none_when_it_is_missing_or_unreadable(note: str | None):
     assert noted(pet(note)) is None

@@ -46,5 +46,5 @@ STRATEGIES = {each.kind: each.strategy for each in resources(clock=Clock(lambda:
         ("FlowSchema", {"spec": {"matchingPrecedence": 9}}, ["a", "<none>", "9", "<none>", "0s", "?"]),
     ],
 )
-def test_strategy_row_returns_the_table_cells_of_an_object(kind: str, obj: dict[str, Any], cells: list[Any]):
+def test_builtin_kind_returns_the_table_cells_of_an_object(kind: str, obj: dict[str, Any], cells: list[Any]):
     assert STRATEGIES[kind].row({"metadata": {"name": "a", "creationTimestamp": NOW}, **obj}) == cells

@@ -42,7 +42,7 @@ def pod(**spec: Any) -> Json:
 
 
 @pytest.mark.parametrize("resource", resources(), ids=lambda each: each.name)
-def test_strategy_defaulting_is_idempotent_for_every_resource(resource: Resource):
+def test_defaulting_of_every_builtin_kind_is_idempotent(resource: Resource):
     if resource.verbs == ("create",):
         return
     obj: Json = {"metadata": {"name": "a"}}
@@ -64,7 +64,7 @@ def test_strategy_defaulting_is_idempotent_for_every_resource(resource: Resource
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_pod_grace_period_depends_on_node_phase_and_deletion_request(
+def test_pod_grace_period_comes_from_request_or_spec_but_is_0_for_unscheduled_or_ended_pods(
     spec: Json, phase: str, asked: int | None, seconds: int
 ):
     one = pod(**spec)

@@ -123,7 +123,7 @@ AVERAGE = {"type": "AverageValue", "averageValue": "10"}
         ("External", {"target": AVERAGE}, ("namespaces", "", "x")),
     ],
 )
-async def test_autoscaler_scales_by_a_pods_object_or_external_metric(
+async def test_autoscaler_scales_by_a_metric_of_type_pods_object_or_external(
     cluster: Cluster, kind: str, source: dict, holder: tuple[str, ...]
 ):
     metric = {"type": kind, kind.lower(): {"metric": REQUESTS, **source}}

@@ -100,7 +100,7 @@ async def test_container_becomes_ready_when_its_command_and_probes_are_valid(clu
         ("OnFailure", [], "Running", "ContainersNotReady"),
     ],
 )
-async def test_pod_phase_after_a_failure_depends_on_restart_policy_and_other_containers(
+async def test_pod_fails_only_when_restart_policy_is_never_and_no_other_container_runs(
     cluster: Cluster, restart: str, others: list[dict], phase: str, reason: str
 ):
     made = one(command=WRONG, restart=restart)

@@ -30,7 +30,7 @@ def test_type_convert_is_idempotent_and_does_not_change_its_argument():
     assert json.dumps(document) == before
 
 
-def test_decode_strict_keeps_the_last_duplicate_and_reports_duplicates_only_with_raw_text():
+def test_decode_strict_keeps_the_last_duplicate_field_and_names_it_when_raw_text_is_given():
     body = '{"spec":{"hostname":"a","hostname":"b"},"x":1}'
     pod, problems = decode_strict(json.loads(body), schema_for(*GVK), GVK, raw=body)
     assert pod["spec"]["hostname"] == "b"
@@ -54,7 +54,7 @@ def test_decode_strict_refuses_documents_that_are_not_objects(document: Any):
         decode_strict(document, schema_for(*GVK), GVK)
 
 
-def test_duplicate_fields_names_each_duplicate_field_once_in_order():
+def test_duplicate_fields_returns_each_duplicate_field_once_and_in_order():
     text = '{"a":{"b":1,"b":2,"b":3},"c":[{"d":1},{"d":1,"d":2}],"a":{}}'
     assert duplicate_fields(text, orjson.loads(text)) == [
         'duplicate field "a.b"',

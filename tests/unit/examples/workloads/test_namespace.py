@@ -74,7 +74,7 @@ async def test_remove_namespace_keeps_a_recreated_namespace_of_the_same_name(
     assert len(wire.sent("DELETE")) == 1
 
 
-async def test_clear_leftovers_deletes_only_a_namespace_with_the_label_of_this_program(
+async def test_clear_leftovers_deletes_a_namespace_only_if_it_has_the_label_of_the_example(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     await clear_leftovers(client, "n", timeout=10)

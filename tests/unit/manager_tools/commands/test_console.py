@@ -22,7 +22,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
     return seen
 
 
-def test_console_parses_every_flag_and_defaults_to_the_deployed_manager(
+def test_console_command_parses_every_flag_and_defaults_to_the_deployed_manager(
     command: Command, asked: list[ConsoleArguments]
 ):
     assert command("console").code == 0
@@ -70,13 +70,13 @@ def test_console_parses_every_flag_and_defaults_to_the_deployed_manager(
         (["--browser"], "No such option '--browser'. Did you mean '--no-browser'?"),
     ],
 )
-def test_console_error_names_the_invalid_argument(command: Command, argv: list[str], told: str):
+def test_console_command_error_names_the_invalid_argument(command: Command, argv: list[str], told: str):
     said = command("console", *argv).refusal()
     assert said.removeprefix("console: ").removeprefix("Invalid value for ").startswith(told)
 
 
 @pytest.mark.virtual_time
-async def test_console_reports_the_end_of_kubectl_unless_the_console_is_cancelled():
+async def test_console_command_reports_the_end_of_kubectl_unless_the_console_is_cancelled():
     def ended() -> asyncio.Task[None]:
         lines = asyncio.StreamReader()
         lines.feed_data(b"lost connection to pod\n")

@@ -105,7 +105,7 @@ WRITTEN = {
 }
 
 
-def test_create_prints_every_file_that_it_writes(command: Command, project: Path):
+def test_create_command_prints_every_file_that_it_writes(command: Command, project: Path):
     written = set[str]()
     for argv in (CREATE, (*WEBHOOK, *EVERY)):
         before = files(project)
@@ -248,7 +248,7 @@ def test_tiltfile_of_new_project_runs_the_manager_on_a_local_cluster_or_devclust
         ({"conditions": [("Happy", "Unknown")]}, False),
     ],
 )
-def test_is_ready_of_the_demo_depends_on_conditions_and_generation(status: dict[str, Any], ready: bool):
+def test_demo_is_ready_requires_a_current_status_with_good_conditions(status: dict[str, Any], ready: bool):
     given = {"reason": "Set", "message": "", "lastTransitionTime": None}
     listed = [{"type": name, "status": holds, **given} for name, holds in status.get("conditions", ())]
     metadata, spec = {"name": "a", "generation": 1}, {"text": "Hello"}
@@ -257,7 +257,7 @@ def test_is_ready_of_the_demo_depends_on_conditions_and_generation(status: dict[
     assert is_ready(obj) is ready
 
 
-def test_namespaces_program_limits_roles_and_webhooks_to_the_given_namespaces(
+def test_namespaces_command_limits_roles_and_webhooks_to_the_given_namespaces(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     role = {"kind": "ClusterRole", "metadata": {"name": "shop-manager-role"}}

@@ -34,7 +34,7 @@ OURS = "{apiVersion: cache.example.com/v1, kind: Memcached, metadata: {name: web
         (OURS.replace("Memcached", "Pet"), "the files have no object of our kinds, which are Memcached"),
     ],
 )
-def test_plan_refuses_a_file_without_valid_objects_in_one_line(
+def test_plan_error_for_a_file_without_valid_objects_is_one_line(
     command: Command, tmp_path: Path, text: str, told: str
 ):
     path = tmp_path / "objects.yaml"

@@ -110,7 +110,7 @@ def test_operator_recovers_when_a_power_fault_undoes_the_deletion_of_its_crd():
     assert not outcome.violations, story_of(outcome)
 
 
-def test_operator_recovers_when_a_power_fault_loses_the_write_of_a_damaged_ca_bundle():
+def test_operator_recovers_when_a_power_fault_undoes_the_damage_to_a_ca_bundle():
     wrong = (Fault(60.0, "power", 0, 1.0, draw=STUCK), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
     said = lines(outcome)

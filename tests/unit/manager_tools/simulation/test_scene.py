@@ -76,7 +76,7 @@ class PodOperator(Operator[Greeting]):
 
 
 @pytest.mark.parametrize("operator", [TimerOperator, ExpiryOperator, PodOperator])
-def test_assert_holds_passes_for_correct_operators_that_use_timers_or_own_pods(operator: type[Operator[Any]]):
+def test_assert_holds_passes_for_correct_operators_with_timers_or_owned_pods(operator: type[Operator[Any]]):
     assert_holds(operator, seeds=range(2), minutes=3)
 
 

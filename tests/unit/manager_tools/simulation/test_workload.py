@@ -98,7 +98,7 @@ async def test_cluster_state_masks_pod_names_with_template_hashes_of_any_length(
     ("reason", "name", "told"),
     [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
 )
-def test_fresh_cluster_comparison_ignores_extra_children_only_if_owner_has_name_taken(
+def test_fresh_cluster_comparison_ignores_only_extra_children_of_owners_with_reason_name_taken(
     reason: str, name: str, told: int
 ):
     condition = {"type": "Ready", "reason": reason}
