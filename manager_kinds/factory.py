@@ -1,6 +1,7 @@
 """The factory of Kubernetes' types: a type is created when a program first uses it.
 
-Type checkers read a module's `.pyi`. At run time, its `.json` has the same content, one type per line.
+Type checkers read a module's file `.pyi`. Its file `.json` has the same content for the run time, one type
+per line.
 """
 
 from __future__ import annotations

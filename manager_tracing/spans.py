@@ -41,7 +41,7 @@ _PARENT = {
 
 
 class SpanTracer:
-    """A factory of spans. All operators share one, because a write of one may trigger another's reconcile."""
+    """A factory of spans, shared by all operators: one operator's write may trigger another's reconcile."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self.spans = provider.get_tracer("operator-manager")

@@ -279,7 +279,7 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
 class FieldManagers:
     """The field managers whose entries in `managedFields` the cache keeps.
 
-    These are names that begin with `own`, and added names, with or without a digest after `+`.
+    Their names begin with the argument `own`, or are added names, with or without `+` and a digest.
     """
 
     def __init__(self, own: str) -> None:

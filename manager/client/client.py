@@ -351,7 +351,7 @@ class Client(CachedReader):
         return await decode_object(metadata_of(raw, kind.gvk) if is_partial else raw, type(obj), key)
 
     async def correct(self, obj: R) -> Applied[R]:
-        """Write changed metadata of an object that is not applied; the outcome is the same as for `apply`.
+        """Write changed metadata of an object that is created, not applied; return a result like `apply`.
 
         Use it for objects that a program creates, and later only labels or gives another owner. The outcome
         is RESTORED if another client had set or removed the changed metadata. Call it even without changes:

@@ -129,9 +129,9 @@ class LeaseObservation:
         self._changed()
 
     async def base(self, leases: Leases, *, timeout: float) -> Lease:
-        """Return the state of the lease to change; first read the lease if the state is doubtful or cut.
+        """Return the lease that the next write changes; first read it if the known state is doubtful or cut.
 
-        For a deleted lease, it is the last state, without a version.
+        For a deleted lease, return its last state, without a version.
         """
         self.doubtful = self.doubtful or (self._lease is not None and self._lease.is_outline)
         if self.doubtful:

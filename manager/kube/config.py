@@ -90,7 +90,7 @@ class ClusterConfig:
         return obtained.header
 
     async def ssl_context(self) -> ssl.SSLContext | None:
-        """Return the TLS context for new connections, None for plain HTTP; changed files give a new object.
+        """Return the TLS context for new connections, a new one after the files change; None for plain HTTP.
 
         Raises:
             ConfigError: the files do not give a valid context.

@@ -151,7 +151,7 @@ class Transport:
     async def is_back(self, *, within: float) -> bool:
         """Wait until an unreachable server answers any request; return False after `within` seconds.
 
-        If the server is not unreachable at the beginning, it waits for the whole time and returns False.
+        If the server counts as reachable at the call, this waits for the whole time and returns False.
         """
         if self._reached.is_set():
             await asyncio.sleep(within)

@@ -53,7 +53,7 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
         why: `event` (of a watch), `found` (the object existed at the start of the controller), `freed` (a
             name for which the object waited may be free), `requeue` (its own Result), `back-off`, `probe` (a
             test whether `name` answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the
-            program), `person` (requested by the user `name`).
+            operator's code), `person` (requested by the user `name`).
         at: the loop time; for a watch event, its arrival.
         change: for an event: ADDED, MODIFIED or DELETED.
         source: for an event: the relation of the object: `for` (the own kind), `owns` or `watches`.

@@ -1,4 +1,4 @@
-"""Certificates: parsing of any, and issuing of our own.
+"""Parsing of any certificates, and issuing of our own certificates.
 
 Importing `cryptography` takes a tenth of a second and some megabytes, so modules that seldom need it import
 this module in a function. Parsing and issuing take a millisecond or more, and belong in a thread.
