@@ -133,7 +133,7 @@ def kind_of(gvk: GroupVersionKind) -> type[Resource] | None:
 
 
 def status_model_of(kind: type[Resource]) -> type[ApiModel] | None:
-    """Return the model of the status, which a built-in kind stores as JSON; None if it has none."""
+    """Return the model of the status, which a built-in kind stores as JSON; None if the kind has none."""
     return part_model_of(kind, "status")
 
 

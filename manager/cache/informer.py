@@ -187,7 +187,7 @@ class Informer:
 
     @property
     def problem(self) -> str | None:
-        """Return the reason, for people, why the content may be incomplete or outdated; None without one.
+        """Return why the content may be incomplete or outdated, as text for people; None if it is current.
 
         If a kind is no longer served, or no longer allowed, the last known content is kept.
         """

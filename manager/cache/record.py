@@ -74,8 +74,8 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     """An object's JSON and the few facts that every event needs.
 
     The cache and all readers share records: treat them as immutable. `version` is the resourceVersion as a
-    number, which orders all states of all objects of a kind. `raw` has no `managedFields`; `managed` has the
-    entries of our field managers, as a JSON list, empty without any.
+    number, which orders all states of all objects of a kind. `raw` has no `managedFields`; `managed` is the
+    JSON list of our field managers' entries, or empty if they have none.
     """
 
     key: ObjectKey
@@ -312,7 +312,7 @@ def _encoded(name: str) -> bytes:
 
 
 def _without_managed_fields(raw: bytes, value: bytes) -> bytes:
-    """Remove `metadata.managedFields` from an object's JSON; `value` is their JSON, empty without any."""
+    """Remove `metadata.managedFields` from an object's JSON; `value` is the field's JSON, or empty."""
     if not value:
         return raw
     start = raw.find(_MANAGED_FIELDS)

@@ -488,7 +488,7 @@ class Reflector:
             yield events
 
     def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the selectors of the watch, combined with `further`, by default with those of the filter."""
+        """Return the selectors of the watch, combined with `further` (None: the selectors of the filter)."""
         selection = {"labelSelector": self._spec.label_selector, "fieldSelector": self._spec.field_selector}
         if further is None and self._sink.filter is not None:
             further = self._sink.filter.query()

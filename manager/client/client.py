@@ -242,8 +242,8 @@ class Client(CachedReader):
 
             pods = await CoreV1Api(client.kubernetes_client()).list_namespaced_pod("default")
 
-        It uses the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Reads are
-        requests. Writes raise Fenced when the lease is lost, and the next cached read sees their results.
+        It uses the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Reads send
+        requests. Writes raise Fenced when the lease is lost; the next cached read sees a write's result.
         Errors of the server are both `ApiException` and `ApiError`. Writes use the client's field manager.
 
         Raises ConfigError if the package is not installed.

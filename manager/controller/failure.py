@@ -326,7 +326,7 @@ class FailingObjects:
         return group, before is not group
 
     def ended(self, key: Request) -> FailureGroup | None:
-        """Record that the reconcile of `key` did not fail; return its former group if that is now empty."""
+        """Record that the reconcile of `key` did not fail; return its former group, but only if now empty."""
         group = self._of.pop(key, None)
         if group is None:
             return None

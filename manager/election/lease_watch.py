@@ -220,7 +220,7 @@ class LeaseWatcher:
 
     @property
     def problem(self) -> str | None:
-        """Return why it cannot read the Leases; None if it can."""
+        """Return why the watcher cannot read the Leases; None if it can."""
         return self._error.problem
 
     def __iter__(self) -> Iterator[LeaseObservation]:

@@ -320,7 +320,7 @@ class Transport:
     async def _opening(
         self, path: str, success: int, sent: RequestRecord | None = None, trace: RequestTrace | None = None
     ) -> AsyncIterator[None]:
-        """Limit the opening of a stream by the deadline; record its result in metrics, record and trace."""
+        """Limit the opening of a stream by the deadline; report its result to metrics, record and trace."""
         clock = asyncio.get_running_loop().time
         started, code = clock(), NO_ANSWER
         failure: BaseException | None = None

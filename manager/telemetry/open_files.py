@@ -87,7 +87,7 @@ class Reserve:
         self.give_up()
 
     def take(self) -> bool:
-        """Open the reserve unless it is open; return False if no descriptor is left for it."""
+        """Open the reserve if it is closed; return False if no descriptor is left for it."""
         if self._fd is None and not self._over:
             try:
                 self._fd = os.open(os.devnull, os.O_RDONLY)

@@ -102,7 +102,7 @@ def keys_in(pem: bytes) -> tuple[bytes, ...]:
 
 
 def public_key_of(key: bytes) -> bytes | None:
-    """Return the public key of a private key in PEM; None if it is invalid or encrypted."""
+    """Return the public key of a private key in PEM; None for an invalid or encrypted private key."""
     try:
         return _encoded(load_pem_private_key(key, password=None).public_key())
     except (ValueError, TypeError, UnsupportedAlgorithm):

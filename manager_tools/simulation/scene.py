@@ -166,7 +166,7 @@ class ClockUse:
             self.resources.add(f"{change.key.plural}.{change.key.group}".rstrip("."))
 
     def explains(self, now: float) -> bool:
-        """Return whether a change at this time may be a consequence of such a recorded write."""
+        """Return whether a change at the time `now` may be a consequence of a write that `wrote` recorded."""
         return now - self._last <= _CONSEQUENCES
 
 
