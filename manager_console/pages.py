@@ -155,7 +155,7 @@ class Console:
         return [*found, *(get(path, admitted(page, path_itself)) for path, page in debug)]
 
     def _admitted(self, handler: Handler, asks: Asks | None) -> Handler:
-        """Return a handler that first checks the user's right from `asks`; None requires no right.
+        """Return a handler that first checks the right that `asks` returns; without `asks`, none is needed.
 
         Without `access`, the request's Host must be a name of this machine. Otherwise a web page in a local
         browser could read the console through a host name that resolves to this machine.

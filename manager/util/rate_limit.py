@@ -36,7 +36,7 @@ class TokenBucket:
         return self._full_at - asyncio.get_running_loop().time() - self._slack
 
     async def acquire(self) -> None:
-        """Take a token, waiting for it in order; a cancelled caller gives its token back."""
+        """Take a token; callers wait in the order of their calls, and a cancelled one gives its token back."""
         shortage, now = self.shortage(), asyncio.get_running_loop().time()
         self._full_at = max(self._full_at, now) + self._interval
         if shortage > 0:
@@ -65,7 +65,7 @@ class Repeats:
         self._untold = 0
 
     def count(self) -> int | None:
-        """Count an occurrence; if a report is due, return the number since the last report, else None."""
+        """Count an occurrence; return the occurrences since the last report if a report is due, else None."""
         self._untold += 1
         now = asyncio.get_running_loop().time()
         if now < self._next:

@@ -260,7 +260,7 @@ class Scene(ABC):
         return True
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call the function after that time, even if the calling process has ended by then."""
+        """Call `act` after `seconds`, even if the calling process has ended by then."""
         self.context.copy().run(asyncio.get_running_loop().call_later, seconds, act)
 
     @abstractmethod
