@@ -48,7 +48,7 @@ class SpanTracer:
         self._written: OrderedDict[Hashable, SpanContext] = OrderedDict()
 
     def reconcile(self, run: ReconcileRecord) -> ReconcileSpans:
-        """Start the span of a reconcile, which is current in the calling task until its end."""
+        """Start the span of a reconcile; the span is current in the calling task until it ends."""
         return ReconcileSpans(self, run)
 
     def review(self, path: str, headers: Mapping[str, str]) -> ReviewSpan:

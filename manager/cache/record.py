@@ -188,7 +188,7 @@ class RecordDecoder:
         self._parts = parts
 
     def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
-        """Return the record of an object and its metadata, which is decoded for the caller.
+        """Return the record of an object, and the object's metadata, decoded for the caller.
 
         Raises ProtocolError if the JSON is not an object of this kind.
         """

@@ -310,7 +310,7 @@ class Lease:
 
     @classmethod
     def new(cls, *, namespace: str, name: str) -> Self:
-        """Return a new lease without a holder, which the server does not have yet."""
+        """Return a new lease that has no holder, and that the server does not have yet."""
         return cls({"namespace": namespace, "name": name}, {"leaseTransitions": 0})
 
 

@@ -66,7 +66,7 @@ class LastError:
 
 
 class LeaseObservation:
-    """The lease as last seen, and the local time `since` which its content has been unchanged.
+    """The lease as last seen; its content has been unchanged since the local time `since`.
 
     A holder counts as alive until its record has been unchanged for the lease duration, by our own monotonic
     clock: times in the record come from another clock, and a new label is no sign of life. If a process on

@@ -42,7 +42,7 @@ def raised_limit() -> int:
 
 
 def are_scarce() -> bool:
-    """Return whether at most a quarter of the file descriptors, which our own work needs, is left.
+    """Return whether at most a quarter of the file descriptors is left; our own work needs this quarter.
 
     Open files are counted: the highest descriptor number does not show that lower ones are free again.
     """

@@ -36,7 +36,7 @@ class TokenBucket:
         return self._full_at - asyncio.get_running_loop().time() - self._slack
 
     async def acquire(self) -> None:
-        """Take a token; callers wait in the order of their calls, and a cancelled one gives its token back."""
+        """Take a token; callers wait in the order of their calls; a cancelled one gives its token back."""
         shortage, now = self.shortage(), asyncio.get_running_loop().time()
         self._full_at = max(self._full_at, now) + self._interval
         if shortage > 0:
