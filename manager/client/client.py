@@ -140,7 +140,7 @@ class Outcome(enum.Enum):
 class Applied(NamedTuple, Generic[R]):
     """The result of an apply.
 
-    Attributes: `object`, as the server now has it; `previous`, the object before, None unless it was changed;
+    Attributes: `object`, as the server now has it; `previous`, the object before a change, else None;
     `outcome`; `conflicts`, the fields that other managers had set to other values, with these managers.
     """
 

@@ -1,4 +1,4 @@
-"""Parsing of any certificates, and issuing of our own certificates.
+"""Parsing of certificates of any issuer, and issuing of our own certificates.
 
 Importing `cryptography` takes a tenth of a second and some megabytes, so modules that seldom need it import
 this module in a function. Parsing and issuing take a millisecond or more, and belong in a thread.
@@ -75,7 +75,7 @@ class Certificate:
         return self.since <= when <= self.until
 
     def vouched_for_by(self, authority: Certificate) -> bool:
-        """Return whether the authority has signed the certificate, without checking either validity."""
+        """Return whether the authority has signed the certificate, without checking the validity periods."""
         if not authority.is_authority:
             return False
         try:
