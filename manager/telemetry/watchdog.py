@@ -66,7 +66,7 @@ class Watchdog:
     ) -> None:
         """Create a watchdog; the process has `stop_within` seconds after the first `stopping` to end.
 
-        `before_exit` is called with its time limit in seconds before the exit, which flushes no buffers.
+        The exit flushes no buffers, so `before_exit` is called first, with its time limit in seconds.
         """
         self._stop_within = stop_within
         self._before_exit = before_exit
