@@ -662,8 +662,8 @@ class Context:
     async def patch(self) -> None:
         """Send the changed metadata and spec of the object; then both have the server's values.
 
-        `metadata`, `spec` and `status` stay the same Python objects. Status changes stay, and are written at
-        the end. Raises Conflict if this reconcile has changed finalizers or owners, and another client has
+        `metadata`, `spec` and `status` stay the same Python objects. Status changes stay, and the end of the
+        reconcile writes them. Raises Conflict if this reconcile has changed finalizers or owners, and another client has
         changed the object since the read. Raises Blocked after 300 reconciles in a minute that have changed
         metadata.
         """

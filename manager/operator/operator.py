@@ -191,8 +191,8 @@ class Operator(OperatorBase, Generic[T]):
     async def gone(self, key: ObjectKey) -> Result | None:
         """Delete the operator's own state of an object that is gone, or that needs no further cleanup.
 
-        With `--shards`, every replica that knew the object calls it. So it must not write, except with
-        `shared_out = False`.
+        With `--shards`, every replica that knew the object calls this method. So it must not write, except
+        with `shared_out = False`.
         """
 
     def handed_over(self, key: ObjectKey) -> None:
