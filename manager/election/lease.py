@@ -319,7 +319,7 @@ def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 class Leases:
-    """A client of one Lease, or of all Leases with a certain label in a namespace. Every method raises KubeError.
+    """A client of one Lease, or of all Leases with a label in a namespace. Every method raises KubeError.
 
     A write may take effect although it raised an error; its resourceVersion makes that harmless.
     """

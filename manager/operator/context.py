@@ -663,9 +663,9 @@ class Context:
         """Send the changed metadata and spec of the object; then both have the server's values.
 
         `metadata`, `spec` and `status` stay the same Python objects. Status changes stay, and the end of the
-        reconcile writes them. Raises Conflict if this reconcile has changed finalizers or owners, and another client has
-        changed the object since the read. Raises Blocked after 300 reconciles in a minute that have changed
-        metadata.
+        reconcile writes them. Raises Conflict if this reconcile has changed finalizers or owners, and another
+        client has changed the object since the read. Raises Blocked after 300 reconciles in a minute that
+        have changed metadata.
         """
         self._operator.check_may_patch()
         writes, version = self._operator.child_writes, self.object.metadata.resource_version

@@ -141,7 +141,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         recorded: the number of all Events.
         failure: the class of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`.
         next_in: seconds from its end to the next reconcile without a change, if one is planned.
-        skipped: whether another reconcile was not needed, because only this one's writes had requested it.
+        skipped: whether a repetition was not needed, because only this reconcile's writes had requested it.
         gone: whether the object was gone.
         awaits: the event for which the object waits, in its operator's words.
     """

@@ -50,7 +50,7 @@ class TokenBucket:
 class Repeats:
     """A counter of a repeated event, which is reported at once, and then less and less often, with a count.
 
-    Reports follow after one minute, two, four, eight, and then every fifteen. A quiet time of that length
+    Reports follow after 1, 2, 4 and 8 minutes, and then every 15 minutes. A quiet time of that length
     resets the counter.
     """
 
@@ -65,7 +65,7 @@ class Repeats:
         self._untold = 0
 
     def count(self) -> int | None:
-        """Count an occurrence; return the occurrences since the last report if a report is due, else None."""
+        """Count an occurrence; if a report is due, return their number since the last report, else None."""
         self._untold += 1
         now = asyncio.get_running_loop().time()
         if now < self._next:
