@@ -1,4 +1,4 @@
-"""Rights on the API server that an operator needs beyond those for `owns`, `watches` and `reads`.
+"""Rights on the API server that an operator needs beyond those that declarations such as `owns` grant.
 
     class MemcachedOperator(Operator[Memcached]):
         rights = (rbac(groups="", resources="configmaps", verbs="get;create"),)
