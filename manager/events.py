@@ -442,7 +442,7 @@ class EventRecorder:
             self._count(outcome)
 
     async def _attempt(self, series: Series) -> Outcome | None:
-        """Send an Event; return its outcome: None if it waits for a retry, `failed` without an answer."""
+        """Send an Event; return its outcome: `failed` without an answer, None if it will be retried."""
         try:
             created = await self._write(series)
         except KubeError as error:

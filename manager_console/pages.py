@@ -155,7 +155,7 @@ class Console:
         return [*found, *(get(path, admitted(page, path_itself)) for path, page in debug)]
 
     def _admitted(self, handler: Handler, asks: Asks | None) -> Handler:
-        """Return a handler that first checks the user's right from `asks`; None requires no right.
+        """Return a handler that first checks the right that `asks` returns; without `asks`, none is needed.
 
         Without `access`, the request's Host must be a name of this machine. Otherwise a web page in a local
         browser could read the console through a host name that resolves to this machine.
@@ -192,7 +192,7 @@ class Console:
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        """Limit how many pages are created together; after a page, its slot stays closed for a while."""
+        """Limit how many pages are rendered at once; a slot stays in use for a while after its page."""
         await self._slots.acquire()
         began = time.thread_time()
         try:

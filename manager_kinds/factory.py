@@ -1,6 +1,7 @@
 """The factory of Kubernetes' types: a type is created when a program first uses it.
 
-Type checkers read a module's `.pyi`. At run time, its `.json` has the same content, one type per line.
+Type checkers read a module's file `.pyi`. Its file `.json` has the same content for the run time, one type
+per line.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def kind_of(gvk: GroupVersionKind) -> type[Resource] | None:
 
 
 def status_model_of(kind: type[Resource]) -> type[ApiModel] | None:
-    """Return the model of the status, which a built-in kind stores as JSON; None if it has none."""
+    """Return the model of the status, which a built-in kind stores as JSON; None if the kind has none."""
     return part_model_of(kind, "status")
 
 

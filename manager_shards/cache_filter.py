@@ -1,4 +1,4 @@
-"""A filter for the cache, which keeps only the objects of this replica's current shards."""
+"""A filter for the cache: it keeps only the objects of this replica's current shards."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ class ShardCoordinator(Coordinator):
         return next((problem for problem in problems if problem is not None), None)
 
     def _disagreement(self) -> str | None:
-        """Return a message if the first Lease's holder has another number of shards, above 1; else None."""
+        """Return a message if the first Lease's holder has a different number of shards, not 1; else None."""
         view = self._views[0]
         lease = view.lease
         if lease is None or lease.holder in {"", self.identity}:

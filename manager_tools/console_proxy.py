@@ -238,7 +238,7 @@ class Installed:
 
 
 def _name_of(pod: Any, account: str) -> str:
-    """Return the name of a live pod of the manager's or one operator's account; "" for any other pod."""
+    """Return the name of a live pod that runs as `account`, or as `account-…`; "" for any other pod."""
     metadata = fields(pod, "metadata")
     runs_as = text(fields(pod, "spec").get("serviceAccountName"))
     has_ended = text(fields(pod, "status").get("phase")) in _ENDED or "deletionTimestamp" in metadata

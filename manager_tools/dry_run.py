@@ -110,7 +110,7 @@ class DryRunTransport(Transport):
         name: str = "",
         head: Head | None = None,
     ) -> bytes:
-        """Send a request as `Transport.request` does, a write as a dry run."""
+        """Send a request as `Transport.request` does, but a write as a dry run."""
         send = partial(
             super().request, accept=accept, content_type=content_type, deadline=deadline, longest=longest
         )

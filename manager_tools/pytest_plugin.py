@@ -61,7 +61,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """Skip a test that needs a feature of devcluster which a real API server lacks."""
+    """Skip a test that runs on a real API server and needs a feature that only devcluster has."""
     try:
         return (yield)
     except NeedsDevcluster as error:

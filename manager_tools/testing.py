@@ -160,10 +160,10 @@ async def operated(
     Leaving the context ends the manager and the control plane.
 
     Args:
-        operators: the manager's operators. Their kinds are defined, and their webhooks are called.
+        operators: the manager's operators. The CRDs of their kinds are installed, and their webhooks called.
         objects: are created before the manager starts, in this order.
         settings: parsed values by setting. All other settings have their defaults.
-        kinds: further kinds to define.
+        kinds: further kinds whose CRDs are installed.
         pod_ready_delay: seconds from the scheduling of a pod until it is ready.
         clock: replaces the machine's clock. The running loop is in virtual time until the context exits.
         services: aiohttp handlers by URL (`http://HOST:PORT`), which answer the operators' HTTP calls.

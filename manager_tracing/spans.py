@@ -41,14 +41,14 @@ _PARENT = {
 
 
 class SpanTracer:
-    """A factory of spans. All operators share one, because a write of one may trigger another's reconcile."""
+    """A factory of spans, shared by all operators: one operator's write may trigger another's reconcile."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self.spans = provider.get_tracer("operator-manager")
         self._written: OrderedDict[Hashable, SpanContext] = OrderedDict()
 
     def reconcile(self, run: ReconcileRecord) -> ReconcileSpans:
-        """Start the span of a reconcile, which is current in the calling task until its end."""
+        """Start the span of a reconcile; the span is current in the calling task until it ends."""
         return ReconcileSpans(self, run)
 
     def review(self, path: str, headers: Mapping[str, str]) -> ReviewSpan:

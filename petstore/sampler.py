@@ -9,7 +9,7 @@ from petstore.wire import Malformed
 
 
 class Sampler:
-    """A random choice of the calls that are logged; after a start, no calls are logged."""
+    """A random choice of the calls that are logged; no calls are logged before `change` is called."""
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self._random = chance or random.Random()

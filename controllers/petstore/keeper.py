@@ -44,8 +44,8 @@ class Keeper:
 
     1. the record with the Pet's UID as its key;
     2. the record whose id is in the Pet's status, unless it is another Pet's;
-    3. a record without key and owner that has the content of the Pet, or of its annotation: the response to
-       its creation was lost, in a store without keys.
+    3. a record without key and owner that has the content of the Pet, or of the Pet's annotation. It exists
+       if a store without keys added it, and its response was lost.
 
     If none of these exists, the keeper adds a record. In a store with keys, there is no search for a new Pet:
     no record has its key, and case 3 is for other stores. All searches are lenient, so that invalid records

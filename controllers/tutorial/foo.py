@@ -37,7 +37,7 @@ _COLOURS: tuple[Colour, ...] = get_args(Colour)
 
 
 def name_if_present(pod: Record, _: Meta) -> Iterable[str]:
-    """Return the pod's name, unless it is being deleted."""
+    """Return the pod's name, unless the pod is being deleted."""
     return () if pod.deleting else (pod.key.name,)
 
 

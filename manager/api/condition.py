@@ -51,7 +51,7 @@ class Condition(ApiModel):
 
 
 def takes_conditions(fields: Iterable[str], required: Iterable[str]) -> bool:
-    """Return whether list items with the JSON `fields`, some of them `required`, can hold a `Condition`."""
+    """Return whether a `Condition` is a valid item of a list whose items have `fields`, some `required`."""
     return {"type", "status"} <= set(fields) and set(required) <= _FIELDS
 
 

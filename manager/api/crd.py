@@ -102,7 +102,7 @@ def is_crd(kind: type[Resource]) -> bool:
 
 
 def conflict_of_kinds(kinds: Iterable[type[Resource]]) -> tuple[str, str] | None:
-    """Return a kind and its conflict (a version or plural is defined twice); None without a conflict."""
+    """Return the name of a kind whose version or plural is defined twice, and an error text; else None."""
     plurals: dict[tuple[str, str], str] = {}
     models: dict[GroupVersionKind, type[Resource]] = {}
     for kind in kinds:

@@ -25,7 +25,7 @@ def is_checkable(pattern: str) -> bool:
 
 
 def _prepare(part: Any, model: type[BaseModel]) -> None:
-    """Make lists and maps fail at the first invalid item, and move unsupported patterns into the metadata."""
+    """Change a core schema: lists and maps fail at the first error; unsupported patterns become metadata."""
     if isinstance(part, list | tuple):
         for each in part:
             _prepare(each, model)

@@ -260,7 +260,7 @@ class Unstructured(Resource):
 
     @staticmethod
     def parse(wire: Mapping[str, Any]) -> Unstructured:
-        """Create the object of a manifest; without a namespace, it counts as cluster-scoped.
+        """Create the object of a manifest; an object without a namespace counts as cluster-scoped.
 
         Raises ValueError if apiVersion or kind are missing, or for invalid metadata.
         """

@@ -1,9 +1,9 @@
-"""The rights on the API server that an operator needs besides those for its declarations.
+"""Rights on the API server that an operator needs beyond those that declarations such as `owns` grant.
 
     class MemcachedOperator(Operator[Memcached]):
         rights = (rbac(groups="", resources="configmaps", verbs="get;create"),)
 
-The roles in `config/rbac/` contain both.
+The roles in `config/rbac/` contain all of these rights.
 """
 
 from __future__ import annotations

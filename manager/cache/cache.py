@@ -68,8 +68,8 @@ class Cache:
         The informer starts when the cache runs. Each selection has an informer with its own watches and
         memory. With `filtered`, the informer has only objects that the cache's filter accepts.
 
-        With `owned_by`, the caller needs only children of objects of that kind. The informer then keeps only
-        the metadata of other objects, or nothing of them with `filtered`. This does not apply to an informer
+        With `owned_by`, the caller needs only children of objects of that kind. The informer then reduces
+        other objects to their metadata or, with `filtered`, drops them. This does not apply to an informer
         with a selection, or with other callers that need all objects. A caller that needs all objects after
         the start of the cache gets a separate informer.
 

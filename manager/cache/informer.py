@@ -136,7 +136,7 @@ class Informer:
 
     @property
     def cuts_others(self) -> bool:
-        """Return whether the informer keeps only metadata of some objects (`RecordDecoder.owners`)."""
+        """Return whether the informer reduces some objects to their metadata (`RecordDecoder.owners`)."""
         return self._decoder.owners is not None
 
     def add_owner(self, owner: GroupVersionKind) -> None:
@@ -174,7 +174,7 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Return whether the first list is complete; with a filter, whether all accepted ones are."""
+        """Return whether the first list is complete or, with a filter, all accepted objects are listed."""
         if self.filter is not None:
             return self.filter.is_complete()
         return all(sink.synced.is_set() for sink in self._sinks)
@@ -187,7 +187,7 @@ class Informer:
 
     @property
     def problem(self) -> str | None:
-        """Return a text for people why the content may be incomplete or outdated; None if all is well.
+        """Return why the content may be incomplete or outdated, as text for people; None if it is current.
 
         If a kind is no longer served, or no longer allowed, the last known content is kept.
         """
@@ -200,8 +200,8 @@ class Informer:
         """Register an index for `list(index=(name, value))`; the same registration may be repeated.
 
         The function returns the values for a record and its metadata; it must not depend on anything else.
-        Raises ValueError for a second function with the same name, and RuntimeError if the informer has only
-        metadata of some objects.
+        Raises ValueError for a second function with the same name, and RuntimeError if the informer may
+        already have reduced objects to their metadata.
         """
         self.keep_whole()
         self._store.indexes.add(name, function)

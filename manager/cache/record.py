@@ -74,8 +74,8 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     """An object's JSON and the few facts that every event needs.
 
     The cache and all readers share records: treat them as immutable. `version` is the resourceVersion as a
-    number, which orders all states of all objects of a kind. `raw` has no `managedFields`; `managed` has the
-    entries of our field managers, as a JSON list, empty without any.
+    number, which orders all states of all objects of a kind. `raw` has no `managedFields`; `managed` is the
+    JSON list of our field managers' entries, or empty if they have none.
     """
 
     key: ObjectKey
@@ -188,7 +188,7 @@ class RecordDecoder:
         self._parts = parts
 
     def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
-        """Return the record of an object and its metadata, which is decoded for the caller.
+        """Return the record of an object, and the object's metadata, decoded for the caller.
 
         Raises ProtocolError if the JSON is not an object of this kind.
         """
@@ -279,7 +279,7 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
 class FieldManagers:
     """The field managers whose entries in `managedFields` the cache keeps.
 
-    These are names that begin with `own`, and added names, with or without a digest after `+`.
+    Their names begin with the argument `own`, or are added names, with or without `+` and a digest.
     """
 
     def __init__(self, own: str) -> None:
@@ -312,7 +312,7 @@ def _encoded(name: str) -> bytes:
 
 
 def _without_managed_fields(raw: bytes, value: bytes) -> bytes:
-    """Remove `metadata.managedFields` from an object's JSON; `value` is their JSON, empty without any."""
+    """Remove `metadata.managedFields` from an object's JSON; `value` is the field's JSON, or empty."""
     if not value:
         return raw
     start = raw.find(_MANAGED_FIELDS)

@@ -103,7 +103,7 @@ class State(enum.Enum):
 
 
 class Pause(enum.Enum):
-    """The rule for a pause before the next step."""
+    """The rule that says whether the reflector pauses before its next step."""
 
     NO = "no"
     IF_FRUITLESS = "if-fruitless"
@@ -488,7 +488,7 @@ class Reflector:
             yield events
 
     def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the selectors of the watch, combined with `further`, by default with those of the filter."""
+        """Return the selectors of the watch, combined with `further` (None: the selectors of the filter)."""
         selection = {"labelSelector": self._spec.label_selector, "fieldSelector": self._spec.field_selector}
         if further is None and self._sink.filter is not None:
             further = self._sink.filter.query()
@@ -507,7 +507,7 @@ class Reflector:
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
 
     def _believes(self) -> bool:
-        """Return whether to accept a list older than the cache: no newer one came for `RESTORED_AFTER`."""
+        """Return whether to accept a list older than the cache: the first came `RESTORED_AFTER` ago."""
         return self._doubts_since is not None and _now() - self._doubts_since >= RESTORED_AFTER
 
     def _finish_list(self, version: int) -> None:

@@ -144,7 +144,7 @@ class Selection(NamedTuple):
 
     @classmethod
     def of(cls, **options: Unpack[SelectionOptions]) -> Self:
-        """Normalise options; raises ValueError for an invalid selector or path, TypeError for a `str`."""
+        """Normalise options; raises ValueError for a bad selector or path, TypeError for a `str` as list."""
         for name, items in (("namespaces", "names"), ("keeps", "paths")):
             if isinstance(given := options.get(name), str):
                 raise TypeError(f"{name} are a sequence of {items}, not {given!r}")

@@ -265,7 +265,7 @@ FLOORS = 10_000
 
 
 class _Floor(NamedTuple):
-    """Refused old states of a missing object: all up to `version`, and all with the UID `deleted`."""
+    """The states of a missing object that the store refuses: up to `version`, or with the UID `deleted`."""
 
     version: int
     deleted: str = ""

@@ -66,7 +66,7 @@ def folder_certificates(
     url: str,
     **rotation: Any,
 ) -> Certificates:
-    """Return certificates in a folder of this machine, for webhooks that have a URL while this process runs.
+    """Return certificates in a folder of this machine; webhooks have the URL `url` until the process ends.
 
     For the arguments, see `secret_certificates`.
     """

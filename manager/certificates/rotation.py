@@ -52,7 +52,7 @@ _log = get_logger("webhook.certificates")
 class Lifetimes:
     """The lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
-    So the renewal may be impossible (no leader, no API server, missing rights) for a third of the lifetime. A
+    So renewals may fail (no leader, no API server, missing rights) for a third of the lifetime. A
     serving certificate may live for at most a third of its authority's lifetime. `settle` must be less than
     `retire`, and both together must be less than that third. Otherwise a certificate would end before its
     replacement.

@@ -64,7 +64,7 @@ async def assembled(
 ) -> AsyncIterator[Manager]:
     """Create a connected manager of `program` with the controllers of `operators`; close it at the end.
 
-    `declared` has the values of their settings. The manager serves the webhooks of all operators in `known`.
+    `declared` has the values of the operators' settings. The manager serves the webhooks of all in `known`.
 
     It waits for an API server that does not answer yet, and serves health checks and metrics meanwhile.
     Raises `ConfigError` without a usable configuration, and `ServerUnusable` for an unusable server.

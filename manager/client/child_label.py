@@ -1,4 +1,4 @@
-"""The label of children, which names the slice of the hash range for their owner's UID."""
+"""The label of children: it names the slice of the hash range that contains their owner's UID."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Outcome(enum.Enum):
 class Applied(NamedTuple, Generic[R]):
     """The result of an apply.
 
-    Attributes: `object`, as the server now has it; `previous`, the object before, None unless it was changed;
+    Attributes: `object`, as the server now has it; `previous`, the object before a change, else None;
     `outcome`; `conflicts`, the fields that other managers had set to other values, with these managers.
     """
 
@@ -242,8 +242,8 @@ class Client(CachedReader):
 
             pods = await CoreV1Api(client.kubernetes_client()).list_namespaced_pod("default")
 
-        It uses the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Reads are
-        requests. Writes raise Fenced when the lease is lost, and the next cached read sees their results.
+        It uses the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Reads send
+        requests. Writes raise Fenced when the lease is lost; the next cached read sees a write's result.
         Errors of the server are both `ApiException` and `ApiError`. Writes use the client's field manager.
 
         Raises ConfigError if the package is not installed.
@@ -351,7 +351,7 @@ class Client(CachedReader):
         return await decode_object(metadata_of(raw, kind.gvk) if is_partial else raw, type(obj), key)
 
     async def correct(self, obj: R) -> Applied[R]:
-        """Write changed metadata of an object that is not applied; the outcome is the same as for `apply`.
+        """Write changed metadata of an object that is created, not applied; return a result like `apply`.
 
         Use it for objects that a program creates, and later only labels or gives another owner. The outcome
         is RESTORED if another client had set or removed the changed metadata. Call it even without changes:

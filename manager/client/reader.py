@@ -53,7 +53,7 @@ class LiveOptions(TypedDict, total=False):
 
 
 class _Reader:
-    """The base of all readers, which finds the informer for a read."""
+    """The base class of all readers; it finds the informer for each read."""
 
     _metadata_only = False
 

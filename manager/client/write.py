@@ -1,4 +1,4 @@
-"""Writes: the fields of an object that they send, and the writers of status and other subresources."""
+"""The fields of an object that each write sends, and the writers of status and other subresources."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ class FailingObjects:
         return group, before is not group
 
     def ended(self, key: Request) -> FailureGroup | None:
-        """Record that the reconcile of `key` did not fail; return its former group if that is now empty."""
+        """Record that the reconcile of `key` did not fail; return its former group, but only if now empty."""
         group = self._of.pop(key, None)
         if group is None:
             return None
@@ -368,7 +368,7 @@ class FailingObjects:
         self._queue.add(key, priority=Priority.LOW, after=after, trigger=trigger)
 
     def _leave(self, key: Request, group: FailureGroup, then: str | None) -> None:
-        """End the wait of `key` for a dependency; it then waits for `then`, or for none if that is None."""
+        """End the wait of `key` for a dependency; it then waits for `then` (None: for nothing)."""
         name = group.cause.awaited
         if name is None:
             return

@@ -87,14 +87,14 @@ class Leadership:
             raise Fenced(self._ended or _NOT_RENEWED) from None
 
     def renewed(self, until: float) -> None:
-        """Permit everything until the loop time `until`. For the elector."""
+        """Permit everything until the loop time `until`; the elector calls this."""
         self._now = asyncio.get_running_loop().time
         self._deadline = until
         self._ended = None
         self._reschedule(until)
 
     def ended(self, reason: str) -> None:
-        """Permit nothing from now on, and cancel all blocks in `held`. For the elector."""
+        """Permit nothing from now on, and cancel all blocks in `held`; the elector calls this."""
         self._deadline = -math.inf
         self._ended = self._ended or reason
         self._reschedule(asyncio.get_running_loop().time())

@@ -71,8 +71,8 @@ class ShardCountAgreement:
 
     The first shard's Lease has the number in an annotation. If a replica takes that Lease and finds another
     number, it writes that the number changes. It begins its work only when all other shards are free. A
-    replica that takes another shard reads the first Lease afterwards. So each replica has written its own
-    Lease before it reads the other's, and at least one sees the other.
+    replica that takes another shard reads the first Lease afterwards. So each of two replicas writes its own
+    Lease before it reads the other replica's Lease, and at least one sees the other replica.
     """
 
     def __init__(self, config: ElectionConfig, *, count: int) -> None:

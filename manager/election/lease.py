@@ -310,7 +310,7 @@ class Lease:
 
     @classmethod
     def new(cls, *, namespace: str, name: str) -> Self:
-        """Return a new lease without a holder, which the server does not have yet."""
+        """Return a new lease that has no holder, and that the server does not have yet."""
         return cls({"namespace": namespace, "name": name}, {"leaseTransitions": 0})
 
 
@@ -319,7 +319,7 @@ def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 class Leases:
-    """A client of one Lease, or of all Leases in a namespace with a label. Every method raises KubeError.
+    """A client of one Lease, or of all Leases with a label in a namespace. Every method raises KubeError.
 
     A write may take effect although it raised an error; its resourceVersion makes that harmless.
     """

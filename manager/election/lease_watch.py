@@ -66,7 +66,7 @@ class LastError:
 
 
 class LeaseObservation:
-    """The lease as last seen, and the local time `since` which its content has been unchanged.
+    """The lease as last seen; its content has been unchanged since the local time `since`.
 
     A holder counts as alive until its record has been unchanged for the lease duration, by our own monotonic
     clock: times in the record come from another clock, and a new label is no sign of life. If a process on
@@ -129,9 +129,9 @@ class LeaseObservation:
         self._changed()
 
     async def base(self, leases: Leases, *, timeout: float) -> Lease:
-        """Return the state of the lease to change; first read the lease if the state is doubtful or cut.
+        """Return the lease that the next write changes; first read it if the known state is doubtful or cut.
 
-        For a deleted lease, it is the last state, without a version.
+        For a deleted lease, return its last state, without a version.
         """
         self.doubtful = self.doubtful or (self._lease is not None and self._lease.is_outline)
         if self.doubtful:
@@ -220,7 +220,7 @@ class LeaseWatcher:
 
     @property
     def problem(self) -> str | None:
-        """Return why it cannot read the Leases; None if it can."""
+        """Return why the watcher cannot read the Leases; None if it can."""
         return self._error.problem
 
     def __iter__(self) -> Iterator[LeaseObservation]:

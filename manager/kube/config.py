@@ -90,7 +90,7 @@ class ClusterConfig:
         return obtained.header
 
     async def ssl_context(self) -> ssl.SSLContext | None:
-        """Return the TLS context for new connections, None for plain HTTP; changed files give a new object.
+        """Return the TLS context for new connections, a new one after the files change; None for plain HTTP.
 
         Raises:
             ConfigError: the files do not give a valid context.
@@ -266,7 +266,7 @@ class _Entry(Generic[T]):
             raise ConfigError(f"{label}: not base64: {error}") from error
 
     def file(self, key: str, name: str | None) -> Path | None:
-        """Return the path `name`, relative to the kubeconfig's folder; `key` is for errors. None if empty."""
+        """Return the path `name`, relative to the kubeconfig's folder, or None; `key` is for errors."""
         if not name:
             return None
         if not _is_line(name):

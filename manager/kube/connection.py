@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def hand_over(self) -> asyncio.Transport:
-        """Return the transport for another protocol; allowed only before the first request."""
+        """Return the transport, for use by another protocol; allowed only before the first request."""
         transport, self._transport = self._transport, None
         if transport is None or transport.is_closing():
             raise ConnectionLost("the connection broke before anything was sent")

@@ -213,7 +213,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """The collected output of the program, which is `complete` at its end or when it is too long."""
+    """The collected output of the program; it is `complete` when it ends or is too long."""
 
     def __init__(self) -> None:
         self.printed = bytearray()

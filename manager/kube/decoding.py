@@ -30,7 +30,7 @@ class Decoder(Generic[T]):
     """A decoder of JSON into a type; raises `ProtocolError` for anything else.
 
     Fields that the type does not name may be nested to any depth. If that exceeds the interpreter's stack,
-    the deeper levels are removed first.
+    the deeper levels are removed before the decoding.
     """
 
     __slots__ = ("_around", "_decode", "_what")

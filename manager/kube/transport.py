@@ -151,7 +151,7 @@ class Transport:
     async def is_back(self, *, within: float) -> bool:
         """Wait until an unreachable server answers any request; return False after `within` seconds.
 
-        If the server is not unreachable at the beginning, it waits for the whole time and returns False.
+        If the server counts as reachable at the call, this waits for the whole time and returns False.
         """
         if self._reached.is_set():
             await asyncio.sleep(within)
@@ -320,7 +320,7 @@ class Transport:
     async def _opening(
         self, path: str, success: int, sent: RequestRecord | None = None, trace: RequestTrace | None = None
     ) -> AsyncIterator[None]:
-        """Limit the opening of a stream by the deadline; record its result in metrics, record and trace."""
+        """Limit the opening of a stream by the deadline; report its result to metrics, record and trace."""
         clock = asyncio.get_running_loop().time
         started, code = clock(), NO_ANSWER
         failure: BaseException | None = None

@@ -86,7 +86,7 @@ class ChildWrites:
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
-        """Return for how many seconds no child of the kind may be created (or the object not be patched)."""
+        """Return the seconds for which to create no child of this kind or, for the owner, not to patch it."""
         found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return 0.0
@@ -270,7 +270,7 @@ def is_rolled_out(child: Resource) -> bool:
 
 
 class Rollouts:
-    """The objects whose workloads roll out without a change of their spec, and those waiting to roll out."""
+    """Objects that roll out workloads while their own spec is unchanged, and objects that wait to do so."""
 
     def __init__(self, *, enqueue: Callable[[ObjectKey], None], gauge: Any) -> None:
         """Create an empty set. `enqueue` enqueues a waiting object when its rollout may begin."""

@@ -1,4 +1,4 @@
-"""The conditions in a kind's status: as our own model, as a model generated for others' kind, or as JSON."""
+"""The conditions in a kind's status: as our own model, as another project's model, or as plain JSON."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Blocked(Exception):
 
     @classmethod
     def by_earlier_child(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
-        """Return the error for a name that is used by a child of an earlier, deleted owner of the same name.
+        """Return the error for a name in use by a child of a deleted, earlier object with the owner's name.
 
         The child will be deleted: it waits for `finalizers`; None means that its deletion has not begun.
         """
@@ -392,9 +392,9 @@ class Context:
         Raises Invalid or BadRequest if the server refuses the child, and ValueError for a wrong namespace.
 
         A child changes too often if it changes ten times in a minute, without a change of the object's spec
-        or of a watched object. The runtime then slows down to one change a minute. `ChildrenStable` and an
-        Event report the problem. If 300 reconciles in a minute create children of one kind without such a
-        cause, Blocked is raised, and at most one child a minute is created.
+        or of a watched object. The runtime then waits up to a minute before each change of this child.
+        `ChildrenStable` and an Event report the problem. If 300 reconciles of the object in a minute create
+        children of one kind without such a change, Blocked delays each further creation by up to a minute.
         """
         operator = self._operator
         if not isinstance(child, Resource):
@@ -662,10 +662,10 @@ class Context:
     async def patch(self) -> None:
         """Send the changed metadata and spec of the object; then both have the server's values.
 
-        `metadata`, `spec` and `status` stay the same Python objects. Status changes stay, and are written at
-        the end. Raises Conflict if this reconcile has changed finalizers or owners, and another client has
-        changed the object since the read. Raises Blocked after 300 reconciles in a minute that have changed
-        metadata.
+        `metadata`, `spec` and `status` stay the same Python objects. Status changes stay, and the end of the
+        reconcile writes them. Raises Conflict if this reconcile has changed finalizers or owners, and another
+        client has changed the object since the read. Raises Blocked after 300 reconciles in a minute that
+        have changed metadata.
         """
         self._operator.check_may_patch()
         writes, version = self._operator.child_writes, self.object.metadata.resource_version

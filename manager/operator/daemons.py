@@ -31,7 +31,7 @@ class _Started:
 
 
 class Daemons(Source):
-    """The daemons of an operator, which end with the task of the operator's controller."""
+    """The daemons of an operator; they end when the task of the operator's controller ends."""
 
     def __init__(self, operator: OperatorBase) -> None:
         self._operator = operator

@@ -180,7 +180,7 @@ class Definitions:
         return self._differences(prevents_work=True)
 
     def detail(self) -> str | None:
-        """Return a text for the readiness check about all other differences."""
+        """Return a text for the readiness check about the differences that do not prevent work."""
         return self._differences(prevents_work=False)
 
     def _differences(self, *, prevents_work: bool) -> str | None:

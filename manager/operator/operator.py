@@ -191,8 +191,8 @@ class Operator(OperatorBase, Generic[T]):
     async def gone(self, key: ObjectKey) -> Result | None:
         """Delete the operator's own state of an object that is gone, or that needs no further cleanup.
 
-        With `--shards`, every replica that knew the object calls it. So it must not write, except with
-        `shared_out = False`.
+        With `--shards`, every replica that knew the object calls this method. So it must not write, except
+        with `shared_out = False`.
         """
 
     def handed_over(self, key: ObjectKey) -> None:
@@ -274,7 +274,7 @@ class Operator(OperatorBase, Generic[T]):
             ctx.condition(PROGRESSING, True, by.reason, by.message)
 
     def record_once(self, by: Blocked, ctx: Context) -> None:
-        """Record an Event for a blocked object without conditions, unless it was the last one recorded."""
+        """Record an Event for a blocked object without conditions, unless it equals the last such Event."""
         # The message of a failure may differ each time.
         news = (by.reason, "" if by.message.startswith(FAILURES) else by.message)
         if self.told_blocked.get(ctx.object.key) != news:

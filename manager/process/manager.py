@@ -106,7 +106,7 @@ async def _close_in_time(
     error: BaseException | None,
     trace: TracebackType | None,
 ) -> bool | None:
-    """Leave a context within `CLOSE_TIMEOUT`, so that it does not delay the others."""
+    """Leave a context within `CLOSE_TIMEOUT`, so that it does not delay other contexts."""
     limit = asyncio.timeout(CLOSE_TIMEOUT)
     try:
         async with limit:

@@ -305,7 +305,7 @@ class Answers(Generic[K, V]):
     """
 
     def __init__(self, *, limit: int, keep_yes: float, keep_no: float) -> None:
-        """Create a cache for `limit` results of either kind, valid for `keep_yes` and `keep_no` seconds."""
+        """Create a cache of `limit` true results for `keep_yes` seconds, and `limit` others for `keep_no`."""
         self._limit = limit
         self._kept = {True: keep_yes, False: keep_no}
         self._values: dict[K, V] = {}

@@ -283,7 +283,7 @@ async def _readable(sock: socket.socket) -> None:
 
 
 class Acceptor:
-    """An acceptor of connections from a listening socket, which closes some when there are too many.
+    """An acceptor of connections from a listening socket; it closes some of them when there are too many.
 
     A new connection replaces a connection on which the server waits for its client: the longest wait of the
     client with the most connections. If that client has no such connection, another client loses one on which

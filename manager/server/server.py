@@ -79,7 +79,7 @@ async def serve(
     In messages, `name` is the served pages, and `flag` the setting of the address. With `any_port`, another
     port of the same host is used, with a warning, if the port of `address` is in use. With a certificate,
     which is kept up to date, the server uses HTTPS, else plain HTTP. With `access`, clients need a token
-    whose user has the right to the method on the path.
+    of a user for whom RBAC allows the HTTP method on the path.
 
     While `leaving` returns True, each answer ends its connection, so that clients connect elsewhere before
     the end. An answer also ends the connection if the client's certificate is no longer accepted. At the end,

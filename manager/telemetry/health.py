@@ -22,7 +22,7 @@ class Checks:
     """Named checks that should all pass. The check `ping` always exists and always passes."""
 
     def __init__(self, title: str) -> None:
-        """Create checks; `title` names the whole in the report: `healthz` or `readyz`."""
+        """Create checks; `title` is their common name in the report: `healthz` or `readyz`."""
         self.title = title
         self._checks: dict[str, Check] = {"ping": lambda: None}
         self._details: dict[str, Check] = {}

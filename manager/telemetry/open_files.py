@@ -42,7 +42,7 @@ def raised_limit() -> int:
 
 
 def are_scarce() -> bool:
-    """Return whether at most a quarter of the file descriptors, which our own work needs, is left.
+    """Return whether at most a quarter of the file descriptors is left; our own work needs this quarter.
 
     Open files are counted: the highest descriptor number does not show that lower ones are free again.
     """
@@ -87,7 +87,7 @@ class Reserve:
         self.give_up()
 
     def take(self) -> bool:
-        """Open the reserve unless it is open; return False if no descriptor is left for it."""
+        """Open the reserve if it is closed; return False if no descriptor is left for it."""
         if self._fd is None and not self._over:
             try:
                 self._fd = os.open(os.devnull, os.O_RDONLY)

@@ -53,7 +53,7 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
         why: `event` (of a watch), `found` (the object existed at the start of the controller), `freed` (a
             name for which the object waited may be free), `requeue` (its own Result), `back-off`, `probe` (a
             test whether `name` answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the
-            program), `person` (requested by the user `name`).
+            operator's code), `person` (requested by the user `name`).
         at: the loop time; for a watch event, its arrival.
         change: for an event: ADDED, MODIFIED or DELETED.
         source: for an event: the relation of the object: `for` (the own kind), `owns` or `watches`.
@@ -141,7 +141,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         recorded: the number of all Events.
         failure: the class of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`.
         next_in: seconds from its end to the next reconcile without a change, if one is planned.
-        skipped: whether another reconcile was not needed, because only this one's writes had requested it.
+        skipped: whether a repetition was not needed, because only this reconcile's writes had requested it.
         gone: whether the object was gone.
         awaits: the event for which the object waits, in its operator's words.
     """

@@ -66,7 +66,7 @@ class Watchdog:
     ) -> None:
         """Create a watchdog; the process has `stop_within` seconds after the first `stopping` to end.
 
-        `before_exit` is called with its time limit in seconds before the exit, which flushes no buffers.
+        The exit flushes no buffers, so `before_exit` is called first, with its time limit in seconds.
         """
         self._stop_within = stop_within
         self._before_exit = before_exit
@@ -197,7 +197,7 @@ class Watchdog:
         return None if earliest is None else earliest.when
 
     def _arm(self) -> None:
-        """Make `faulthandler` end the process at the earliest `latest` of all limits."""
+        """Make `faulthandler` end the process at the earliest of all limits' times `latest`."""
         with self._arming:  # the loop's thread sets limits, and this thread does when a signal arrives
             latest = min((limit.latest for limit in tuple(self._limits.values())), default=None)
             if self._thread is None or latest == self._armed:

@@ -1,4 +1,4 @@
-"""Certificates: parsing of any, and issuing of our own.
+"""Parsing of certificates of any issuer, and issuing of our own certificates.
 
 Importing `cryptography` takes a tenth of a second and some megabytes, so modules that seldom need it import
 this module in a function. Parsing and issuing take a millisecond or more, and belong in a thread.
@@ -75,7 +75,7 @@ class Certificate:
         return self.since <= when <= self.until
 
     def vouched_for_by(self, authority: Certificate) -> bool:
-        """Return whether the authority has signed the certificate, without checking either validity."""
+        """Return whether the authority has signed the certificate, without checking the validity periods."""
         if not authority.is_authority:
             return False
         try:
@@ -102,7 +102,7 @@ def keys_in(pem: bytes) -> tuple[bytes, ...]:
 
 
 def public_key_of(key: bytes) -> bytes | None:
-    """Return the public key of a private key in PEM; None if it is invalid or encrypted."""
+    """Return the public key of a private key in PEM; None for an invalid or encrypted private key."""
     try:
         return _encoded(load_pem_private_key(key, password=None).public_key())
     except (ValueError, TypeError, UnsupportedAlgorithm):

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 @contextmanager
 def as_file(content: bytes, *, name: str) -> Iterator[str]:
-    """Yield the path of a file with `content`, which exists until the end of the block.
+    """Yield the path of a file with `content`; the file exists until the end of the block.
 
     `ssl` loads private keys only from a path, but a key in memory should not be written to a disk. So on
     Linux the file is a memfd, called `name`. Elsewhere it is a temporary file that only our user can read.

@@ -61,7 +61,7 @@ class CertificateFiles:
 
 
 class ClientAuthorities:
-    """A file with the CA certificates for clients, which another program updates."""
+    """A file with the CA certificates for clients; another program updates the file."""
 
     def __init__(self, file: Path, *, required: bool = True) -> None:
         """Use the CAs in `file`; if `required`, a client without a valid certificate fails the handshake."""

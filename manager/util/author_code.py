@@ -98,7 +98,7 @@ def _fold(shown: traceback.TracebackException, error: BaseException) -> None:
 
 
 def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> Any:
-    """Return the lines of a stack with the library's frames folded; the stack itself without other frames."""
+    """Return the lines of a stack, with the library's frames folded if there are any other frames."""
     authors = [line_of(frame, number) is not None for frame, number in traceback.walk_tb(place)]
     if len(authors) != len(stack) or not any(authors):
         return stack

@@ -45,7 +45,7 @@ def parse_wait(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return the shortest text for `seconds` in the format of `parse_duration`: `1m30s`, `1h`, `250ms`."""
+    """Return `seconds` in the format of `parse_duration`, without parts of 0: `1m30s`, `1h`, `250ms`."""
     sign = "-" if seconds < 0 else ""
     left = round(Decimal(repr(abs(seconds))), 9)
     if left == 0:

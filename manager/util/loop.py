@@ -183,7 +183,7 @@ class WorkThreads(ThreadPoolExecutor):
 
 
 def threads_from_here() -> set[Future[Any]]:
-    """Return a set of the later `WorkThreads` threads of the calling task, and of tasks that it starts.
+    """Return a set that collects later `WorkThreads` threads of the calling task, and of tasks it starts.
 
     Threads that have ended leave the set.
     """

@@ -36,7 +36,7 @@ class TokenBucket:
         return self._full_at - asyncio.get_running_loop().time() - self._slack
 
     async def acquire(self) -> None:
-        """Take a token, waiting for it in order; a cancelled caller gives its token back."""
+        """Take a token; callers wait in the order of their calls; a cancelled one gives its token back."""
         shortage, now = self.shortage(), asyncio.get_running_loop().time()
         self._full_at = max(self._full_at, now) + self._interval
         if shortage > 0:
@@ -50,7 +50,7 @@ class TokenBucket:
 class Repeats:
     """A counter of a repeated event, which is reported at once, and then less and less often, with a count.
 
-    Reports follow after one minute, two, four, eight, and then every fifteen. A quiet time of that length
+    Reports follow after 1, 2, 4 and 8 minutes, and then every 15 minutes. A quiet time of that length
     resets the counter.
     """
 
@@ -65,7 +65,7 @@ class Repeats:
         self._untold = 0
 
     def count(self) -> int | None:
-        """Count an occurrence; if a report is due, return the number since the last report, else None."""
+        """Count an occurrence; if a report is due, return their number since the last report, else None."""
         self._untold += 1
         now = asyncio.get_running_loop().time()
         if now < self._next:

@@ -281,7 +281,7 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
 
     @property
     def called(self) -> tuple[str, ...]:
-        """Return the parts that form the webhook's name and path: the kind, its name or its subresources."""
+        """Return the parts of the webhook's name and path: the kind, and then `name` or the subresources."""
         parts = (self.name,) if self.name else (each.replace("*", "all") for each in self.subresources)
         return (self.kind.gvk.kind.lower(), *filter(None, parts))
 

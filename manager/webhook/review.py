@@ -304,9 +304,9 @@ def _reason(error: Exception) -> str:
 
 
 async def _read_object(raw: msgspec.Raw, field: str) -> JsonObject | None:
-    """Decode the object in a field of a request, whose cost and depth are known.
+    """Decode the object in a request's `field`; its cost and depth must have been checked before.
 
-    Return None if it is missing. Raises `BadReview`.
+    Return None if the object is missing. Raises `BadReview`.
     """
     content = memoryview(raw)
     if not content or content == _NULL:

@@ -52,7 +52,7 @@ class Holders(NamedTuple):
     """All participating replicas, including those without a shard."""
 
     def owner(self, controller: str, uid: str, *, shared_out: bool) -> ShardOwner:
-        """Return the holder of the object's shard; with `shared_out=False`, that is the first shard."""
+        """Return the holder of the object's shard or, with `shared_out=False`, of the first shard."""
         count = len(self.shards)
         shard = ShardSet.of(count, ()).number_of(uid) if shared_out else 0
         return ShardOwner(controller, shard, count, *self.shards[shard])

@@ -21,8 +21,8 @@ _METADATA = ".metadata"
 def leads_somewhere(path: str, schema: JsonSchema) -> bool:
     """Return whether the schema has a field at the path.
 
-    The server accepts a path without a field, and the column stays empty. Paths with brackets (filters,
-    indexes, quoted names) are checked up to the bracket.
+    The server accepts a column whose path leads to no field, and shows the column empty. Paths with brackets
+    (filters, indexes, quoted names) are checked up to the bracket.
     """
     if path == _METADATA or path.startswith(_METADATA + "."):
         return True

@@ -204,7 +204,7 @@ def _metadata(role: str, name: str) -> Manifest:
 
 
 def secret_rights(prefix: str) -> tuple[RbacRule, ...]:
-    """Return the rules for the Secret with the webhooks' certificate; its name begins with `prefix`."""
+    """Return the rules for the webhooks' certificate Secret, whose name begins with `prefix`."""
     return (
         RbacRule(("",), ("secrets",), ("get", "update"), (f"{prefix}{SECRET}",)),
         RbacRule(("",), ("secrets",), ("create",)),

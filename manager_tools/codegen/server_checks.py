@@ -98,7 +98,7 @@ def check_definition(definition: Mapping[str, Any], kind: str) -> None:
 
 
 def _cheaper(path: str, kind: str, versions: Sequence[Mapping[str, Any]], *, alone: bool) -> str:
-    """Return the fields that need a bound so that a rule's cost, or the total, is below the limit.
+    """Return the fields that need a bound, so that the cost of a rule, or of all rules, is within its limit.
 
     The function tries all possible bounds, keeps the one that saves most, and repeats.
     """

@@ -100,7 +100,7 @@ def checked_format(name: str, field: str) -> str:
 
 
 def enum_type(values: Sequence[Any], field: str) -> str:
-    """Return the common type of an enum's values.
+    """Return the common type of the `enum` values in a field's schema.
 
     Raises ModelError if the types differ, or if the API server does not support one of them.
     """
@@ -122,7 +122,7 @@ _SCALARS = ("string", "integer", "number", "boolean")
 
 
 def check_merging(schema: JsonSchema, field: str) -> None:
-    """Raise ModelError if a converted schema has a merge strategy that its type does not support."""
+    """Raise ModelError if `x-kubernetes-list-type` or `-map-type` does not fit the type of a schema."""
     if _LIST_TYPE in schema and schema.get("type") != "array":
         raise ModelError(field, "list_map(), list_set() and atomic_list() are for lists")
     if _MAP_TYPE in schema and schema.get("type") != "object":

@@ -299,7 +299,7 @@ class Written:
 
 
 def model_text(owns: Sequence[str]) -> str:
-    """Return the template's model, which allows only names that are also valid for its children."""
+    """Return the template's model; it allows only object names that are also valid for the children."""
     model = template(Path("apis/hello/v1/greeting.py"))
     rules = {kind: _CHILD_NAMES[kind] for kind in owns if kind in _CHILD_NAMES}
     if not rules:

@@ -89,11 +89,11 @@ class Disk:
         return left, len(lost)
 
     def rewind(self, then: float, *, versions_too: bool = False) -> set[str]:
-        """Restore the state of a time, as from a backup; return the UIDs of the objects created later.
+        """Restore the state at the time `then`, as from a backup; return the UIDs of objects created later.
 
         By default, resource versions continue above all earlier ones, as with etcd's `--bump-revision`. With
-        `versions_too`, they go back if they had been raised far ahead. The last change of the users' setup is
-        always restored.
+        `versions_too`, they go back, too, if they had grown by at least `_BUMP`. The last change of a kind in
+        `_SET_UP`, and all changes before it, are kept.
         """
         lost = set()
         while self._flushed and self._flushed[-1][0] > then:

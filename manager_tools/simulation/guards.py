@@ -163,7 +163,7 @@ def _made_before(name: str, found: list[str]) -> random.Random:
 
 
 def _dates(found: list[str]) -> dict[int, Any]:
-    """Return guarded datetime classes, by the id of the originals, C types that cannot be patched."""
+    """Return guarded datetime classes by the ids of the originals: C types, which cannot be patched."""
 
     class Alike(type):
         def __instancecheck__(cls, instance: Any) -> bool:

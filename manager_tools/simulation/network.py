@@ -324,7 +324,7 @@ class Network(Wire):
         return self.weather.lag + (self.weather.behind if exchange.behind else 0.0)
 
     async def _skip(self, piece: bytes, arrived: _Arrived, exchange: _Exchange) -> bytes:
-        """Wait until the stream continues; return only the latest event of each object that has arrived."""
+        """Wait until the stream continues; return only the latest arrived event of each object."""
         while self.weather.skips:
             await exchange.wait(1.0)
         pieces = [piece]

@@ -142,7 +142,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a simulation run; everything else in the run is drawn from its seed."""
+    """The plan of a simulation run; everything else in the run is drawn from the plan's seed."""
 
     seed: int
     replicas: Annotated[int, Meta(ge=1, le=9)]

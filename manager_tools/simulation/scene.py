@@ -166,7 +166,7 @@ class ClockUse:
             self.resources.add(f"{change.key.plural}.{change.key.group}".rstrip("."))
 
     def explains(self, now: float) -> bool:
-        """Return whether a change at this time may be a consequence of such a recorded write."""
+        """Return whether a change at the time `now` may be a consequence of a write that `wrote` recorded."""
         return now - self._last <= _CONSEQUENCES
 
 
@@ -260,7 +260,7 @@ class Scene(ABC):
         return True
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call the function after that time, even if the calling process has ended by then."""
+        """Call `act` after `seconds`, even if the calling process has ended by then."""
         self.context.copy().run(asyncio.get_running_loop().call_later, seconds, act)
 
     @abstractmethod

@@ -57,8 +57,8 @@ class Outcome:
     Attributes: `violations` are the failed checks; `digest` is the same for the same seed, on any machine;
     `writes` counts the managers' writes, and `looks` their reads of external systems; `seconds` are virtual;
     `timeline` has (seconds, process, event); `accepted` counts the objects of each resource that the API
-    server accepted; `lost` counts the objects that only the fresh cluster has, `doubled` the objects that it
-    does not have; `settled` is the virtual second at which writes ended.
+    server accepted; `lost` counts the objects that only the fresh cluster has, `doubled` those that only the
+    run's cluster has; `settled` is the virtual second at which writes ended.
     """
 
     plan: Plan

@@ -43,7 +43,7 @@ class Services:
     def __init__(
         self, handlers: Mapping[str, Handler] | None = None, refused: list[str] | None = None
     ) -> None:
-        """Set up the services, by URLs of scheme, host and optional port. Raises ValueError."""
+        """Set up the services by URL: scheme, host and optional port. Raises ValueError for another URL."""
         self.refused: list[str] = [] if refused is None else refused
         self._handlers = {_place(url): handler for url, handler in (handlers or {}).items()}
         hosts = dict.fromkeys(host for host, _ in self._handlers)

@@ -680,7 +680,7 @@ class World(Scene):
         )
 
     async def _moments(self) -> AsyncIterator[float]:
-        """Wait for each time of a comparison, and yield the time: several if operators read the time."""
+        """Wait for each moment of a comparison, and yield it; several if operators read the time."""
         for moment in self.moments:
             await asyncio.sleep(max(0.0, moment - self.now))
             yield self.now
