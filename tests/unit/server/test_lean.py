@@ -1,4 +1,4 @@
-"""What importing aiohttp for the manager's servers leaves out, in a fresh interpreter."""
+"""The import of aiohttp for the manager's servers, in fresh interpreters."""
 
 from __future__ import annotations
 
