@@ -55,7 +55,7 @@ def walk(
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("walk", ["foo"], indirect=True)
-def test_foo_operator_reconciles_each_sample_once_for_each_event_of_the_friend_pod(walk: SampleWalk):
+def test_foo_is_reconciled_once_when_the_pod_named_in_its_spec_is_created_or_deleted(walk: SampleWalk):
     def are_happy(**expected: bool) -> None:
         """Assert that the status of each Foo is current and `happy` has the expected value."""
         for name, happy in expected.items():

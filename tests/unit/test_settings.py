@@ -72,7 +72,7 @@ def test_setting_refuses_a_default_of_another_type(parse: Any, default: Any, exp
         Setting("x", parse, default=default, description="")
 
 
-def test_setting_values_refuse_an_undeclared_setting_with_the_name_of_a_declared_setting():
+def test_setting_values_refuse_an_undeclared_setting_that_has_the_name_of_a_declared_one():
     twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
     with pytest.raises(LookupError) as error:
         SettingValues({ADDRESS: "store:1"})[twin]

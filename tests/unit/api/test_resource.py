@@ -340,7 +340,7 @@ def reference(uid: str, *, controller: bool | None) -> OwnerReference:
     return OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid, controller=controller)
 
 
-def test_controller_of_returns_the_owner_marked_as_controller():
+def test_controller_of_object_meta_returns_the_owner_marked_as_controller():
     mine = reference("2", controller=True)
     others = [reference("1", controller=None), reference("3", controller=False)]
     child = ObjectMeta(owner_references=[others[0], mine, others[1]])

@@ -288,7 +288,7 @@ class FollowingFields(Following):
     sees_own_writes = False
 
 
-def test_store_omits_an_object_with_labels_that_stopped_matching_despite_a_late_response():
+def test_store_omits_an_object_that_stopped_matching_its_selector_despite_a_late_response():
     following = FollowingLabels()
     following.start()
     following.we_write("a", selected=True)

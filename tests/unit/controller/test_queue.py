@@ -226,7 +226,7 @@ def push(ready: ReadyItems[str], key: str, priority: Priority, *, since: float) 
     ready.push(item)
 
 
-def test_ready_items_return_a_long_waiting_item_at_every_nth_pop(ready: ReadyItems[str]):
+def test_ready_items_pop_returns_a_long_waiting_item_at_every_nth_call(ready: ReadyItems[str]):
     for number in range(1000):
         push(ready, f"low {number}", Priority.LOW, since=0)
     taken = []
@@ -237,7 +237,7 @@ def test_ready_items_return_a_long_waiting_item_at_every_nth_pop(ready: ReadyIte
     assert low == [f"low {number}" for number in range(10)]
 
 
-def test_ready_items_return_long_waiting_items_in_the_order_of_their_arrival(ready: ReadyItems[str]):
+def test_ready_items_pop_returns_long_waiting_items_in_the_order_of_their_arrival(ready: ReadyItems[str]):
     push(ready, "low", Priority.LOW, since=1)
     push(ready, "normal", Priority.NORMAL, since=0)
     for number in range(2 * AGED_TURN):

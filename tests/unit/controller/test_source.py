@@ -90,7 +90,7 @@ def test_each_predicate_accepts_only_the_event_types_listed_for_it(predicate: Pr
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
-def test_status_changed_accepts_only_events_whose_status_differs():
+def test_status_changed_predicate_accepts_only_events_whose_status_differs():
     def with_status(record: Record, status: bytes) -> Record:
         return msgspec.structs.replace(record, raw=record.raw[:-1] + b',"status":%b}' % status)
 
@@ -119,7 +119,7 @@ FINALIZER_GONE = changed({"deletionTimestamp": NOW, "finalizers": ["a", "b"]}, f
     ],
     ids=["removed", "added", "kind without generation", "state: finalizer removed", "finalizer removed"],
 )
-def test_desired_state_changed_accepts_deleting_objects_and_presence_predicates_reject_them(
+def test_desired_state_changed_accepts_terminating_objects_and_presence_changed_rejects_them(
     predicate: Predicate, event: CacheEvent, passes: bool
 ):
     assert predicate(event) is passes

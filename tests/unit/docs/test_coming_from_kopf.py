@@ -35,11 +35,11 @@ def device(page: Any, name: str = "a", address: str = "here", volume: int = 1, *
     return page.Device(metadata=ObjectMeta(name=name, namespace="default", **metadata), spec=spec)
 
 
-async def test_registered_operator_passes_the_test_that_the_page_shows(page: Any):
+async def test_example_operator_passes_the_test_that_the_page_shows(page: Any):
     await page.tests.test_registered_keeps_configmap_and_entry()
 
 
-async def test_louder_operator_sets_the_status_volume_to_the_spec_volume(page: Any):
+async def test_example_operator_sets_the_status_volume_to_the_spec_volume(page: Any):
     async with operated(page.Louder) as world:
         obj = await world.create(device(page, volume=3))
         await world.until(obj, lambda it: it.status.volume == 3, timeout=10)
@@ -47,7 +47,7 @@ async def test_louder_operator_sets_the_status_volume_to_the_spec_volume(page: A
         await world.until(obj, lambda it: it.status.volume == 1, timeout=10)
 
 
-async def test_careful_operator_waits_for_registration_and_fails_for_an_invalid_address(page: Any):
+async def test_example_operator_waits_for_registration_and_fails_for_an_invalid_address(page: Any):
     async with operated(page.Careful) as world:
         good = await world.create(device(page, "good"))
         bad = await world.create(device(page, "bad", address="over there"))
@@ -58,7 +58,7 @@ async def test_careful_operator_waits_for_registration_and_fails_for_an_invalid_
         page.REGISTRY.clear()
 
 
-async def test_patient_operator_gives_up_after_three_attempts_until_the_spec_changes(page: Any):
+async def test_example_operator_stops_after_three_failed_attempts_until_the_spec_changes(page: Any):
     async with operated(page.Patient) as world:
         obj = await world.create(device(page))
         await world.until(obj, lambda it: (it.status.attempts, *ready(it)) == (1, "False", "NotRegistered"))
@@ -93,7 +93,7 @@ async def test_status_changes_are_stored_after_blocked_but_discarded_after_termi
             assert obj.status.attempts == written, name
 
 
-async def test_measuring_operator_increases_the_level_and_periodically_resets_it_to_zero(page: Any):
+async def test_example_operator_increases_the_level_and_periodically_resets_it_to_zero(page: Any):
     async with operated(page.Measuring) as world:
         obj = await world.create(device(page))
         levels = []
@@ -106,7 +106,7 @@ async def test_measuring_operator_increases_the_level_and_periodically_resets_it
         await world.until_gone(obj)
 
 
-async def test_exclusive_operator_reports_a_device_whose_address_is_already_taken(page: Any):
+async def test_example_operator_reports_a_device_with_the_address_of_another_device(page: Any):
     async with operated(page.Exclusive) as world:
         first = await world.create(device(page, "first"))
         await world.until(first, lambda it: ready(it) == ("True", "AddressFree"))
@@ -116,7 +116,7 @@ async def test_exclusive_operator_reports_a_device_whose_address_is_already_take
         await world.until(second, lambda it: ready(it) == ("True", "AddressFree"))
 
 
-async def test_loud_operator_ignores_devices_that_are_paused_quiet_or_without_the_label(page: Any):
+async def test_example_operator_ignores_devices_that_are_paused_quiet_or_without_the_label(page: Any):
     async with operated(page.Loud) as world:
         loud = await world.create(device(page, "loud", volume=9, labels={"floor": "2"}))
         paused = device(page, "paused", volume=9, labels={"floor": "2"}, annotations={"pause": ""})
@@ -131,7 +131,7 @@ async def test_loud_operator_ignores_devices_that_are_paused_quiet_or_without_th
         await world.until(quiet, lambda it: ready(it) == ("True", "Loud"))
 
 
-async def test_counted_operator_updates_the_count_when_a_pod_is_created_or_deleted(page: Any):
+async def test_example_operator_updates_the_pod_count_when_a_pod_is_created_or_deleted(page: Any):
     async with operated(page.Counted) as world:
         obj = await world.create(device(page))
         spec = {"containers": [{"name": "web", "image": "web"}]}
@@ -142,7 +142,7 @@ async def test_counted_operator_updates_the_count_when_a_pod_is_created_or_delet
         await world.until(obj, lambda it: it.status.level == 0)
 
 
-async def test_configured_operator_follows_changes_of_the_configmap_named_in_the_spec(page: Any):
+async def test_example_operator_copies_each_level_from_the_configmap_named_in_the_spec(page: Any):
     async with operated(page.Configured) as world:
         obj = device(page)
         obj.spec.settings = "common"
@@ -154,7 +154,7 @@ async def test_configured_operator_follows_changes_of_the_configmap_named_in_the
         await world.until(obj, lambda it: (it.status.level, *ready(it)) == (4, "True", "Configured"))
 
 
-async def test_connected_operator_polls_the_http_service_of_the_device(page: Any):
+async def test_example_operator_polls_the_http_service_of_the_device(page: Any):
     levels = iter("567")
 
     async def level(_: web.BaseRequest) -> web.Response:
@@ -172,7 +172,7 @@ def test_kopf_page_program_prints_the_device_crd(tmp_path: Path):
     assert "name: devices.example.com" in output_of(sys.executable, tmp_path / "devices.py", "crds")
 
 
-async def test_checked_operator_trims_the_address_and_refuses_an_empty_address(page: Any):
+async def test_example_webhooks_trim_the_address_of_a_device_and_refuse_an_empty_address(page: Any):
     async with operated(page.Checked) as world:
         with pytest.raises(Exception, match=r'spec\.address: Invalid value: "": must not be empty'):
             await world.create(device(page, "empty", address=" "))

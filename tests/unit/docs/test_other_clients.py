@@ -28,7 +28,7 @@ class Sized(Resource, group="test.example.com", version="v1", plural="sizeds"):
     status: SizedStatus = Field(default_factory=SizedStatus)
 
 
-async def test_sized_operator_copies_the_memory_of_the_pod_metrics_into_the_status():
+async def test_example_operator_copies_the_memory_use_from_pod_metrics_into_the_status():
     [code] = [each.text for each in Page(Path("docs/other-clients.md")).blocks() if "PodMetrics" in each.text]
     names = {name: getattr(manager, name) for name in ("Operator", "Context", "Result", "rbac")}
     names |= {"Sized": Sized, "Unstructured": Unstructured}

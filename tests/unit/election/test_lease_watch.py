@@ -126,7 +126,7 @@ def test_lease_observation_ignores_an_outdated_event_and_requests_a_read():
         assert seen.holder == "other"
 
 
-def test_lease_observation_accepts_an_older_version_after_its_newest_version_was_reset():
+def test_lease_observation_accepts_an_older_version_after_a_reset_of_the_newest_version():
     seen = view()
     seen.saw(lease(500, renewTime="a"), now=100.0)
     seen.newest = None

@@ -46,7 +46,7 @@ async def wire() -> ScriptedWire:
     return ScriptedWire()
 
 
-async def test_transport_sends_query_headers_and_body_and_returns_the_response(
+async def test_transport_sends_the_headers_body_and_query_of_a_request_and_returns_the_response(
     transport: Transport, wire: ScriptedWire
 ):
     wire.on("GET", "/api", Reply(200, b"hello"))
@@ -309,7 +309,7 @@ class TestTransportWrites:
             wire.on(method, PATH, Reply())
         return wire
 
-    async def test_transport_refuses_writes_after_the_time_of_the_last_fence_at_call(
+    async def test_transport_refuses_writes_after_the_time_passed_in_the_last_fence_at_call(
         self, transport: Transport, wire: ScriptedWire
     ):
         for at in (10.0, 20.0):
@@ -353,7 +353,7 @@ class TestTransportWrites:
         assert (wire.aborts, other.aborts) == (1, 1)
         assert (len(wire.sent("PUT")), len(other.sent("PUT"))) == (0, 1)
 
-    async def test_transport_refuses_writes_after_fence_work_unless_they_are_allowed_after_stop(
+    async def test_transport_refuses_writes_after_a_fence_work_call_unless_allowed_after_stop(
         self, transport: Transport, wire: ScriptedWire
     ):
         beside = contextvars.copy_context()
@@ -380,7 +380,7 @@ class TestTransportWrites:
         assert (len(wire.requests), wire.aborts) == (1, 1)
 
     @pytest.mark.parametrize("is_beside", [False, True])
-    async def test_fence_work_aborts_a_write_in_flight_unless_it_is_allowed_after_stop(
+    async def test_fence_work_call_aborts_a_write_in_flight_unless_allowed_after_stop(
         self, transport: Transport, wire: ScriptedWire, is_beside: bool
     ):
         wire.on("PUT", PATH, Delayed(1.0, Reply()))

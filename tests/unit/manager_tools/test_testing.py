@@ -122,7 +122,7 @@ def test_virtual_clock_refuses_a_uvloop_event_loop():
         uvloop.run(main())
 
 
-async def test_virtual_clock_refuses_past_times_missing_time_zones_and_use_outside_operated():
+async def test_virtual_clock_refuses_past_or_naive_times_and_use_outside_an_operated_block():
     with pytest.raises(ValueError, match="VirtualClock needs a start with a time zone"):
         VirtualClock(datetime(2026, 3, 1))  # noqa: DTZ001 -- tested here
     with pytest.raises(RuntimeError, match="within `async with operated"):

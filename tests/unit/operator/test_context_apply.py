@@ -118,7 +118,7 @@ async def test_leftover_child_of_a_deleted_owner_sets_progressing_but_not_degrad
         assert await world.events(obj) == ["Created"]
 
 
-async def test_ctx_apply_and_delete_log_each_write_with_changed_fields_and_field_managers(
+async def test_ctx_apply_and_ctx_delete_log_each_write_with_changed_fields_and_field_managers(
     log_lines: LogLines,
 ):
     def changed(before: Secret, after: Secret) -> tuple[str, str]:
@@ -329,7 +329,7 @@ async def test_child_is_created_immediately_after_repeated_deletions_when_its_ow
         await world.until(child, lambda _: True, timeout=1.0)
 
 
-async def test_reconcile_that_calls_refuse_taken_runs_again_when_the_name_is_taken_or_freed():
+async def test_reconcile_that_calls_ctx_refuse_taken_runs_again_when_the_name_is_taken_or_freed():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "free"
         try:

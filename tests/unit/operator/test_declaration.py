@@ -340,7 +340,7 @@ def test_operator_without_kind_or_reconcile_is_refused(attributes: dict[str, Any
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )
-def test_operator_with_reconcile_key_is_refused_when_another_declaration_requires_reconcile(
+def test_operator_with_only_reconcile_key_is_refused_when_a_declaration_requires_reconcile(
     attributes: dict[str, Any], what: str
 ):
     with pytest.raises(TypeError, match=f"^Bad has {what}, for which it needs `reconcile`"):

@@ -226,7 +226,7 @@ async def test_former_finalizers_are_removed_from_objects_that_are_already_termi
         assert "hello" in LAST[-1].forgotten
 
 
-async def test_on_error_writes_a_handled_error_of_reconcile_or_cleanup_into_the_status():
+async def test_on_error_method_can_write_an_error_of_reconcile_or_cleanup_into_the_status():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "half"
         raise LookupError("no such word")
@@ -305,7 +305,7 @@ async def test_unfinished_cleanup_sets_progressing_unless_the_cleanup_sets_a_con
             assert await world.events(obj) == []
 
 
-async def test_reconcile_that_raises_changed_runs_again_immediately_with_the_newer_object():
+async def test_reconcile_that_raises_the_changed_error_repeats_immediately_with_the_newer_object():
     names: list[str] = []
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:

@@ -124,7 +124,7 @@ BARE = Unstructured.of(Foo.gvk.api_version, "Foo"), Unstructured.of("v1", "Pod")
 
 
 @pytest.mark.parametrize(("primary", "owned"), [(Foo, Pod), BARE], ids=["models", "without models"])
-async def test_primary_object_is_enqueued_by_events_of_itself_its_children_and_mapped_objects(
+async def test_primary_object_is_enqueued_by_its_own_events_and_those_of_children_and_mapped_objects(
     host: Host, primary: type[Resource], owned: type[Resource]
 ):
     watches = (Watch(owned, label="foo"),)

@@ -170,7 +170,7 @@ async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) ->
         (DENIED, 31, (0, 1)),
     ],
 )
-async def test_auth_caches_token_reviews_grants_and_denials_for_60_300_and_30_seconds(
+async def test_auth_caches_a_token_review_for_60_a_grant_for_300_and_a_denial_for_30_seconds(
     wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, accepted())

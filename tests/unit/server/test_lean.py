@@ -72,13 +72,13 @@ def run(code: str, authority: trustme.CA, tmp_path: Path, *arguments: str) -> st
     return ended.stdout
 
 
-def test_import_of_aiohttp_loads_neither_authorities_nor_an_extension(tmp_path: Path):
+def test_import_of_aiohttp_loads_no_certificate_authorities_and_no_frozenlist_extension(tmp_path: Path):
     run(_LEAVES_OUT, trustme.CA(), tmp_path)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 @pytest.mark.parametrize("is_trusted", [True, False])
-def test_default_session_of_an_operator_trusts_the_authorities_of_the_machine(
+def test_default_aiohttp_session_trusts_the_certificate_authorities_of_the_machine(
     tmp_path: Path, loop: str, *, is_trusted: bool
 ):
     authority = trustme.CA()

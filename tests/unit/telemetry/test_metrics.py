@@ -42,7 +42,7 @@ def registered() -> dict[str, Family]:
     return {**_families(metrics.registry), **_families(metrics.process_registry)}
 
 
-def test_documented_families_match_registered_types_and_labels(registered: dict[str, Family]):
+def test_documented_metric_families_have_the_registered_types_and_labels(registered: dict[str, Family]):
     families = list(documented())
     assert dict(families) == registered
     assert len(families) == len(registered)

@@ -171,7 +171,7 @@ def test_record_shows_a_deleted_object_only_when_the_deletion_is_its_last_trigge
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 
-async def test_reconcile_record_keeps_the_first_entries_and_counts_all_entries():
+async def test_reconcile_record_keeps_the_first_requests_and_events_and_counts_all():
     with entered(run_of()) as run:
         for number in range(1000):
             run.begin_request("get", f"/api/v1/pods/{number}", "")
@@ -216,7 +216,7 @@ async def test_reconcile_record_converts_event_loop_times_to_unix_times():
     assert [each.at for each in (*shown.requests, *shown.events)] == [now + 1000, now + 1000]
 
 
-async def test_current_record_is_visible_in_child_tasks_until_the_reconcile_ends():
+async def test_current_reconcile_record_is_visible_in_child_tasks_until_the_reconcile_ends():
     found: list[ReconcileRecord | None] = []
 
     async def look() -> None:

@@ -102,7 +102,7 @@ def test_watchdog_ends_process_when_the_watchdog_itself_fails(
     assert [line["event"] for line in log_lines] == ["the watchdog failed"]
 
 
-def test_watchdog_does_not_end_the_process_when_its_limit_is_lifted(exits: Exits):
+def test_watchdog_does_not_end_the_process_when_its_time_limit_is_lifted(exits: Exits):
     with Watchdog() as watchdog:
         limit(watchdog, 10 * SOON)
         limit(watchdog, LONG)

@@ -77,7 +77,7 @@ async def test_served_certificate_raises_when_the_first_certificate_is_unusable(
                 pytest.fail("the certificate was served")
 
 
-async def test_served_certificate_keeps_the_old_pair_when_the_new_key_does_not_match(pairs: Pairs):
+async def test_served_certificate_keeps_the_old_key_pair_when_the_new_key_does_not_match(pairs: Pairs):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf)
     with capture_logs() as lines:
@@ -212,7 +212,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def test_certificate_files_are_read_again_at_each_call(tmp_path: Path):
+def test_certificate_files_are_read_again_whenever_the_key_pair_is_requested(tmp_path: Path):
     source = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
     for content in (b"one", b"two"):
         (tmp_path / "tls.crt").write_bytes(content)

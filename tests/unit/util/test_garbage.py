@@ -14,7 +14,7 @@ def test_tune_garbage_collector_makes_collections_rare():
     assert gc.get_threshold()[0] > 10_000
 
 
-def test_settle_freezes_existing_objects_of_the_garbage_collector():
+def test_settle_call_freezes_existing_objects_in_the_garbage_collector():
     kept = [[]]
     before = gc.get_freeze_count()
     settle()

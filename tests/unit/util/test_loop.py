@@ -125,7 +125,7 @@ class TestOwnTurn:
 
 
 @pytest.mark.parametrize("end", ["result", "stopped before", "stopped", "cancelled"])
-async def test_coroutine_passed_to_unless_is_cancelled_when_event_is_set_or_caller_is_cancelled(end: str):
+async def test_unless_function_cancels_its_coroutine_when_event_is_set_or_caller_is_cancelled(end: str):
     stop, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work() -> str:

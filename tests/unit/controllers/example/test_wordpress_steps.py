@@ -233,7 +233,7 @@ async def test_wordpress_is_unavailable_until_its_deleted_database_is_recreated(
     assert world.conditions()["Progressing"] == ("True", "RollingOut")
 
 
-async def test_wordpress_adopts_a_secret_with_its_labels_when_the_secret_is_complete(world: World):
+async def test_wordpress_adopts_a_secret_labelled_for_the_site_when_the_secret_is_complete(world: World):
     labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
     given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
     await world.create(sqlrootpassword="old")

@@ -41,5 +41,5 @@ async def test_watch_with_a_selector_yields_to_other_requests_before_its_first_e
     assert await turns_of_others(watch.next()) >= 2
 
 
-async def test_openapi_document_of_all_kinds_yields_to_other_requests(api: Api):
+async def test_request_for_the_openapi_document_of_all_kinds_yields_to_other_requests(api: Api):
     assert await turns_of_others(api.expect(200, "GET", "/openapi/v2")) >= 1

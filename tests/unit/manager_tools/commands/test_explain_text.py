@@ -119,7 +119,7 @@ def test_explain_text_lines_stay_short_when_the_manager_reports_extreme_times(at
     assert max(map(len, text.splitlines())) < 120
 
 
-def test_decode_report_returns_the_encoded_report():
+def test_decode_report_returns_a_report_equal_to_the_encoded_report():
     triggers = (Trigger("event", 1.0, "ADDED", "for", "Foo"), Trigger("timer"))
     run = ReconcileRecord("foo", "ns", "a", "1", 1.0, 0.0, 0, 0, triggers, 2, "success", next_in=2.5)
     run.requests = [RequestRecord("get", "/api/v1/pods", 1.5, code=200)]

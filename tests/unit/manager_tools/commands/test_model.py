@@ -34,9 +34,7 @@ def test_model_prints_code_to_stdout_and_notes_to_stderr(command: Command, monke
     assert first == '"""Foo of tutorial.my.domain/v1, as stdin has it."""'
 
 
-def test_model_creates_a_file_with_its_packages_but_overwrites_no_existing_file(
-    command: Command, tmp_path: Path
-):
+def test_model_command_creates_file_and_packages_but_overwrites_no_file(command: Command, tmp_path: Path):
     apis = tmp_path / "apis"
     apis.mkdir()
     apis.joinpath("__init__.py").touch()
@@ -52,7 +50,7 @@ def test_model_creates_a_file_with_its_packages_but_overwrites_no_existing_file(
     assert outside.read_text() == written
 
 
-def test_model_needs_the_kind_flag_when_the_file_defines_several_kinds(command: Command, tmp_path: Path):
+def test_model_command_needs_the_kind_flag_when_file_has_several_kinds(command: Command, tmp_path: Path):
     both = tmp_path / "both.yaml"
     both.write_text(VENDOR.read_text() + FOOS.read_text())
     assert "class Foo(" in command("model", f"--from={both}", "--kind=foo").out
@@ -78,7 +76,7 @@ async def modelled(command: Command, folder: Path, answer: Handler) -> Outcome:
         return await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
 
 
-async def test_model_output_contains_no_code_injected_by_a_server(command: Command, tmp_path: Path):
+async def test_model_command_output_contains_no_code_injected_by_a_server(command: Command, tmp_path: Path):
     kind = "X(object):\n    pass\nimport os\nclass A"
     group = {"name": "b.c", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
     answers = {
@@ -96,7 +94,7 @@ async def test_model_output_contains_no_code_injected_by_a_server(command: Comma
     assert done.err.startswith("operator-manager: model: not a list of API resources: Expected `str`")
 
 
-async def test_model_escapes_control_characters_of_a_server_message(command: Command, tmp_path: Path):
+async def test_model_command_escapes_control_characters_of_a_server_message(command: Command, tmp_path: Path):
     async def answer(_: web.Request) -> web.StreamResponse:
         said = {"kind": "Status", "reason": "Unauthorized", "message": "no\x1b]0;owned\x07\nanother line"}
         return web.json_response(said, status=401)

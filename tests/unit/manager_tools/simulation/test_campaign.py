@@ -144,7 +144,7 @@ def test_simulate_reports_the_failure_when_it_is_interrupted_while_shrinking(
 
 
 @pytest.mark.whole
-def test_simulate_keep_going_runs_all_seeds_and_saves_each_failure_for_replay(
+def test_simulate_with_flag_keep_going_runs_all_seeds_and_saves_each_failure_for_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--keep-going"]

@@ -157,7 +157,7 @@ class CarefulOperator(GreetingOperator):
         await super().reconcile(greeting, ctx)
 
 
-def test_simulation_allows_simulated_calls_and_restores_the_original_functions():
+def test_simulation_restores_the_functions_that_it_replaces_when_it_ends():
     before = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start
     assert not run(SHORT, [CarefulOperator]).violations
     after = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start
