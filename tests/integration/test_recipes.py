@@ -56,7 +56,7 @@ class Recipes:
         eventually(ready)
 
 
-def test_recipe_operators_work_as_the_recipes_page_says(
+def test_operators_of_the_recipes_page_give_the_results_that_the_page_describes(
     control_plane: ControlPlane, namespace: str, tmp_path: Path, run_manager: RunManager
 ):
     control_plane.require(Feature.WORKLOADS, Feature.READY_PODS)

@@ -157,7 +157,7 @@ def test_memcached_operator_runs_scales_and_deletes_its_sample(walk: SampleWalk)
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("walk", ["mysrv"], indirect=True)
-def test_mysrv_operator_writes_each_change_of_its_sample_once(walk: SampleWalk):
+def test_mysrv_operator_writes_once_for_each_change_of_the_sample_object(walk: SampleWalk):
     name = "mysrv-sample"
 
     def is_available() -> None:

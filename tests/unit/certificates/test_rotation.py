@@ -173,7 +173,7 @@ async def test_rotator_keeps_the_served_certificate_trusted_when_another_program
     assert trusted == [True, True]
 
 
-async def test_rotator_issues_new_certificate_when_certificate_and_ca_expired_before_its_start():
+async def test_started_rotator_issues_new_certificate_when_certificate_and_ca_have_expired():
     scene = Scene()
     async with scene.led():
         first = scene.served

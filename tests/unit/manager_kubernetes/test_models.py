@@ -88,7 +88,7 @@ def test_kubernetes_asyncio_model_of_an_unknown_kind_must_set_api_version_and_ki
         resource_of(models.V1Scale())
 
 
-def test_resource_of_returns_a_resource_unchanged_and_refuses_a_dict():
+def test_resource_of_function_returns_a_resource_unchanged_and_refuses_a_dict():
     secret = Secret()
     assert resource_of(secret) is secret
     with pytest.raises(

@@ -112,7 +112,7 @@ async def test_stopping_replica_releases_only_shards_without_stuck_reconciles(pr
 
 
 @pytest.mark.parametrize("answers_after", [0.0, 0.05])
-async def test_coordinator_rarely_rebalances_while_every_replica_renews(
+async def test_coordinator_rarely_rebalances_while_each_replica_renews_its_lease(
     program: Program, monkeypatch: pytest.MonkeyPatch, answers_after: float
 ):
     a, b = await program.start("a", "b")

@@ -329,7 +329,7 @@ async def test_ctx_permit_is_granted_only_for_objects_in_shards_of_the_replica()
 
 
 @pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
-async def test_replica_caches_only_objects_of_its_shards_and_their_children(gates: tuple[str, ...]):
+async def test_replica_caches_only_objects_and_children_of_its_shards(gates: tuple[str, ...]):
     async with peers(gates=gates) as scene:
         await scene.create("strangers", "another-ones", of="configmaps")
         (a,) = await scene.share("a")

@@ -273,7 +273,7 @@ async def test_refused_volume_expansion_is_reported_once_and_retried_later(world
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_wordpress_is_not_degraded_while_children_of_a_deleted_site_occupy_its_names(
+async def test_wordpress_is_not_degraded_while_a_deleted_site_has_children_with_the_same_names(
     world: World, leaves: str
 ):
     # The database of `site` has both names of the frontend of `site-mysql`.
@@ -316,7 +316,7 @@ QUOTA = StatusError(403, "Forbidden", "exceeded quota: small")
         (4, QUOTA, "Service site-mysql is refused: exceeded quota: small"),
     ],
 )
-async def test_wordpress_condition_names_the_refused_child_and_omits_its_password(
+async def test_wordpress_condition_names_the_refused_child_and_omits_the_password(
     world: World, write: int, refusal: StatusError, told: str
 ):
     await world.create()

@@ -49,7 +49,7 @@ def happy(foos: Seen, *names: str) -> list[Any]:
     return [foos.status(name)["happy"] for name in names or ("foo-01",)]
 
 
-async def test_foo_status_is_happy_while_a_pod_with_the_friend_name_exists(foos: Seen):
+async def test_foo_status_is_happy_while_the_pod_named_in_its_spec_exists(foos: Seen):
     await create(foos, foo_01="jack", foo_02="joe")
     assert happy(foos, "foo-01", "foo-02") == [False, False]
     assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
@@ -110,7 +110,7 @@ async def test_foo_operator_decodes_no_unrelated_foo_when_a_pod_event_arrives(
     assert len(read) < 25, "fewer reads than Foos"
 
 
-async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_friend_name(foos: Seen):
+async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_name_in_its_spec(foos: Seen):
     await create(foos, foo_01="jack")
     assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
     assert await foos.cost(pod(foos, "jack", "there")) == ONE_IN_VAIN
@@ -125,7 +125,7 @@ async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_friend
     assert happy(foos) == [False]
 
 
-async def test_foo_is_not_happy_when_the_pod_with_the_friend_name_is_terminating(foos: Seen):
+async def test_foo_is_not_happy_when_the_pod_named_in_its_spec_is_terminating(foos: Seen):
     await foos.cost(pod(foos, "jack", finalizers=HELD), delete(foos, "jack"))
     await create(foos, foo_01="jack")
     assert happy(foos) == [False]
@@ -142,7 +142,7 @@ async def test_foo_event_is_sent_once_when_the_status_write_fails_at_first(foos:
     assert await foos.events_of("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
 
 
-async def test_foo_reports_a_friend_name_that_no_pod_can_have(foos: Seen):
+async def test_foo_reports_a_name_in_its_spec_that_no_pod_can_have(foos: Seen):
     names = {
         "FriendMissing": ("jack", "web-0.example.com", "a" * 253),
         "NameImpossible": (

@@ -115,7 +115,7 @@ async def test_daemon_set_runs_a_pod_per_node_and_updates_pods_one_by_one(slow_c
     assert cluster.store.version == before
 
 
-async def test_job_fails_when_more_pods_fail_than_its_backoff_limit(cluster: Cluster):
+async def test_job_fails_when_more_pods_fail_than_its_backoff_limit_allows(cluster: Cluster):
     await cluster.settled("jobs.batch", job("x:crash-loop", backoffLimit=1), 60)
     status = cluster.get("jobs.batch", "j")["status"]
     assert status["failed"] == 2

@@ -113,5 +113,5 @@ def test_template_renaming_does_not_replace_text_that_it_has_inserted():
         *(("Box", "boxes"), ("Ingress", "ingresses"), ("Patch", "patches")),
     ],
 )
-def test_plural_of_follows_english_spelling_rules(kind: str, plural: str):
+def test_plural_of_a_kind_follows_english_spelling_rules(kind: str, plural: str):
     assert plural_of(kind) == plural
