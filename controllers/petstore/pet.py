@@ -237,7 +237,7 @@ class PetOperator(Operator[Pet]):
         return None
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Delete the state about a Pet; its next replica finds the record by the store and the status."""
+        """Delete the state about a Pet; the next replica finds the record by the store and the Pet's status."""
         self.claims.settle(key)
         self.availability.forget(key)
 

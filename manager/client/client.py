@@ -506,9 +506,9 @@ class Client(CachedReader):
         Raises ValueError for an owner in another namespace, or for a namespaced owner of a cluster-scoped
         object.
 
-        A refused apply changes nothing. The server may refuse an apply only because others have added items
-        to our lists. Then one patch sets the same fields and removes these items, provided that its dry run
-        succeeds.
+        A refused apply changes nothing. If the only cause of the refusal is that others have added items
+        to our lists, one patch sets the same fields and removes these items, provided that a dry run of the
+        patch succeeds.
 
         A dry run cannot show conflicts if this client has created the object and not changed it since.
         """

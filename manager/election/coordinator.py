@@ -118,7 +118,7 @@ class Work(Protocol):
         """Start the controllers that need an election."""
 
     def start_leader_runnables(self, enter: Callable[[], object] = ...) -> None:
-        """Start the leader's runnables; `enter` is called once in the context of all of them."""
+        """Call `enter` in a new context, and start the leader's runnables in copies of that context."""
 
     async def stop_leader_runnables(self) -> None:
         """Cancel the leader's runnables, and return when they and their threads have ended."""

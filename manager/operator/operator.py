@@ -94,8 +94,8 @@ class Operator(OperatorBase, Generic[T]):
             `webhook.Admission` to an attribute of any name.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
         former_finalizers: its earlier names, or finalizers of a former operator. The runtime removes them
-            with `cleanup` and without, also from objects that are being deleted. With `cleanup`, `finalizer`
-            replaces them.
+            whether or not there is a `cleanup`, also from objects that are being deleted. With `cleanup`,
+            `finalizer` replaces them.
         former_managers: field managers that an earlier operator used for the children: `apply` takes over
             their fields, and removes unwanted ones.
         finalizer_first: add the finalizer before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
