@@ -73,7 +73,7 @@ class OwnedShards:
         self._work: Work | None = None
 
     def attach(self, work: Work) -> None:
-        """Start `work` with the first shard, stop it after the last, and cache only the owned shards."""
+        """Set the work on the objects; its cache then keeps only the objects of the prepared shards."""
         self._work = work
         label = label_key(work.program.name)
         work.cache.make_filter = lambda of_children: ShardFilter(

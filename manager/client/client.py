@@ -630,7 +630,7 @@ class Client(CachedReader):
                     )
 
     def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: Ownership) -> None:
-        """Add the owner's label to `wanted` if the child has it, although this client no longer sets it."""
+        """Add the label of the owner's children to `wanted` if the child has the correct label already."""
         label = self.child_label
         if label is not None and not label.is_set:
             value = (live.metadata.get("labels") or {}).get(label.key)

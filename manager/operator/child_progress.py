@@ -86,7 +86,7 @@ class ChildWrites:
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
-        """Return the seconds to wait before creating a child of this kind or, if `child` is the owner, a patch."""
+        """Return the seconds until such a child may be created or, if `child` is the owner, be patched."""
         found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return 0.0
