@@ -391,9 +391,9 @@ class Client(CachedReader):
         """Delete exactly this object (by UID); raises NotFound, or Conflict if another object replaced it.
 
         `propagation` decides about the objects that the object owns. `Background`: the garbage collector
-        deletes them afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they
-        stay, without their owner reference. It also replaces the propagation of an earlier delete if the
-        object still waits for finalizers. `kind` is required for an object that was read as metadata only.
+        deletes them afterwards. `Foreground`: they are deleted first, and the object waits. `Orphan`: they
+        stay, without their owner reference. A repeated delete, while the object waits for finalizers,
+        replaces the earlier `propagation`. `kind` is required for an object that was read as metadata only.
         """
         obj = resource_of(obj)
         kind, key, uid = kind or type(obj), obj.key, obj.metadata.uid

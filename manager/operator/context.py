@@ -142,7 +142,7 @@ class Blocked(Exception):
 
     @classmethod
     def by_earlier_child(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
-        """Return the error for a name in use by a child of a deleted, earlier object with the owner's name.
+        """Return the error for a name that a child of an earlier object with the owner's name still uses.
 
         The child will be deleted: it waits for `finalizers`; None means that its deletion has not begun.
         """
@@ -468,8 +468,8 @@ class Context:
         """Raise Blocked, as `apply` would, if a child's name is taken; write nothing.
 
         Call it for children that are created later, so that users learn about the problem at once. The object
-        is reconciled again when an object of that name is created, changed or deleted. With `--shards`, where
-        no event may report that, it is reconciled after 30 seconds.
+        is reconciled again when an object of that name is created, changed or deleted. With `--shards`,
+        there may be no event for that, so the object is reconciled after 30 seconds.
         """
         key = ObjectKey(self.object.metadata.namespace, name)
         try:

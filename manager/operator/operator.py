@@ -88,8 +88,8 @@ class Operator(OperatorBase, Generic[T]):
         options: limits, back-off, resync; flags take precedence.
         rights: further rights; the rights for the declarations above are added automatically.
         extends_status: whether it writes the status of a kind that others define (a kind without `@crd`),
-            such as its own condition on a Deployment. By default it has no right to write it.
-            `observedGeneration` is never written there: its value belongs to their controller.
+            such as its own condition on a Deployment. By default, the operator must not write that status.
+            `observedGeneration` is never written there: its value belongs to the kind's controller.
         admission: options of its webhooks (`manager.webhook`). For a webhook of another kind, assign a
             `webhook.Admission` to an attribute of any name.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
