@@ -69,7 +69,7 @@ class Leadership:
     async def held(self) -> AsyncIterator[None]:
         """Return a context manager that cancels its block with `Fenced` when this process stops leading.
 
-        Each renewal of the lease extends its time. A request that the block has sent may still take effect.
+        Each renewal of the lease gives the block more time. A request that it has sent may still take effect.
         """
         self.permit()
         # Some event loops do not accept an infinite time for a timer.
