@@ -138,7 +138,7 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """Return the parts of a value by the last step of their paths; empty for a value without parts.
+    """Return the members of a JSON object or list by the last step of their paths; empty for a scalar.
 
     Items of a list are identified by a field such as a condition's type or a container's name.
     """

@@ -41,8 +41,8 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
     """Return the member that should hold each of `count` shards, given their present `holders`.
 
     Each member gets the same number of shards, or one more. As few shards as possible change their holder.
-    The result depends only on the arguments. Replicas with different views may all want a shard for a while,
-    or none of them; the Lease decides.
+    The result depends only on the arguments. For a while, several replicas with different views may want
+    the same shard, or no replica may want it; the Lease decides.
     """
     if not members:
         return {}
@@ -259,7 +259,7 @@ class ShardCoordinator(Coordinator):
         return f"{len(self.held.numbers)} of {self._count}"
 
     def attach(self, work: Work) -> None:
-        """Start the controllers of `work` at once; start its leader's runnables with the first shard."""
+        """Set the work; the runnables for the leader run only while this replica owns the first shard."""
         self.shards.attach(work)
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:

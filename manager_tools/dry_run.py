@@ -293,7 +293,7 @@ def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> byte
 
 
 def _place(path: str) -> tuple[str, int, str]:
-    """Split a path: the object or collection, the number of parts below the namespace, the subresource."""
+    """Split a path: path of the object or collection, number of segments after the namespace, subresource."""
     parts = path.strip("/").split("/")
     skipped = 2 if parts[0] == "api" else 3
     rest = parts[skipped:]

@@ -85,7 +85,7 @@ async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
 
 
 def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -> None:
-    """Raise Blocked if another owner controls the object, or if the object is being deleted.
+    """Raise Blocked if the object is not ours, or if it is being deleted.
 
     The object is ours if the site controls it, or if it has the site's labels and no controller.
     """

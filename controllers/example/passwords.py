@@ -98,7 +98,7 @@ class Passwords:
         return []
 
     async def check(self, site: Wordpress, ctx: Context) -> None:
-        """Raise Blocked if the Secret does not exist, and the root password for it is missing."""
+        """Raise Blocked if the site's Secret is missing and there is no root password to create it with."""
         if await _metadata(DATABASE.workload(site), ctx) is None:
             await _root_password(site, ctx)
 

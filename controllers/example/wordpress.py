@@ -94,7 +94,7 @@ class Sight:
 
 
 def named_after(*suffixes: str) -> Enqueue:
-    """Return a function that removes one of `suffixes` from an object's name, and yields the site so named.
+    """Return a function that removes one of `suffixes` from an object's name, and yields that name's site.
 
     The owner of the object does not matter.
     """

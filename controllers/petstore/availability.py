@@ -57,7 +57,7 @@ class StoreAvailability:
             raise Unreachable("the pet store did not answer the last probe")
 
     def doubt(self) -> None:
-        """Start probes; call it after a call without an answer."""
+        """Start probes; use this after a call that the store has not answered."""
         self._doubt.set()
 
     def wait(self, key: ObjectKey) -> None:

@@ -83,7 +83,7 @@ class Claims:
         return pet.status.id or ""
 
     def is_of_another(self, pet: Pet, id: str) -> bool:  # noqa: A002 - the field's name
-        """Return whether the record is another Pet's. Of two Pets with the same id, the older one owns it."""
+        """Return whether another Pet owns the record; if two Pets have its id, the older Pet is the owner."""
         holder = self._by_id.get(id)
         if holder is not None and self._by_key[holder][0] != pet.metadata.uid:
             return True

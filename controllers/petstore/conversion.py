@@ -1,8 +1,8 @@
 """Conversion of Pets between v1alpha1 and v1beta1, as plain JSON and without loss.
 
 An annotation (the note) stores values that the target version cannot represent: v1alpha1's birthday text
-unless it is midnight in UTC, and v1beta1's owner. The conversion back removes the note. It restores a
-birthday's text only if that text still means the current day, so that it does not undo a change.
+unless it is midnight in UTC, and v1beta1's owner. The conversion back removes the note, and restores
+the birthday's text only if the text means the same day as the present birthday: no change may be undone.
 
 Objects arrive before schema validation. Unreadable values stay unchanged, so that the schema refuses them.
 """

@@ -205,10 +205,10 @@ class Keeper:
         id: str,  # noqa: A002
         *said: Content | None,
     ) -> tuple[Record | None, Record | None]:
-        """Return the record with that id, and a record without key and owner with a content in `said`.
+        """Return the record with that id, and a record that has no key, no owner, and a content in `said`.
 
-        It searches the contents' names and types. During the search, the second record may get another owner;
-        inside of `Claims.undisturbed`, only the store can still refuse the record.
+        It searches by the names and types in `said`. During the search, another Pet may claim the second
+        record, except inside of `Claims.undisturbed`; the store may still refuse a write of the record.
         """
         candidate, contents = None, set(filter(None, said))
         if not contents:

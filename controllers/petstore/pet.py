@@ -237,7 +237,7 @@ class PetOperator(Operator[Pet]):
         return None
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Delete the state about a Pet; its next replica finds the record by the store and the status."""
+        """Delete the state about a Pet; the next replica finds the record by the store and the status."""
         self.claims.settle(key)
         self.availability.forget(key)
 
@@ -334,7 +334,7 @@ class PetOperator(Operator[Pet]):
         return Result(requeue_after=self.availability.try_again_after(pet.key))
 
     def log_failure(self, event: str, error: PetStoreError) -> None:
-        """Log a failure that occurs for every Pet, less and less often while it lasts."""
+        """Log a failure that affects every Pet; while the failure lasts, log it less and less often."""
         if (times := self.failures[event, type(error)].count()) is not None:
             log = reconcile_log()
             # `StoreAvailability` logs the warning that the store does not answer.

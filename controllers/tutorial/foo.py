@@ -1,4 +1,4 @@
-"""Foo operator: a Foo is happy while a pod with its friend's name exists in any namespace."""
+"""Foo operator: a Foo is happy while the pod that it names as its friend exists, in any namespace."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def name_if_present(pod: Record, _: Meta) -> Iterable[str]:
 
 
 def waiting_for(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
-    """Return the Foos whose friend is the pod, by one index look-up."""
+    """Return the Foos that name the pod as their friend, by one index look-up."""
     return [foo.key for foo in foos.list(index=(BY_FRIEND, pod.name))]
 
 
 class FooOperator(Operator[Foo]):
-    """The operator that reports in each Foo's status whether its friend exists."""
+    """The operator that reports in a Foo's status whether the pod that the Foo names as its friend exists."""
 
     on = any_of(generation_changed, status_changed)
     indexes: ClassVar = {BY_FRIEND: index_by("spec.name")}

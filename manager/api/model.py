@@ -111,12 +111,12 @@ _ABSENT = object()
 
 
 def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any:
-    """Return `held` with the content of `fresh`; its models, lists and maps stay the same objects.
+    """Return `held` with the content of `fresh`; models, lists and maps in `held` stay the same objects.
 
     `ours` and `theirs` are the JSON of `held` and `fresh`, and `before` is the JSON of their common ancestor.
     Changes from `before` to `ours` are kept. If both sides have changed a list, our list wins, but conditions
-    are merged by type. Parts with equal JSON stay the same objects, because they may have secrets that the
-    JSON lacks. A held item of a list is reused for an equal new item, or for one with the same type or name.
+    are merged by type. Values with equal JSON stay the same objects, because they may have secrets that the
+    JSON lacks. An item of a list in `held` is reused for a new item that is equal or has its type or name.
     """
     if ours == theirs and repr(ours) == repr(theirs):  # Python considers True and 1 equal
         return held
@@ -163,10 +163,10 @@ def _list_taken_over(
 
 
 def _paired(held: list[tuple[Any, Any]], fresh: list[Any]) -> list[tuple[Any, Any]]:
-    """Return, for each new item, a held item to reuse and that item's JSON, or else (None, None).
+    """Return, for each item of `fresh`, the pair in `held` to reuse; (None, None) if no pair fits.
 
-    The held item is equal, or has the same type or name. The cost is linear: other clients may have replaced
-    a whole long list.
+    A pair is an object and its JSON; `fresh` has JSON. A pair fits if its JSON is equal to the new item, or
+    has the same type or name. The cost is linear, because a client may have replaced a whole long list.
     """
     found = dict[int, tuple[Any, Any]]()
     for by in (repr, _item_key):
@@ -187,9 +187,9 @@ def _item_key(item: Any) -> str:
 
 
 def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:
-    """Return the conditions in `theirs` with our changes, the differences between `before` and `ours`.
+    """Return the conditions in `theirs`, with the changes that lead from `before` to `ours`.
 
-    Returns None if the lists are not lists of conditions, whatever the field's name is.
+    Returns None if an argument is no list of conditions, whatever the field's name is.
     """
     old, new, there = map(conditions_by_type, (before, ours, theirs))
     if old is None or new is None or there is None:

@@ -250,8 +250,8 @@ class Unstructured(Resource):
     def of(api_version: str, kind: str, *, plural: str = "", namespaced: bool = True) -> type[Unstructured]:
         """Return the class of this kind; a repeated call returns the same class.
 
-        Requests do not need `plural`, because discovery finds it. It names the kind in logs and metrics; by
-        default it is derived from `kind`.
+        `plural` names the kind in logs and metrics; by default, it is derived from `kind`. Requests do not
+        need it, because discovery finds the plural.
         """
         gvk = GroupVersionKind.from_api_version(api_version, kind)
         if not gvk.version or not gvk.kind:

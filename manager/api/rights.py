@@ -23,8 +23,8 @@ class RbacRule:
     """A rule of a role: these verbs on these resources of these API groups.
 
     `resource_names` limits the rule to objects with these names; empty means any. `owner_references` marks a
-    rule that only the admission plugin OwnerReferencesPermissionEnforcement needs: it requires the right to
-    delete an object from clients that set its owner.
+    rule that only the admission plugin OwnerReferencesPermissionEnforcement needs. With this plugin, a client
+    that sets the owners of an object needs the right to delete that object.
     """
 
     groups: tuple[str, ...]

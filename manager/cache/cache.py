@@ -164,7 +164,7 @@ class Cache:
         return None
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
-        """Return whether an informer has the object or its metadata; if so, its deletion causes an event."""
+        """Return whether an informer has the object or its metadata, so that a deletion causes an event."""
         return any(each.get(key) is not None for each in self._informers(kind))
 
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:

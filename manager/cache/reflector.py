@@ -507,7 +507,7 @@ class Reflector:
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
 
     def _believes(self) -> bool:
-        """Return whether to accept a list older than the cache: the first came `RESTORED_AFTER` ago."""
+        """Return whether to accept an older list: the first came at least `RESTORED_AFTER` seconds ago."""
         return self._doubts_since is not None and _now() - self._doubts_since >= RESTORED_AFTER
 
     def _finish_list(self, version: int) -> None:

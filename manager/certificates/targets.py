@@ -67,8 +67,8 @@ class Target:
     """An object with CA bundles: a webhook configuration or a CustomResourceDefinition.
 
     In an installed object, only the CA bundles of our webhooks are changed. With `whole`, this program
-    replaces all its webhooks or the whole conversion. An apply would keep other managers' fields, such as the
-    Service of an installation, beside our URL, and the API server accepts only one of the two. A later
+    replaces all webhooks or the whole conversion in it. An apply would keep other managers' fields, such as
+    the Service of an installation, beside our URL, and the API server accepts only one of the two. A later
     installation replaces our fields again (see `_noted`).
     """
 

@@ -391,9 +391,9 @@ class Client(CachedReader):
         """Delete exactly this object (by UID); raises NotFound, or Conflict if another object replaced it.
 
         `propagation` decides about the objects that the object owns. `Background`: the garbage collector
-        deletes them afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they
-        stay, without their owner reference. It also replaces the propagation of an earlier delete if the
-        object still waits for finalizers. `kind` is required for an object that was read as metadata only.
+        deletes them afterwards. `Foreground`: they are deleted first, and the object waits. `Orphan`: they
+        stay, without their owner reference. A repeated delete, while the object waits for finalizers,
+        replaces the earlier `propagation`. `kind` is required for an object that was read as metadata only.
         """
         obj = resource_of(obj)
         kind, key, uid = kind or type(obj), obj.key, obj.metadata.uid
@@ -506,9 +506,9 @@ class Client(CachedReader):
         Raises ValueError for an owner in another namespace, or for a namespaced owner of a cluster-scoped
         object.
 
-        A refused apply changes nothing. The server may refuse an apply only because others have added items
-        to our lists. Then one patch sets the same fields and removes these items, provided that its dry run
-        succeeds.
+        A refused apply changes nothing. If the only cause of the refusal is that others have added items
+        to our lists, one patch sets the same fields and removes these items, provided that a dry run of the
+        patch succeeds.
 
         A dry run cannot show conflicts if this client has created the object and not changed it since.
         """
@@ -630,7 +630,7 @@ class Client(CachedReader):
                     )
 
     def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: Ownership) -> None:
-        """Add the owner's label to `wanted` if the child has it, although this client no longer sets it."""
+        """Add the label of the owner's children to `wanted` if the child has the correct label already."""
         label = self.child_label
         if label is not None and not label.is_set:
             value = (live.metadata.get("labels") or {}).get(label.key)

@@ -172,8 +172,8 @@ class Ownership:
 
         The entry gets the fields of our create and of former managers, as in `csaupgrade` of client-go,
         except the `released` fields, which lose their owner. The patch tests each entry that it changes. So
-        the server refuses it if the list has changed meanwhile, and accepts it after other managers' writes,
-        such as a status update.
+        the server refuses the patch if one of these entries has changed or moved, and accepts it if only
+        other managers' entries have changed.
         """
         return (self._join(self._ours, self._name, released) or None) if self._ours else None
 

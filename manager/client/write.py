@@ -473,7 +473,7 @@ def _differing(before: Json, after: Json) -> set[Part]:
 
 
 def _in_place(before: Json, live: Json, doubted: set[Part]) -> Json:
-    """Return `before`, but with the parts in `doubted` as they are in `live`."""
+    """Return `before`, but with the fields and conditions named in `doubted` as they are in `live`."""
     there = _parts(live)
     known = {part: value for part, value in _parts(before).items() if part not in doubted or part in there}
     known |= {part: there[part] for part in doubted if part in there}

@@ -258,7 +258,7 @@ class WorkQueue(Generic[K]):
         return delay
 
     def discard_if_only(self, key: K, causes: AbstractSet[Hashable]) -> bool:
-        """Drop the repeated request for a key that a worker has, if `causes` contains all its causes.
+        """Drop the repeated request for a key that a worker has, if `causes` has all causes of the request.
 
         Returns whether the request was dropped. A delayed request stays.
         """

@@ -69,7 +69,7 @@ class Leadership:
     async def held(self) -> AsyncIterator[None]:
         """Return a context manager that cancels its block with `Fenced` when this process stops leading.
 
-        Each renewal of the lease extends the time. A request that the block has sent may still take effect.
+        Each renewal of the lease gives the block more time. A request that it has sent may still take effect.
         """
         self.permit()
         # Some event loops do not accept an infinite time for a timer.
@@ -118,7 +118,7 @@ class Work(Protocol):
         """Start the controllers that need an election."""
 
     def start_leader_runnables(self, enter: Callable[[], object] = ...) -> None:
-        """Start the leader's runnables; `enter` is called once in the context of all of them."""
+        """Call `enter` in a new context, and start the leader's runnables in copies of that context."""
 
     async def stop_leader_runnables(self) -> None:
         """Cancel the leader's runnables, and return when they and their threads have ended."""

@@ -86,7 +86,7 @@ class ChildWrites:
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
-        """Return the seconds for which to create no child of this kind or, for the owner, not to patch it."""
+        """Return the seconds until such a child may be created or, if `child` is the owner, be patched."""
         found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return 0.0
@@ -169,7 +169,7 @@ class ChildWrites:
 
 
 def _is_news(trigger: Trigger, child: Child) -> bool:
-    """Return whether the trigger has another cause than the previous reconcile of the object."""
+    """Return whether the cause of the trigger is something other than the object's previous reconcile."""
     if trigger.source == "for":
         return trigger.change == "ADDED"
     kind, key = child

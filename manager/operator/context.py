@@ -142,7 +142,7 @@ class Blocked(Exception):
 
     @classmethod
     def by_earlier_child(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
-        """Return the error for a name in use by a child of a deleted, earlier object with the owner's name.
+        """Return the error for a name that a child of an earlier object with the owner's name still uses.
 
         The child will be deleted: it waits for `finalizers`; None means that its deletion has not begun.
         """
@@ -376,9 +376,9 @@ class Context:
         """Apply the fields set in `child`, create the child if it is missing, and return it as stored.
 
         The object becomes the child's owner. A child that this operator created gets a lost owner reference
-        back. Changes by other clients to these fields, and their items in our lists, are reverted. No request
-        is sent if nothing would change. If the child's kind has `@crd()`, unset fields are not sent. A model
-        of kubernetes-asyncio is converted to the kind that the class declares.
+        back. Other clients' changes of these fields, and items that they added to our lists, are reverted. No
+        request is sent if nothing would change. If the child's kind has `@crd()`, unset fields are not sent.
+        A model of kubernetes-asyncio is converted to the kind that the class declares.
 
         An Event reports the change. The message of `Created` ends with the text `created`. `Restored` names
         the fields and the client that had changed them. If `child` differs from the last apply, the Event is
@@ -468,8 +468,8 @@ class Context:
         """Raise Blocked, as `apply` would, if a child's name is taken; write nothing.
 
         Call it for children that are created later, so that users learn about the problem at once. The object
-        is reconciled again when an object of that name is created, changed or deleted. With `--shards`, where
-        no event may report that, it is reconciled after 30 seconds.
+        is reconciled again when an object of that name is created, changed or deleted. With `--shards`,
+        there may be no event for that, so the object is reconciled after 30 seconds.
         """
         key = ObjectKey(self.object.metadata.namespace, name)
         try:
@@ -919,7 +919,7 @@ class Context:
         self.log.info("changed a child", child=name, reason=reason, message=message, **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
-        """Return whether the label of the owner's shard has changed in a child, but no owner reference."""
+        """Return whether a write has changed the shard label of a child, but not the owner references."""
         label = self.client.child_label
         return (
             label is not None

@@ -117,7 +117,7 @@ def _metadata_of_templates() -> frozenset[str]:
 
 
 class Definition(Source):
-    """A CustomResourceDefinition, which pauses the kind's controllers while it prevents their work."""
+    """A CustomResourceDefinition; the controllers of its kind pause while it prevents their work."""
 
     def __init__(self, kinds: Sequence[type[Resource]]) -> None:
         self.name = _name(kinds[-1])

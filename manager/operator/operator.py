@@ -88,14 +88,14 @@ class Operator(OperatorBase, Generic[T]):
         options: limits, back-off, resync; flags take precedence.
         rights: further rights; the rights for the declarations above are added automatically.
         extends_status: whether it writes the status of a kind that others define (a kind without `@crd`),
-            such as its own condition on a Deployment. By default it has no right to write it.
-            `observedGeneration` is never written there: its value belongs to their controller.
+            such as its own condition on a Deployment. By default, the operator must not write that status.
+            `observedGeneration` is never written there: its value belongs to the kind's controller.
         admission: options of its webhooks (`manager.webhook`). For a webhook of another kind, assign a
             `webhook.Admission` to an attribute of any name.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
         former_finalizers: its earlier names, or finalizers of a former operator. The runtime removes them
-            with `cleanup` and without, also from objects that are being deleted. With `cleanup`, `finalizer`
-            replaces them.
+            whether or not there is a `cleanup`, also from objects that are being deleted. With `cleanup`,
+            `finalizer` replaces them.
         former_managers: field managers that an earlier operator used for the children: `apply` takes over
             their fields, and removes unwanted ones.
         finalizer_first: add the finalizer before `reconcile`; False if `reconcile` calls `ensure_finalizer`.

@@ -227,7 +227,7 @@ class ObjectReconciler(Generic[T]):
         self.owned_objects: OwnedObjects | None = None
 
     def timers(self, objects: Informer) -> Iterator[TickerSource]:
-        """Yield a source for each timer; it enqueues every object when the timer is due."""
+        """Yield a source for each timer; the source enqueues every object when the timer is due."""
         operator = self._operator
 
         def ask(name: str) -> list[ObjectKey]:

@@ -402,7 +402,7 @@ class Manager:
                 self._controlling.start(runnable, self._work_context())
 
     def start_leader_runnables(self, enter: Callable[[], object] = lambda: None) -> None:
-        """Start the leader's runnables; `enter` is called once in the context of all of them."""
+        """Call `enter` in a new context, and start the leader's runnables in copies of that context."""
         if self._stopping:
             return
         context = self._work_context()

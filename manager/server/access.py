@@ -139,7 +139,7 @@ class Claims(msgspec.Struct):
 
 
 def claims_of(token: str) -> Claims:
-    """Return the claims of a JSON Web Token; none for any other text, which may be a valid token, too."""
+    """Return the claims of a JSON Web Token; empty claims for other text, which may also be a valid token."""
     try:
         head, claims, _ = token.split(".")
         decoded = _decoded(head), _decoded(claims)

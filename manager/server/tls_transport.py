@@ -51,7 +51,7 @@ class Turn:
         self._ends: float | None = None
 
     def is_over(self) -> bool:
-        """Return whether that time is over, so that remaining work waits for the next iteration."""
+        """Return whether the time in this iteration is over, so that other work waits for the next one."""
         loop = asyncio.get_running_loop()
         if self._ends is not None:
             return loop.time() >= self._ends

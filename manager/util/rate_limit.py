@@ -65,7 +65,7 @@ class Repeats:
         self._untold = 0
 
     def count(self) -> int | None:
-        """Count an occurrence; if a report is due, return their number since the last report, else None."""
+        """Count an occurrence; return the number since the last report if a report is due, else None."""
         self._untold += 1
         now = asyncio.get_running_loop().time()
         if now < self._next:

@@ -83,11 +83,11 @@ class Outcome:
 def crash_points(plan: Plan, operators: Sequence[AnyOperator], **given: Unpack[Given]) -> Iterator[Plan]:
     """Yield plans with one fault at each write of a manager, and no other fault.
 
-    A manager dies right `before` or `after` the write; then it restarts or, with two replicas, the other
-    replica takes over. With `freeze`, it is paused until the other replica has taken over. With `stale`, it
-    restarts and reads an old state. With `meddle`, users change an object right after the write. With
-    `refuse`, the server refuses all writes for a while. With `look`, the replica is paused after a read of an
-    external system.
+    Faults `before` and `after`: the manager dies right before or after the write, and restarts or, with two
+    replicas, the other one takes over. `freeze`: the manager is paused until the other one has taken over.
+    `stale`: the manager restarts and reads an old state. `meddle`: users change an object right after the
+    write. `refuse`: the server refuses all writes for a while. `look`: the manager is paused after a read of
+    an external system, instead of at a write.
     """
     calm = replace(plan, faults=(), replicas=1)
     seen = run(calm, operators, compare=False, **given)
