@@ -65,7 +65,7 @@ def store_others(setup: Setup, count: int) -> None:
 
 
 def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
-    """Start the program beside others' Deployments; measure its CPU until it is idle, and then its memory."""
+    """Start the program among other operators' Deployments; measure CPU until it is idle, then memory."""
     with health_ports() as (address,):
         began = time.monotonic()
         setting = Setting(workload=workload, health_address=address)

@@ -42,7 +42,7 @@ class Quiet:
         self._budget = budget
 
     def run(self) -> None:
-        """Measure all parts of this session that at least one program takes part in."""
+        """Measure all parts of this session that at least one program supports."""
         with contextlib.ExitStack() as stack:
             for peer, (setup, _) in list(self._setups.items()):
                 self._progress.step("", peer, "a control plane that stays")

@@ -103,7 +103,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator[Rule]:
-        """Split the rule into parts, each with one verb, and one path or one resource and name."""
+        """Split the rule into parts, each with one verb, and with one path, or one resource and one name."""
         names: list[tuple[str, ...]] = [(name,) for name in self.names] or [()]
         for group, resource, verb, name in product(self.groups, self.resources, self.verbs, names):
             yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
