@@ -281,7 +281,7 @@ class RbacAuthorizer:
 
 
 def _is(user: User, subject: dict[str, Any], namespace: str) -> bool:
-    """Return whether a subject of a binding in `namespace` is the user."""
+    """Return whether a binding's subject is the user; `namespace` is the binding's."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
         return bool(name == user.name)

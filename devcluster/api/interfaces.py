@@ -1,4 +1,4 @@
-"""Request as the handlers see it, and the protocols (interfaces) of the API server's other parts."""
+"""Requests in the form for handlers, and the protocols (interfaces) of the API server's other parts."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class ContainerRuntime:
         return outcome
 
     def init_outcome(self, pod: Object, container: Object) -> Outcome:
-        """Return the outcome of starting an init container: Running if it does not fail, even if it completes.
+        """Return the outcome of starting an init container: Running unless it fails, even if it completes.
 
         The pod's annotations do not apply to init containers.
         """

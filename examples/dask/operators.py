@@ -120,7 +120,7 @@ class JobOperator(Operator[DaskJob]):
 
 
 class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
-    """The operator that scales a cluster's first group to the size that the cluster's Dask scheduler wants."""
+    """The operator that scales a cluster's first group to the size that the cluster's scheduler wants."""
 
     reads = (DaskWorkerGroup,)
     rights = (rbac(groups=GROUP, resources="daskworkergroups", verbs="patch"),)

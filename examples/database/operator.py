@@ -15,7 +15,7 @@ REVISION = "controller-revision-hash"
 
 
 class DatabaseOperator(Operator[Database]):
-    """The operator of a StatefulSet and its ConfigMap; in upgrades, it replaces the pods one by one."""
+    """The operator that runs a Database as a StatefulSet; an upgrade replaces the pods one by one."""
 
     owns = (StatefulSet, Job, ConfigMap)
     watches = (Watch(Pod, label=LABEL),)
