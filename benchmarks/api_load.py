@@ -3,7 +3,7 @@
     python -m benchmarks.api_load KUBECONFIG JOB
 
 JOB is a JSON object: `do` names one of the functions below, the other fields are its arguments. The result is
-a line of JSON. The client has its own process, so that its CPU time is not the server's.
+a line of JSON. The client has its own process, so that its CPU time does not count as the server's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A session of all programs at once, for steps that take time but little CPU.
+"""A session in which all programs run, for steps that take time but little CPU.
 
 Each program has its own control plane. While one program is timed, the others are idle, because they would
 affect the figure.

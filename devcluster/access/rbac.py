@@ -186,7 +186,7 @@ class _Binding(NamedTuple):
 class RbacAuthorizer:
     """An authorizer that decides by the roles and bindings in the store.
 
-    It caches its results until one of those objects changes.
+    It caches its results until a role or a binding changes.
     """
 
     def __init__(self, store: Store) -> None:

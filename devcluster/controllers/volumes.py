@@ -23,7 +23,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class VolumeController(Controller):
-    """Volume controller; a key names a claim or, if its namespace is empty, a volume."""
+    """Volume controller; a key names a claim or, if the key's namespace is empty, a volume."""
 
     name = "persistentvolume-controller"
 

@@ -21,7 +21,7 @@ PARTS = [each.alias or name for name, each in Schedule.model_fields.items()]
 
 
 class CronJobOperator(Operator[CronJob]):
-    """The operator that starts Jobs on schedule; a Job's name contains its time, so no Job starts twice."""
+    """The operator that starts Jobs on schedule; a Job's name has its due time, so no Job starts twice."""
 
     versions = (NextCronJob,)
     owns = (Job,)

@@ -89,7 +89,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=60)
     async def finish(self, _: Database, ctx: Context) -> None:
-        """Delete the Jobs of this upgrade, and of earlier ones that failed."""
+        """Delete the Jobs of this upgrade, and the Jobs of earlier upgrades that failed."""
         for job in await ctx.children(Job):
             await ctx.delete(job)
 
