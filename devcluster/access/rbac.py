@@ -254,7 +254,7 @@ class RbacAuthorizer:
         return _Grants(rules, f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
-        """Return the RoleBindings in a namespace, or the ClusterRoleBindings if it is ""."""
+        """Return the RoleBindings in a namespace, or the ClusterRoleBindings if `namespace` is ""."""
         bindings = self._bindings.get(namespace)
         if bindings is None:
             bindings = self._bindings[namespace] = list(self._read_bindings(namespace))

@@ -1,4 +1,4 @@
-"""Simulated container runtime and probes; annotations of the pod request failures."""
+"""Simulated container runtime and probes, which fail if the pod's annotations say so."""
 
 from __future__ import annotations
 

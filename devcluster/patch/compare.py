@@ -84,7 +84,7 @@ def all_fields(obj: Object, shape: Shape) -> Fields:
 
 
 def _whole(value: Any, shape: Shape) -> Fields:
-    """Return the tree of all fields in a value that only one of the two objects has."""
+    """Return the tree of all fields in a value that only the old or only the new object has."""
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
