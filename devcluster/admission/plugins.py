@@ -39,7 +39,7 @@ class Plugin:
 
 
 class StorageClasses(Plugin):
-    """Admission plugin that sets a claim's default StorageClass, and checks that the class allows expansion."""
+    """Admission plugin that sets a claim's default StorageClass, and checks that it allows expansion."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
