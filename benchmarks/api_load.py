@@ -3,7 +3,7 @@
     python -m benchmarks.api_load KUBECONFIG JOB
 
 JOB is a JSON object: `do` names one of the functions below, the other fields are its arguments. The result is
-a line of JSON. The client has its own process, so that its CPU time is not the server's.
+a line of JSON. The client has its own process, so that its CPU time does not count as the server's.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         return await self._done
 
     def watch(self, request: bytes, events: int) -> asyncio.Future[bytes]:
-        """Send a watch request; the future is done after `events` events. `delays` has the ms of each."""
+        """Send a watch request; the future is done after `events` events. `delays` gets each delay in ms."""
         self.delays, self._enough = [], events
         self._start(request)
         assert self._done is not None
@@ -173,7 +173,7 @@ async def one(client: Client, *, path: str, rounds: int = 5) -> dict[str, Any]:
 async def watch(client: Client, *, events: int) -> dict[str, Any]:
     """Measure the milliseconds from each write to its watch event.
 
-    Prints `ready` once the watch is open; another process writes the objects with `writes`.
+    Prints `ready` once the watch is open; another process then runs the job `writes` to write the objects.
     """
     lister, stream = await client.connect(2)
     version = json.loads(await lister.send(client.request("GET", f"{CONFIG_MAPS}?limit=1")))["metadata"]

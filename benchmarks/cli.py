@@ -206,7 +206,7 @@ def _is_whole(options: SimpleNamespace) -> bool:
 
 
 def pin() -> str:
-    """Keep this process off the reserved processors; return a sentence for the report, or "" without them.
+    """Keep off reserved processors; return a sentence about these for the report, or "" if there are none.
 
     Raises ValueError if a variable has an invalid value, or names missing processors.
     """

@@ -64,7 +64,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @cache
 def sample(kind: str) -> bytes:
-    """Return a sample: a finished `memcached`, its `deployment`, or the fieldsV1 of the `applied` fields."""
+    """Return the sample file `kind`: a finished `memcached`, its `deployment`, or `applied` (fieldsV1)."""
     return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
 
 

@@ -30,7 +30,7 @@ class UnknownPlugin(ValueError):
 
 
 def check_plugins(names: Iterable[str]) -> None:
-    """Raise UnknownPlugin if devcluster does not have a plugin of this name."""
+    """Raise UnknownPlugin if one of `names` is not the name of a plugin of devcluster."""
     for name in names:
         if name != OWNER_REFERENCES and name not in _ALWAYS:
             raise UnknownPlugin(f'plugin "{name}" is unknown here; {OWNER_REFERENCES} can be added')

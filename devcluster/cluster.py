@@ -85,7 +85,7 @@ class DevCluster:
                 without `data`, a temporary file.
             controllers: Whether controllers run workloads.
             pod_ready_delay: Seconds from a pod's scheduling until it is ready.
-            pod_stop_delay: Seconds from a pod's deletion until its containers stop, at most its grace period.
+            pod_stop_delay: Seconds from a pod's deletion until its containers stop, at most the grace period.
             images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
             history: Number of changes that the store keeps for watches and lists of old versions.
             min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.

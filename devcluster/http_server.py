@@ -407,7 +407,7 @@ def _split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
 def _subject_of(transport: asyncio.BaseTransport) -> dict[str, list[str]] | None:
     """Return the subject of the client's certificate, such as `{"CN": [...], "O": [...]}`, or None.
 
-    The key `X509SHA256` holds the certificate's fingerprint.
+    The value of `X509SHA256` is the certificate's fingerprint.
     """
     certificate = transport.get_extra_info("peercert")
     if not certificate:

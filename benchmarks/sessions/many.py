@@ -1,4 +1,4 @@
-"""A session with tens of thousands of objects: those of other operators, finished and unfinished ones."""
+"""A session with very many objects: objects of other operators, finished objects, unfinished objects."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def store_others(setup: Setup, count: int) -> None:
 
 
 def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
-    """Start the program beside others' Deployments; measure its CPU until it is idle, and then its memory."""
+    """Start the program among other operators' Deployments; measure CPU until it is idle, then memory."""
     with health_ports() as (address,):
         began = time.monotonic()
         setting = Setting(workload=workload, health_address=address)
@@ -141,7 +141,7 @@ def _expire(setup: Setup, live: Live) -> None:
 
 
 def _watch_once(setup: Setup, path: str) -> None:
-    """Open a watch, and close it; raises the API server's error while its cache is not filled."""
+    """Open a watch, and close it; raises the API server's error while the server's cache is not filled."""
     version = setup.plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
     setup.plane.api.request("GET", path, query=query)

@@ -1,4 +1,4 @@
-"""A session of all programs at once, for steps that take time but little CPU.
+"""A session in which all programs run, for steps that take time but little CPU.
 
 Each program has its own control plane. While one program is timed, the others are idle, because they would
 affect the figure.
@@ -42,7 +42,7 @@ class Quiet:
         self._budget = budget
 
     def run(self) -> None:
-        """Measure all parts of this session that at least one program takes part in."""
+        """Measure all parts of this session that at least one program supports."""
         with contextlib.ExitStack() as stack:
             for peer, (setup, _) in list(self._setups.items()):
                 self._progress.step("", peer, "a control plane that stays")

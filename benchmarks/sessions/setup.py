@@ -128,7 +128,7 @@ class Setup:
         self.recorder.record("steady", number, figures, requests=requests)
 
     def ten(self, number: int, settle: float) -> None:
-        """Measure ten controllers of one kind, while the operator itself does not run."""
+        """Measure watches and memory of a program that runs ten controllers of one kind."""
         before = watches(self.plane.server_metrics(WATCHES), "memcacheds")
         with health_ports() as (address,):
             setting = Setting(workload="ten", health_address=address)

@@ -15,7 +15,7 @@ __all__ = ["Change", "Figures", "Use"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """Traffic, CPU and memory of a replica: until it is idle after its start, then for changes of objects."""
+    """Traffic and CPU of a replica, for its start and for changes of objects; memory after its start."""
 
     objects: int
     """The number of objects in the replica's shards."""

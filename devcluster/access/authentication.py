@@ -73,7 +73,7 @@ def _needed(wanted: User) -> Iterator[Attributes]:
 def _constrained_mode(wanted: User) -> str:
     """Return the mode of constrained impersonation (KEP-5284) that fits the user, or "" if no mode fits.
 
-    The real server tries this mode before plain impersonation, so its error message names the mode.
+    The real server tries this mode before plain impersonation, so the server's error names the mode.
     devcluster never grants such a mode.
     """
     by_name_only = not (wanted.groups or wanted.uid or wanted.extra)

@@ -103,7 +103,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator[Rule]:
-        """Split the rule into parts, each with one verb, and one path or one resource and name."""
+        """Split the rule into parts, each with one verb, and with one path, or one resource and one name."""
         names: list[tuple[str, ...]] = [(name,) for name in self.names] or [()]
         for group, resource, verb, name in product(self.groups, self.resources, self.verbs, names):
             yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
@@ -186,7 +186,7 @@ class _Binding(NamedTuple):
 class RbacAuthorizer:
     """An authorizer that decides by the roles and bindings in the store.
 
-    It caches its results until one of those objects changes.
+    It caches its results until a role or a binding changes.
     """
 
     def __init__(self, store: Store) -> None:
@@ -254,7 +254,7 @@ class RbacAuthorizer:
         return _Grants(rules, f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
-        """Return the RoleBindings in a namespace, or the ClusterRoleBindings if it is ""."""
+        """Return the RoleBindings in a namespace, or the ClusterRoleBindings if `namespace` is ""."""
         bindings = self._bindings.get(namespace)
         if bindings is None:
             bindings = self._bindings[namespace] = list(self._read_bindings(namespace))
@@ -281,7 +281,7 @@ class RbacAuthorizer:
 
 
 def _is(user: User, subject: dict[str, Any], namespace: str) -> bool:
-    """Return whether a subject of a binding in `namespace` is the user."""
+    """Return whether a binding's subject is the user; `namespace` is the binding's."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
         return bool(name == user.name)

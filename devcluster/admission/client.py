@@ -103,7 +103,7 @@ class WebhookClient:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
     def _where(self, client_config: Object, query: str) -> tuple[str, str, str]:
-        """Return the URL for error messages and, for a service, the address to dial and its TLS name."""
+        """Return the URL for error messages and, for a service, the address to dial and the TLS name."""
         if client_config.get("url"):
             url = client_config["url"]
             return f"{url}{'&' if '?' in url else '?'}{query}", "", ""

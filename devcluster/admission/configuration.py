@@ -143,7 +143,7 @@ class Hook(Matcher):
 
 @dataclasses.dataclass(slots=True)
 class Invocation(Generic[MatcherT]):
-    """Planned call of a webhook or policy, with the objects in the API version that its rule names."""
+    """Planned call of a webhook or policy; the objects have the API version that the matching rule names."""
 
     hook: MatcherT
     resource: Resource
@@ -199,7 +199,7 @@ class Configuration:
         return Invocation(hook, resource, kind)
 
     def _resource_for(self, hook: Matcher, info: AdmissionInfo) -> Resource | None:
-        """Return the resource in the API version that a rule of the webhook names, or None if none does."""
+        """Return the resource in the version that a rule of `hook` names, or None if no rule matches."""
         resource = info.resource
         if resource.group == _GROUP and resource.plural in _EXEMPT:
             return None

@@ -87,7 +87,7 @@ def _fill(container: Object, part: str, defaults: list[Object]) -> list[str]:
 def _bounded(
     spec: Object, kind: str, place: tuple[str, str]
 ) -> Iterator[tuple[dict[str, Fraction], dict[str, Fraction] | None]]:
-    """Yield the (requests, limits) that a limit of type `kind` restricts; limits are None for a claim."""
+    """Yield the (requests, limits) that LimitRange items of `kind` restrict; limits: None for a claim."""
     if place == CLAIMS:
         if kind == "PersistentVolumeClaim":
             yield _values((spec.get("resources") or {}).get("requests")), None

@@ -39,7 +39,7 @@ class Plugin:
 
 
 class StorageClasses(Plugin):
-    """Admission plugin that sets a claim's default StorageClass, and checks that the class allows growth."""
+    """Admission plugin that sets a claim's default StorageClass, and checks that it allows expansion."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -329,8 +329,8 @@ class OwnerReferences(Plugin):
     """Admission plugin that checks the user's rights to set new owner references.
 
     An object is deleted with its owner, so setting an owner needs the right to delete the object. A reference
-    that blocks the owner's deletion acts like a finalizer of the owner, and needs the right to set its
-    finalizers.
+    that blocks the owner's deletion acts like a finalizer of the owner, so it needs the right to set the
+    owner's finalizers.
     """
 
     def __init__(self, authorizer: RbacAuthorizer, registry: Registry) -> None:

@@ -148,7 +148,7 @@ class Deleter:
         """Set the object's grace period and deletion time if the deletion is graceful.
 
         Returns:
-            whether the deletion is graceful, and whether an earlier request already ends it by the same time.
+            whether a graceful deletion starts or gets shorter, and whether a former one continues unchanged.
         """
         strategy, metadata = call.resource.strategy, obj["metadata"]
         now = self._writer.clock.now().replace(microsecond=0)

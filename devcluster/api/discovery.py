@@ -306,5 +306,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """Return the sorted subresources, for custom kinds in reverse: the real server begins with `status`."""
+    """Return the subresources in the real server's order: sorted, for custom kinds in reverse."""
     return sorted(resource.subresources, reverse=resource.custom)

@@ -1,4 +1,4 @@
-"""Request as the handlers see it, and the protocols (interfaces) of the API server's other parts."""
+"""Requests in the form for handlers, and the protocols (interfaces) of the API server's other parts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Object = dict[str, Any]
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class AdmissionInfo:
-    """Write as admission sees it. The objects have the API version that the client requested."""
+    """Description of a write for admission; the objects have the API version of the request."""
 
     operation: str
     """`CREATE`, `UPDATE`, `DELETE` or `CONNECT`."""

@@ -25,8 +25,8 @@ CONTROLLER = User(f"system:{MANAGER}", ("system:masters", "system:authenticated"
 class LocalClient:
     """A client that reads from the store and writes like a request, with admission and field management.
 
-    Resources are named `pods` or `deployments.apps`; objects have their storage version. Every method raises
-    StatusError.
+    Resources are named `pods` or `deployments.apps`; objects have their storage version. Every method may
+    raise StatusError.
     """
 
     def __init__(self, server: ApiServer) -> None:

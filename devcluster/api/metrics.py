@@ -71,7 +71,7 @@ class Histogram:
 
 @dataclasses.dataclass(slots=True)
 class Series:
-    """Metrics of the requests whose labels are equal; the label for the status code may differ."""
+    """Metrics of the requests whose labels are equal, except the label for the status code."""
 
     verb: str
     dry_run: str

@@ -1,8 +1,8 @@
 """The protobuf form of OpenAPI documents of version 2, for clients that accept no other form.
 
 kubectl uses this form to validate the items of a `List`, and for unknown kinds. The field numbers are from
-the public description of the wire format (`openapi.v2` of gnostic). The table has only fields that occur in
-these documents.
+the public description of the wire format (`openapi.v2` of gnostic). Only fields that occur in these
+documents are encoded.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class PodRequests:
         return self._into_process(call, pod, asked)
 
     def _check_may_create(self, call: Call) -> None:
-        """Raise StatusError, 403, unless the user may `create`; a WebSocket's GET needs this right too."""
+        """Raise StatusError, 403, unless the user may `create` the subresource, even if the method is GET."""
         try:
             self._writer.may_create(call)
         except StatusError:

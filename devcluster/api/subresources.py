@@ -37,7 +37,7 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 class _ScaleStrategy(Strategy):
-    """Table row of a Scale; it needs no other part of a strategy."""
+    """Strategy of Scale, which defines only its table row."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

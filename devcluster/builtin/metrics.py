@@ -32,7 +32,7 @@ def metric_of(obj: Object | None, name: str) -> Fraction | None:
 
 
 class MetricsStrategy(BuiltinStrategy):
-    """Table columns of PodMetrics and NodeMetrics; the kinds need no other part of a strategy."""
+    """Strategy of PodMetrics and NodeMetrics, which defines only their table columns."""
 
     columns = columns("Name | CPU | Memory | Window")
 

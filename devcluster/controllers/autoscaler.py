@@ -38,7 +38,7 @@ class Proposal(NamedTuple):
 def propose_for_pods(
     source: Object, pods: Sequence[Object], replicas: int, *, metric: str, container: str, about: str
 ) -> Proposal:
-    """Return the replicas that a metric of pods proposes; `metric` is the name of its annotation.
+    """Return the replicas that a metric of pods proposes; `metric` is the annotation's name.
 
     A pod without the metric counts as using 100 % of the target or nothing, whichever changes the replicas
     less. When scaling up, pods that are not ready count as using nothing.
@@ -339,7 +339,7 @@ class AutoscalerController(Controller):
     def _stabilized(
         self, key: Name, behavior: Object, current: int, wanted: int, now: datetime.datetime
     ) -> int:
-        """Return the recommended replicas after applying both stabilizationWindowSeconds."""
+        """Return the recommended replicas after both stabilization windows, of scaleUp and scaleDown."""
         up = (behavior.get("scaleUp") or {}).get("stabilizationWindowSeconds", 0)
         down = (behavior.get("scaleDown") or {}).get("stabilizationWindowSeconds", STABILIZATION)
         history = self._recommended.setdefault(key, [_Moment(now, current)])

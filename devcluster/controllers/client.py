@@ -185,7 +185,7 @@ _PLAIN = Metadata()
 
 
 def metadata_of(stored: Stored) -> Metadata:
-    """Return owners, finalizers and deletion time; the JSON is decoded only if it contains such a field."""
+    """Return owners, finalizers and deletion time; the JSON is decoded only if it has one of these."""
     data = stored.data
     if b'"ownerReferences"' in data or b'"deletionTimestamp"' in data or b'"finalizers"' in data:
         try:

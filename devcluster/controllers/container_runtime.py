@@ -1,4 +1,4 @@
-"""Simulated container runtime and probes; annotations of the pod request failures."""
+"""Simulated container runtime and probes, which fail if the pod's annotations say so."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ class ContainerRuntime:
         return outcome
 
     def init_outcome(self, pod: Object, container: Object) -> Outcome:
-        """Return the outcome of starting an init container, which completes unless its image says otherwise.
+        """Return the outcome of starting an init container: Running unless it fails, even if it completes.
 
         The pod's annotations do not apply to init containers.
         """

@@ -403,7 +403,7 @@ class Controller:
         self.queue.add((change.key.namespace, change.key.name))
 
     def enqueue_controller(self, kind: str) -> Handler:
-        """Return a handler that queues the controller of a changed object, if its kind is `kind`."""
+        """Return a handler that queues a changed object's controller, if the controller's kind is `kind`."""
 
         def handle(change: Change) -> None:
             for stored in (change.old, change.new):

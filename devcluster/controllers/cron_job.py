@@ -80,7 +80,7 @@ class CronJobController(Controller):
 
     @staticmethod
     def _earliest(cron: Object, status: Object, now: datetime.datetime) -> datetime.datetime:
-        """Return the later of the last start (else the creation) and now minus startingDeadlineSeconds."""
+        """Return the last start (else the creation), or now - startingDeadlineSeconds if that is later."""
         earliest = parse_time(status.get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
         deadline = cron["spec"].get("startingDeadlineSeconds")
         if deadline is None:

@@ -81,7 +81,7 @@ class DaemonSetController(PodController):
     async def _replace(
         self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str
     ) -> None:
-        """Delete pods of old revisions, at most the number that the update strategy allows at once."""
+        """Delete pods of old revisions, at most as many as the update strategy allows simultaneously."""
         strategy = daemon_set["spec"].get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return

@@ -91,7 +91,7 @@ Ports = tuple[tuple[str, int, str, str], ...]
 
 
 def by_ports(service: Object, targets: list[Target]) -> dict[Ports, list[Target]]:
-    """Group the targets by the port numbers that the Service's ports resolve to on them."""
+    """Group the targets by port numbers: those to which the Service's ports resolve on each target."""
     groups: defaultdict[Ports, list[Target]] = defaultdict(list)
     for target in targets:
         groups[tuple(ports_for(service, target.pod))].append(target)

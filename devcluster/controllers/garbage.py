@@ -135,7 +135,7 @@ class GarbageCollector(Controller):
         return place
 
     def _is_waiting(self, owner: Key) -> bool:
-        """Return whether an owner waits for its dependents: it is under foreground deletion."""
+        """Return whether an owner is under foreground deletion, and so waits for its dependents."""
         metadata = self.view.metadata(owner)
         return (
             metadata is not None and bool(metadata.deletion_timestamp) and FOREGROUND in metadata.finalizers

@@ -2,7 +2,7 @@
 
 A `Program` gets the container's command line, environment and user, and returns `Running` or `Exited`. The
 last part of an image's name selects the program: `memcached:1.6` and `docker.io/library/memcached` select the
-same one. A container of an unknown image runs, and its probes succeed. `DevCluster(images=...)` adds
+same program. A container of an unknown image runs, and its probes succeed. `DevCluster(images=...)` adds
 programs.
 
 The messages and exit codes of memcached are those of Debian's memcached 1.6.18. The messages of MySQL and

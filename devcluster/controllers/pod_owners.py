@@ -107,7 +107,7 @@ class History:
     """ControllerRevisions of one object, from the oldest to the newest."""
 
     def __init__(self, controller: Controller, owner: Object, *, hash_label: str) -> None:
-        """Read the owner's ControllerRevisions; `hash_label` is the label that holds a revision's hash."""
+        """Read the owner's ControllerRevisions; `hash_label` is the label that contains a revision's hash."""
         self._controller = controller
         self._owner = owner
         self._hash_label = hash_label

@@ -23,7 +23,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class VolumeController(Controller):
-    """Volume controller; a key names a claim or, if its namespace is empty, a volume."""
+    """Volume controller; a key names a claim or, if the key's namespace is empty, a volume."""
 
     name = "persistentvolume-controller"
 
@@ -160,7 +160,7 @@ class VolumeController(Controller):
         await self._grow(claim, volume)
 
     async def _grow(self, claim: Object, volume: Object) -> None:
-        """Expand the volume to the size that the claim requests, and write its size to the claim's status."""
+        """Expand the volume to the claim's requested size; write the volume's size to the claim's status."""
         wanted = claim["spec"]["resources"]["requests"]["storage"]
         if value_of(volume["spec"]["capacity"]["storage"]) < value_of(wanted):
             volume["spec"]["capacity"] = {**volume["spec"]["capacity"], "storage": wanted}

@@ -35,7 +35,7 @@ def replaced(conditions: Sequence[Object], new: Object) -> Conditions:
 
 
 def set_condition(conditions: Sequence[Object], new: Object) -> Conditions:
-    """Return the conditions with `new`, unless one with the same type, status and reason exists.
+    """Return the conditions with `new`, or unchanged if one has the same type, status and reason.
 
     If only the reason differs, `lastTransitionTime` keeps its value.
     """

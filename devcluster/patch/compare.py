@@ -84,7 +84,7 @@ def all_fields(obj: Object, shape: Shape) -> Fields:
 
 
 def _whole(value: Any, shape: Shape) -> Fields:
-    """Return the tree of all fields in a value that only one of the two objects has."""
+    """Return the tree of all fields in a value that only the old or only the new object has."""
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
@@ -213,7 +213,7 @@ def _named(value: Any, shape: Shape) -> Fields:
 def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
     """Return the tree of a value in an applied configuration, or None if it has no members.
 
-    `listed` means a list item, or a map entry with a free key; such a value is itself a member.
+    `listed` means a list item, or a map entry whose key the schema does not define; such a value is a member.
     """
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:

@@ -113,7 +113,7 @@ def _find(document: Any, path: str) -> tuple[Any, str]:
 def _index(items: list[Any], step: str, *, end: int = 0) -> int:
     """Return the list index of a step; a negative step counts from the end.
 
-    `end` is the number of indexes after the last item that are valid too.
+    `end` is the number of additional valid indexes after the last item.
     """
     try:
         index = int(step)

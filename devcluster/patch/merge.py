@@ -209,7 +209,7 @@ def without(value: Any, fields: Fields, shape: Shape) -> Any:
 
 
 def named_too(fields: Fields, shape: Shape | None) -> Fields:
-    """Return the set, with those parents of its members added that the schema defines as fields."""
+    """Return the set, and add each parent of a member if the schema defines the parent as a field."""
     more: Fields = {}
     for key, node in fields.items():
         if not node:

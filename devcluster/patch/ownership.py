@@ -80,8 +80,8 @@ Object = dict[str, Any]
 def record_update(new: Object, old: Object | None, write: Write) -> None:
     """Set the managedFields of `new`, the object to be written, after an update or a patch.
 
-    Call it after decoding and defaults, and before admission and `Strategy.prepare_*`, because their changes
-    have no owner. `old` is None for a new object.
+    Call it after decoding and defaults, and before admission and `Strategy.prepare_*`, because changes by
+    these have no owner. `old` is None for a new object.
     """
     metadata = new.setdefault("metadata", {})
     given = metadata.pop("managedFields", None)

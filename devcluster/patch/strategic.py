@@ -39,7 +39,7 @@ def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Ob
 
 
 def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Object:
-    """Merge `patch` into `original` and return it; both may be changed."""
+    """Merge `patch` into `original` and return the result; both arguments may be changed."""
     if DIRECTIVE in patch:
         return _directed(patch)
     _retain_keys(original, patch)

@@ -63,7 +63,7 @@ def position(items: Items, key: str, value: Any) -> int | None:
 
 
 def apply_item_directives(original: Items, patch: Items, key: str) -> tuple[Items, Items]:
-    """Apply the `$patch` directives in the items of `patch`; return both lists without them."""
+    """Apply the `$patch` directives in the items of `patch`; return both without directives."""
     plain: Items = []
     original = list(original)
     replace = False

@@ -1,4 +1,4 @@
-"""Write, as field management sees it, and the check that a schema declares all fields of an object."""
+"""Description of a write, and the check that a schema declares all fields of an object."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _fields_of(paths: tuple[Path, ...]) -> Fields:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Write:
-    """Write of an object, as field management sees it."""
+    """Description of an object's write, for field management."""
 
     schema: Schema
     """The kind's schema in `api_version`."""

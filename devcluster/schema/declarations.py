@@ -58,7 +58,7 @@ def declare(schema: Schema, *, root: bool = False) -> Type | None:
     """Return the CEL type of a node's values, or None if expressions cannot access the node.
 
     With `root`, the node is a whole object, whose rules also see apiVersion, kind, and name and generateName
-    of the metadata. The type also contains the bounds of the values that the server assumes.
+    of the metadata. The type also contains the bounds that the server assumes for the values.
     """
     if schema.int_or_string:
         return Type("dyn", min_size=1, max_elements=_longest(schema))

@@ -78,7 +78,7 @@ def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | Non
 
 
 def _unfit(source: Any, fits: Callable[[float], bool], kind: str) -> list[str]:
-    """Return the limits that the node's number type cannot hold; because of them every value is invalid."""
+    """Return the limits that the node's number type cannot represent; with one, every value is invalid."""
     limits = (("MultipleOf", "multipleOf"), ("Maximum boundary", "maximum"), ("Minimum boundary", "minimum"))
     found = []
     for shown, name in limits:

@@ -1,4 +1,4 @@
-"""CronJob: the operator starts a Job at each time of its schedule, and deletes old Jobs."""
+"""CronJob operator: it starts a Job at each time of a CronJob's schedule, and deletes old Jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = [each.alias or name for name, each in Schedule.model_fields.items()]
 
 
 class CronJobOperator(Operator[CronJob]):
-    """The operator that starts Jobs on schedule; a Job's name contains its time, so no Job starts twice."""
+    """The operator that starts Jobs on schedule; a Job's name has its due time, so no Job starts twice."""
 
     versions = (NextCronJob,)
     owns = (Job,)
@@ -81,7 +81,7 @@ class CronJobOperator(Operator[CronJob]):
 
     @webhook.default
     async def tidy(self, cronjob: JsonObject, _: AdmissionRequest) -> None:
-        """Separate the fields of the schedule by one space each, as the conversion requires."""
+        """Put exactly one space between the fields of the schedule, as the conversion requires."""
         spec = cronjob.get("spec")
         if isinstance(spec, dict) and isinstance(spec.get("schedule"), str):
             spec["schedule"] = " ".join(spec["schedule"].split())
@@ -104,14 +104,14 @@ class CronJobOperator(Operator[CronJob]):
 
     @webhook.from_hub(NextCronJob)
     async def to_v2(self, cronjob: JsonObject) -> None:
-        """Copy each part of the schedule into its own field."""
+        """Split the schedule's line into one field for each part, such as the minute."""
         with webhook.spec_and_annotations(cronjob) as (spec, _):
             if isinstance(spec.get("schedule"), str):
                 spec["schedule"] = dict(zip(PARTS, spec["schedule"].split(" "), strict=False))
 
     @webhook.to_hub(NextCronJob)
     async def to_v1(self, cronjob: JsonObject) -> None:
-        """Join the fields of the schedule into one line."""
+        """Join the schedule's fields, such as the minute, into one line."""
         with webhook.spec_and_annotations(cronjob) as (spec, _):
             if isinstance(spec.get("schedule"), dict):
                 spec["schedule"] = " ".join(spec["schedule"].get(each, "*") for each in PARTS)

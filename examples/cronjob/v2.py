@@ -1,4 +1,4 @@
-"""CronJob v2: its schedule has a field for each part."""
+"""CronJob v2: the schedule has a field for each part, such as the minute."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
 
 
 class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
-    """The operator that runs a Deployment per worker; scaling down removes the highest worker numbers."""
+    """The operator that runs a Deployment per worker; scaling down removes those with the highest numbers."""
 
     owns = (Deployment,)
     reads = (DaskCluster,)
@@ -97,7 +97,7 @@ class JobOperator(Operator[DaskJob]):
     owns = (DaskCluster, Pod)
 
     async def reconcile(self, job: DaskJob, ctx: Context) -> None:
-        """Perform the next step of one job: its cluster, its pod, or the end."""
+        """Perform the next step of one job: create the cluster, create the pod, or delete the cluster."""
         name, status = job.metadata.name, job.status
         runner = next(iter(await ctx.children(Pod)), None)
         ended = {"Succeeded": "Successful", "Failed": "Failed"}
@@ -120,7 +120,7 @@ class JobOperator(Operator[DaskJob]):
 
 
 class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
-    """The operator that scales the first group to the number of workers that the scheduler wants."""
+    """The operator that scales a cluster's first group to the size that the cluster's scheduler wants."""
 
     reads = (DaskWorkerGroup,)
     rights = (rbac(groups=GROUP, resources="daskworkergroups", verbs="patch"),)

@@ -15,7 +15,7 @@ REVISION = "controller-revision-hash"
 
 
 class DatabaseOperator(Operator[Database]):
-    """The operator of a StatefulSet and its ConfigMap; in upgrades, it replaces the pods one by one."""
+    """The operator that runs a Database as a StatefulSet; an upgrade replaces the pods one by one."""
 
     owns = (StatefulSet, Job, ConfigMap)
     watches = (Watch(Pod, label=LABEL),)
@@ -89,7 +89,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=60)
     async def finish(self, _: Database, ctx: Context) -> None:
-        """Delete the Jobs of this upgrade, and of earlier ones that failed."""
+        """Delete the Jobs of this upgrade, and the Jobs of earlier upgrades that failed."""
         for job in await ctx.children(Job):
             await ctx.delete(job)
 

@@ -1,1 +1,1 @@
-"""A client program: it creates a Deployment in a new namespace, and follows its logs until Ctrl-C."""
+"""A client program: it creates a Deployment in a new namespace, and prints the pods' logs until Ctrl-C."""
