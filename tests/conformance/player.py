@@ -61,7 +61,7 @@ class _Got:
 
 
 class _Webhooks(WebhookServer):
-    """Webhook server whose answers the steps of the conversation define."""
+    """Webhook server; the steps of the conversation define the responses."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

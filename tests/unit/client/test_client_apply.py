@@ -67,7 +67,7 @@ def applied(
 
 
 def stored(replicas: int, manager: str = "test") -> Reply:
-    """Return the Deployment; `replicas` is its replica count, set by `manager`, and also its version."""
+    """Return the Deployment; `replicas` is its replica count, set by `manager`, and its resource version."""
     return applied({"replicas": replicas}, {"f:spec": {"f:replicas": {}}}, version=replicas, manager=manager)
 
 
