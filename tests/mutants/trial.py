@@ -378,7 +378,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """Test a mutant in this new process, because its code runs at import; return the exit code."""
+    """Test a mutant in this new process, because the changed code runs at import; return the exit code."""
     file, source, costs = json.loads((folder / "trial").read_text())
     path, get_code = Path(file).resolve(), SourceFileLoader.get_code
 
