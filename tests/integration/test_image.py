@@ -208,7 +208,7 @@ def _in_chroot(root: Path, environ: dict[str, str], command: list[str], *, user:
 
 
 def laid_out() -> Iterator[Path]:
-    """Yield a temporary folder for the image's files; skip the test if this process lacks the rights."""
+    """Yield a temporary folder for the image's files; skip the test if this machine cannot build images."""
     problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")
