@@ -61,7 +61,7 @@ class _Got:
 
 
 class _Webhooks(WebhookServer):
-    """Webhook server whose answers the steps of the conversation define."""
+    """Webhook server; the steps of the conversation define the responses."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -355,7 +355,7 @@ def _is_refusal(status: int) -> bool:
 
 
 def _changes_nothing(step: Step, status: int) -> bool:
-    """Return whether a step whose answer has this status has changed nothing, and may be repeated."""
+    """Return whether the step, which got this status, has changed nothing and may be repeated."""
     method, _, target = step.request.partition(" ")
     return (
         method == "GET"

@@ -59,7 +59,7 @@ def run(
 
     Args:
         command: the program and its arguments.
-        within: seconds after which it is killed.
+        within: seconds after which the command is killed.
         stdin: text for its stdin.
         codes: exit codes that count as success.
 
@@ -178,7 +178,7 @@ def in_cluster(*arguments: str, within: float = 60) -> Any:
 
 @contextlib.contextmanager
 def served_by(pattern: str, *command: str | Path) -> Iterator[str]:
-    """Run a server program during the block; yield what the group in `pattern` matches in its output."""
+    """Run a server program during the block; yield the text of the group in `pattern` in its output."""
     with tempfile.TemporaryDirectory() as folder:
         program = Daemon(str(command[0]), command, log=Path(folder) / "log", environ=_ENVIRON)
 

@@ -116,7 +116,7 @@ def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def site() -> dict[str, Any]:
-    """Return the Deployment of a Wordpress as its operator writes it."""
+    """Return the Deployment of a Wordpress as the Wordpress operator writes it."""
     wanted = Wordpress.model_validate(
         {"metadata": {"name": "blog", "namespace": PLACE}, "spec": {"sqlrootpassword": "secret"}}
     )
@@ -162,7 +162,7 @@ def templated(**metadata: Any) -> Write:
 
 
 def certificate(name: str, **fields: Any) -> Write:
-    """Return a write request for a TLS Secret in the manager's namespace, like the webhooks' Secret."""
+    """Return a write request for a TLS Secret in the manager's namespace; `fields` are further fields."""
     return made(
         "secrets",
         SYSTEM,

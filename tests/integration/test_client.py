@@ -475,7 +475,7 @@ async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_
 
 
 async def test_apply_raises_already_exists_when_another_client_created_the_object_first(bench: Bench):
-    """Apply a new object that mounts a volume twice: the client creates it by an apply, not by POST."""
+    """Mount a volume twice, because the client creates such an object with an apply, not with POST."""
 
     def wanted(name: str) -> Deployment:
         mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]

@@ -46,7 +46,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def volume(plane: ControlPlane) -> None:
-    """Create a volume for the claim of the store, if the cluster has no provisioner."""
+    """Create a volume for the pet store's volume claim, if the cluster has no provisioner."""
     if not plane.api.get("/apis/storage.k8s.io/v1/storageclasses")["items"]:
         spec = {
             "capacity": {"storage": "1Gi"},

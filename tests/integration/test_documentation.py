@@ -70,10 +70,7 @@ def test_documented_commands_print_the_documented_output_without_a_cluster(page:
 
 
 def remove_greetings(plane: ControlPlane, definitions: str) -> None:
-    """Delete the CRD and its dependents, because garbage collection may miss dependents of a deleted CRD.
-
-    The next test has a Greeting of the same name, and would fail because of such dependents.
-    """
+    """Delete the CRD and the ConfigMaps of Greetings, because garbage collection may miss some ConfigMaps."""
     plane.kubectl("delete", "-f", "-", stdin=definitions)
     plane.kubectl(
         "delete", "configmaps", "--field-selector=metadata.name!=kube-root-ca.crt", "--ignore-not-found"

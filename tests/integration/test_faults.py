@@ -116,9 +116,9 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
 
 @contextlib.contextmanager
 def outage(scene: Scene) -> Iterator[None]:
-    """Refuse the manager's connections, and make every kind of change that it can miss.
+    """Refuse the manager's connections, and make every kind of change that the manager can miss.
 
-    The `with` block is the rest of the outage. After it, assert that the manager catches up.
+    The outage lasts until the end of the `with` block. Then assert that the manager catches up.
     """
     scene.create(gone=1, remade=1, scaled=1, emptied=1)
     scene.settle(gone=1, remade=1, scaled=1, emptied=1)

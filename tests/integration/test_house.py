@@ -1,4 +1,4 @@
-"""scripts/house, which counts code and follows a status write through a real manager."""
+"""scripts/house, which lists the files whose code runs between a watch event and the status write."""
 
 from __future__ import annotations
 

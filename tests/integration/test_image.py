@@ -59,10 +59,10 @@ def why_not() -> str | None:
 class ImageTree:
     """The stages of one Dockerfile, built on demand without a container engine.
 
-    Each stage is a folder. Its steps run there by chroot in their own mount namespace. The machine's system
-    folders are mounted read-only. This interpreter's installation replaces the base image's `/usr/local`, and
-    each stage changes only its own overlay of that folder. Packages come from wheels of this environment
-    instead of the network, so the stage's constraints.txt has the hashes of these wheels.
+    Each stage is a folder. The stage's build steps run there by chroot, in a separate mount namespace. The
+    machine's system folders are mounted read-only. This interpreter's installation replaces the base image's
+    `/usr/local`, and each stage changes only its own overlay of that folder. Packages come from wheels of
+    this environment instead of the network, so the stage's constraints.txt has the hashes of these wheels.
     """
 
     def __init__(self, dockerfile: Dockerfile, folder: Path, context: Path = ROOT) -> None:
@@ -99,7 +99,7 @@ class ImageTree:
     def program(
         self, name: str, *, visible: Sequence[Path] = (), entry: Sequence[str] | None = None
     ) -> list[str]:
-        """Return a command that runs the image's entry point, or `entry`; arguments may follow.
+        """Return a command that runs the image's entry point, or `entry`; callers may append arguments.
 
         The program runs as uid 65532, and only /tmp is writable. It can read the folders in `visible` under
         their paths on this machine.
@@ -208,7 +208,7 @@ def _in_chroot(root: Path, environ: dict[str, str], command: list[str], *, user:
 
 
 def laid_out() -> Iterator[Path]:
-    """Yield a temporary folder for the image's files; skip the test if this process lacks the rights."""
+    """Yield a temporary folder for the image's files; skip the test if this machine cannot build images."""
     problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")
@@ -238,7 +238,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
 def managed(
     tree: ImageTree, folder: Path, *entry: str
 ) -> Iterator[tuple[DevclusterControlPlane, ManagerProcess]]:
-    """Run the manager's image, or the command `entry` in it; yield when ready, stop it afterwards."""
+    """Run the manager's image, or the command `entry` in the image; yield when the manager is ready."""
     visible = folder / "visible"
     visible.mkdir(mode=0o755)
     with DevclusterControlPlane(folder / "control-plane") as plane:

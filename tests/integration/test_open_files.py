@@ -39,7 +39,7 @@ def test_manager_exits_with_one_line_when_open_files_limit_is_too_low(
 def start_limited(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ) -> Iterator[Callable[..., ManagerProcess]]:
-    """Yield a function that starts a manager that may open few files; then assert that they were enough.
+    """Yield a function that starts a manager with few file descriptors; then assert that these were enough.
 
     The soft limit is too low, and the manager raises it to the hard limit. The manager watches one namespace,
     because objects of other tests would need more connections.

@@ -31,7 +31,7 @@ ANN = {"name": "Ann", "email": "ann@example.com"}
 
 
 class Site:
-    """A namespace of a control plane, and the pet store process of its operator."""
+    """A namespace of a control plane, and the pet store process that the Pet operator uses."""
 
     def __init__(self, plane: ControlPlane, namespace: str, store: str) -> None:
         self.plane = plane
@@ -66,7 +66,7 @@ def annotations(found: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Start a control plane for this module, because its CRDs name one manager that converts Pets."""
+    """Start a control plane for this module, because a CRD can name only one converting manager."""
     return module_control_plane(parts=BARE, crds=True)
 
 
@@ -100,7 +100,7 @@ def manager(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProc
 
 
 def is_followed(plane: ControlPlane, api: str) -> None:
-    """Assert that a watch works, because a changed CRD makes the server restart the handlers of its kind."""
+    """Assert that a watch of Pets works; the server restarts its watch handlers after a change of the CRD."""
     query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": "1"}
     plane.api.request("GET", f"/apis/{api}/pets", query=query)
 

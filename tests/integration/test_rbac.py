@@ -138,7 +138,7 @@ STUCK_STATUS = {
 
 
 def walk_through_wordpress(plane: ControlPlane) -> None:
-    """Create a site, set its reclaim policy to Retain and to Delete, and spoil a label of its Service."""
+    """Create a site, set the reclaim policy to Retain and then Delete, and change a label of the Service."""
     name = "wordpress-blog"
     claims = [f"{name}-mysql-pv-claim", f"{name}-wp-pv-claim"]
     retained = [

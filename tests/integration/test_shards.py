@@ -116,7 +116,7 @@ def replicas(
 def test_replica_keeps_its_shards_when_each_lease_request_takes_a_second(
     bare_control_plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
-    """Delay each Lease request by 1 s: only with many connections can the replica renew 64 Leases in time."""
+    """Delay each Lease request by 1 s; the replica needs many connections to renew 64 Leases in time."""
     install_crds(bare_control_plane)
     proxy = fault_proxy(bare_control_plane.kubeconfig)
     proxy.delay(1.0, match=Match(path=LEASE_PATH), times=None)

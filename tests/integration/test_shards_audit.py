@@ -98,7 +98,7 @@ def changes_in(log: Path) -> list[Change]:
 
 
 def terms_in(claims: Iterable[Change]) -> list[Term]:
-    """Return the periods of a shard's holders from the writes of its Lease."""
+    """Return the periods of a shard's holders from the writes to the shard's Lease."""
     terms: list[Term] = []
     for each in claims:
         spec = each.obj["spec"]

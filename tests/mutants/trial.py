@@ -76,7 +76,7 @@ class Trials:
     """Pytest plugin that tests every mutant instead of running the tests once.
 
     `tiers` are files or folders of tests, and each mutant that survives one tier is tested by the next. A
-    tier runs the fastest tests of a mutant: as many as need `at_most` CPU seconds in total, but at least one.
+    tier runs only the fastest tests of a mutant: at least one, and as many as fit into `at_most` CPU seconds.
     """
 
     code: Sequence[Path]
@@ -214,7 +214,7 @@ class Trials:
 
 
 class Anew:
-    """Pytest plugin that runs only these tests, in this order."""
+    """Pytest plugin that runs only the tests in `costs`, in the order of `costs`."""
 
     def __init__(self, costs: dict[str, Cost], folder: Path) -> None:
         self._costs = costs
@@ -378,7 +378,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """Test a mutant in this new process, because its code runs at import; return the exit code."""
+    """Test a mutant in this new process, because the changed code runs at import; return the exit code."""
     file, source, costs = json.loads((folder / "trial").read_text())
     path, get_code = Path(file).resolve(), SourceFileLoader.get_code
 

@@ -23,7 +23,7 @@ STEP = re.compile(r"\d+: ")
 
 
 def files(folder: str) -> list[str]:
-    """Return the parts whose case files are in a folder, such as `kubectl/pods`."""
+    """Return the names of the parts, such as `kubectl/pods`, whose case files are in a folder."""
     return [f"{folder}/{path.stem}" for path in sorted((CASES / folder).glob("*.yaml"))]
 
 

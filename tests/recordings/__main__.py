@@ -1,6 +1,6 @@
-"""`make record`: run all cases with the control plane in KUBEBUILDER_ASSETS, and write its answers.
+"""`make record`: run all cases with the control plane in KUBEBUILDER_ASSETS, and write the answers.
 
-It also renews devcluster's files that depend on Kubernetes: types, initial objects and the version.
+The command also renews devcluster's files that depend on Kubernetes: types, initial objects and the version.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def construct_cases() -> dict[str, Json]:
 
 
 def record_constructs(server: Server) -> Json:
-    """Run the synthetic corpus; return each answer as its difference from the manifest or the last step."""
+    """Run the synthetic corpus; return each answer as a difference from the manifest or the former answer."""
     cases = construct_cases()
     found = examine(server, cases)
     for each in cases.values():

@@ -1,4 +1,4 @@
-"""The parts of the recordings: their cases, and the functions that record them."""
+"""The parts of the recordings; each has cases, and a function that records the answers to the cases."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Part:
 
     @property
     def answers(self) -> int:
-        """Return the number of cases."""
+        """Return the number of answers: one for each case, or for each label of a case with labels."""
         return sum(1 if labels is None else len(labels) for labels in self.cases.values())
 
     @property

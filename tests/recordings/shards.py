@@ -74,7 +74,7 @@ def new_object(resource: str, number: int) -> Json:
 
 
 def sixteenth(number: int) -> str:
-    """Return the selector of one of 16 equal shards, by its number."""
+    """Return the shard selector of the shard with this number, from 0, of 16 equal shards."""
     return f"shardRange(object.metadata.uid, '0x{number * SIZE:016x}', '0x{(number + 1) * SIZE:016x}')"
 
 

@@ -52,7 +52,7 @@ def install_crds(plane: ControlPlane) -> None:
 def wait_served(plane: ControlPlane) -> None:
     """Wait until every client can use the kinds that the server's CRDs define.
 
-    A CRD is established before the server serves its objects. Discovery lists them later, and the server
+    A CRD is established before the server serves its objects. Discovery lists the kind later, and the server
     publishes the schema last; a different controller in the API server does each step.
     """
     eventually(lambda: _all_are_served(plane), every=0.05)

@@ -93,7 +93,7 @@ class Match:
 class Fault:
     """Fault for the next `times` requests that match, or for all of them if `times` is None.
 
-    `strike` runs before the server receives the request; if it returns a response, the client gets that.
+    `strike` runs before the server receives the request; a response of `strike` goes to the client.
     """
 
     match: Match

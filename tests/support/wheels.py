@@ -67,7 +67,7 @@ def tags(installed: Distribution) -> frozenset[Tag]:
 
 
 def pinned() -> list[dict[str, str]]:
-    """Return the parts of constraints.txt; each maps the name of a package to its lines.
+    """Return the sections of constraints.txt; each maps the name of a package to the lines of the package.
 
     Packages that this interpreter does not install are left out.
     """
@@ -84,7 +84,10 @@ def pinned() -> list[dict[str, str]]:
 
 
 def pack_all(folder: Path) -> str:
-    """Write wheels for constraints.txt except its last two parts; return its text with the wheels' hashes."""
+    """Write wheels of the packages in constraints.txt; return the file's text with the hashes of the wheels.
+
+    Packages that only the last two sections list, for development and documentation, keep their hashes.
+    """
     text = PINS.read_text()
     for part in pinned()[:-2]:
         for name, entry in part.items():

@@ -13,7 +13,7 @@ from tests.support.crds import DEFINITIONS, wait_served
 
 @pytest.fixture
 def gadget_group(control_plane: ControlPlane) -> Iterator[str]:
-    """Yield the API group of the custom kind `Gadget`; the kind has the version v1, a status and a size."""
+    """Yield the API group of the kind `Gadget`, with the version v1, a status and the field `spec.size`."""
     group = f"c{secrets.token_hex(4)}.example.com"
     name = f"gadgets.{group}"
     size = {"type": "integer", "minimum": 1, "default": 1}

@@ -1,4 +1,4 @@
-"""A kopf operator for Gadgets, started by `kopf run`; an environment variable names their API group."""
+"""A kopf operator for Gadgets, started by `kopf run`; an environment variable contains their API group."""
 
 from __future__ import annotations
 

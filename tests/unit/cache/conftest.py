@@ -27,7 +27,7 @@ class Scene:
     """A reflector with its store, its delivered events and its scripted server."""
 
     def __init__(self, server: PodServer, log: LogLines, upstream: Upstream, **watch: Any) -> None:
-        """Build a reflector; `watch` sets fields of its WatchSpec and its namespace."""
+        """Build a reflector; `watch` sets the namespace, and fields of the WatchSpec."""
         self.serve, self.sent, self.sorts, self.wire = server.on, server.sent, server.sorts, server.wire
         self.transport, self.metrics, self.log = upstream.transport, upstream.metrics, log
         self.told, self.store = EventLog(), Store()

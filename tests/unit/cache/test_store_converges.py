@@ -195,7 +195,7 @@ class Following(RuleBasedStateMachine):
             self.last_version[uid] = max(version, self.last_version.get(uid, 0))
 
     def event_of(self, change: Change) -> tuple[str | None, msgspec.Raw]:
-        """Return a watch event's type and object; the type is None if neither old nor new object matches."""
+        """Return a watch event's type and object; the type is None if the selector matches neither state."""
         selected = (self.selects(change.before), self.selects(change.after))
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
         last = change.after or change.before

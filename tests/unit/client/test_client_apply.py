@@ -67,7 +67,7 @@ def applied(
 
 
 def stored(replicas: int, manager: str = "test") -> Reply:
-    """Return the Deployment; `replicas` is its replica count, set by `manager`, and also its version."""
+    """Return the Deployment; `replicas` is its replica count, set by `manager`, and its resource version."""
     return applied({"replicas": replicas}, {"f:spec": {"f:replicas": {}}}, version=replicas, manager=manager)
 
 
@@ -199,7 +199,7 @@ async def test_unforced_apply_raises_apply_conflict_with_the_other_field_manager
 
 
 class TestOutcome:
-    """Outcomes of an apply: UPDATED if the desired object changed, RESTORED if another client changed it."""
+    """Outcome of an apply: UPDATED if the desired object changed, RESTORED after another client's change."""
 
     OURS: ClassVar[dict[str, Any]] = {"f:spec": {"f:replicas": {}, "f:paused": {}}}
 

@@ -256,7 +256,7 @@ def owned(entries: list[dict[str, Any]], *former: str) -> Ownership:
 
 
 def patched(entries: list[dict[str, Any]], *former: str, released: tuple[str, ...] = ()) -> Any:
-    """Return the entries after the patch that `takeover` returns; None if it returns no patch."""
+    """Return the entries after the patch that `takeover` returns; None if `takeover` returns no patch."""
     patch = owned(entries, *former).takeover(tuple(map(field_path, released)))
     return None if patch is None else changed(entries, patch)
 

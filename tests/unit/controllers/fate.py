@@ -24,7 +24,7 @@ class Fate:
     """Script of faults; its keys are the numbers of calls, from 0.
 
     "lost before" and "lost after" lose the call before or after the server acts; "died before" and "died
-    after" end the process then. An exception in the script is raised instead of the call.
+    after" end the process at these moments. An exception in the script is raised instead of the call.
     """
 
     def __init__(self, script: Mapping[int, str | Exception] | None = None) -> None:

@@ -102,7 +102,7 @@ class Participant:
         self._server = server
 
     def reach(self, step: Step | None = None) -> None:
-        """Answer all later requests about Leases with `step`, or by the server if `step` is None."""
+        """Answer all later Lease requests with `step`; if `step` is None, let the server answer them."""
         for method in ("GET", "PUT", "POST", "DELETE"):
             self.wire.on(method, EVERYTHING, step or self._server.answer)
 

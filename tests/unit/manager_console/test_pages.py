@@ -56,7 +56,7 @@ async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
 
 @asynccontextmanager
 async def lonely() -> AsyncIterator[World]:
-    """Run a manager with a Foo whose friend (a pod) does not exist."""
+    """Run a manager with a Foo that names a nonexistent pod as its friend."""
     foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
     async with operated(FooOperator, objects=[foo]) as world:
         await world.until(foo, lambda it: it.status.conditions)
@@ -79,7 +79,7 @@ async def serving() -> AsyncIterator[World]:
 async def visited(
     serve_pages: ServePages, access: Access | None = None, *, debugs: bool = False
 ) -> AsyncIterator[tuple[World, Site]]:
-    """Serve the console of a manager with a Foo whose friend (a pod) does not exist."""
+    """Serve the console of a manager with a Foo that names a nonexistent pod as its friend."""
     async with lonely() as world:
         yield world, await serve_pages(console_of(world, access).routes(has_debug_pages=debugs))
 

@@ -44,7 +44,7 @@ FOO, WEB = (
 
 @asynccontextmanager
 async def shop() -> AsyncIterator[World]:
-    """Run a manager with a Foo whose pod does not exist, and a ready Memcached."""
+    """Run a manager with a ready Memcached, and a Foo that names a nonexistent pod as its friend."""
     foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(FooOperator, MemcachedOperator, objects=[foo, memcached]) as world:

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TestUnstableChild:
-    """Limit of a child's changes to one per minute; condition, Event, metric and log report the limit."""
+    """Limit of one change per minute for each child; condition, Event, metric and log report the limit."""
 
     def gauge(self, world: World, reason: str) -> float:
         [family] = world.manager.metrics.unstable_children.collect()

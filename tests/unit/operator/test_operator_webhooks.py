@@ -18,7 +18,7 @@ from tests.integration.webhook.judged_operator import Judged, JudgedOperator, Ju
 
 @crd(storage=False, status=False)
 class OldJudged(Resource, group="test.example.com", version="v1alpha1", kind="Judged", plural="judgeds"):
-    """Old version, which has a different name for the field `ask`."""
+    """Old version of Judged, in which the field `ask` has a different name."""
 
     class Spec(ApiModel):
         wish: str = ""

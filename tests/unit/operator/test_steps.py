@@ -34,7 +34,7 @@ class Journey(Resource, group="trips.example.com", version="v1", plural="journey
 
 
 class JourneyOperator(Operator[Journey]):
-    """Operator with three steps; a ConfigMap contains the current place."""
+    """Operator of Journeys, with three steps; it writes the journey's current place to a ConfigMap."""
 
     owns = (ConfigMap,)
     trip = Steps(".status.trip", of=("spec.to", "spec.by"), limit=1000)

@@ -103,7 +103,7 @@ async def test_store_uses_renewed_certificates_and_ignores_invalid_certificates(
             assert len(client._channels) == 2
 
             def spoil_both() -> None:
-                """Write an empty key for the client; for the server, a key type unknown to gRPC clients."""
+                """Write an empty client key, and a server key of a type that gRPC clients do not know."""
                 world.server.key.write_bytes(private_pem(ec.generate_private_key(ec.SECP256K1())))
                 world.client.key.write_bytes(b"")
 

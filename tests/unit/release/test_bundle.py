@@ -1,4 +1,4 @@
-"""OLM bundle compared with config/; tests/integration/test_foreign_kinds.py checks it by OLM's rules."""
+"""OLM bundle, compared with config/; integration/test_foreign_kinds.py checks the bundle by OLM's rules."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def filled(place: str, count: int) -> dict[str, Any]:
 
 
 def held(pet: dict[str, Any]) -> dict[str, Any]:
-    """Return the Pet with the finalizer and annotation that its operator adds."""
+    """Return the Pet with the finalizer and the annotation that the Pet operator adds."""
     metadata = pet["metadata"]
     added = {
         "finalizers": [*metadata["finalizers"], PetOperator.finalizer],

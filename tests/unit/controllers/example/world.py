@@ -92,7 +92,7 @@ class LiveMetadata:
 
 @asynccontextmanager
 async def in_process_cluster() -> AsyncIterator[DevCluster]:
-    """Run a devcluster that serves sites, without controllers."""
+    """Run a devcluster that serves Wordpress sites, without controllers."""
     async with DevCluster(port=None, controllers=False) as cluster:
         (body,) = yaml_documents(DEFINITION.read_text())
         await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", body)

@@ -132,7 +132,7 @@ async def test_store_check_repairs_our_unreadable_record_and_ignores_foreign_rec
     unreadable = {theirs}
 
     async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Call the store; found `unreadable` records lose their birthday; an update makes ours readable."""
+        """Call the store; searches return `unreadable` records without a birthday; an update repairs ours."""
         answer = await call()
         if method == "UpdatePets":
             unreadable.intersection_update({theirs})

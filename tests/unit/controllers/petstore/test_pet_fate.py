@@ -53,7 +53,7 @@ STORIES: dict[str, list[Step]] = {
 async def live(
     server: ApiServer, store: EmbeddedStore, fate: Fate, story: list[Step], *, patient: bool
 ) -> None:
-    """Take the steps of a story during reconciles, or, if `patient`, each step after all reconciles ended."""
+    """Take each step of a story while reconciles run; if `patient`, only after all reconciles have ended."""
     process = Process(server, store.client, fate)
     left = list(story)
     while True:

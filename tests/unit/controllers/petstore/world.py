@@ -212,7 +212,7 @@ class Feed:
 
 
 class PetWire(FatefulWire):
-    """HTTP wire with scripted faults; it answers 404 while no Pets are served, and counts the changes."""
+    """HTTP wire with scripted faults; it answers 404 while no Pets are served, and counts the writes."""
 
     def __init__(self, server: ApiServer, fate: Fate) -> None:
         super().__init__(server.cluster, fate)

@@ -13,7 +13,7 @@ def stamped(second: int, fraction: int, text: str) -> str:
 
 
 def served(log: list[str], since: datetime | None) -> list[str]:
-    """Return the lines since the start of the second that contains `since`; all lines if it is None."""
+    """Return the lines since the start of the second that contains `since`; all lines if `since` is None."""
     first = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
     return [line for line in log if line[:19] >= first]
 

@@ -128,7 +128,7 @@ def test_plan_diff_ignores_server_metadata_and_skips_overlong_objects():
 
 
 async def printed(names: tuple[str, ...], do: Any, *missing: str) -> int:
-    """Print plans of the reconcile `do` for Greetings (`missing` do not exist); return the exit code."""
+    """Print plans of `do` for the Greetings `names` and the nonexistent `missing`; return the exit code."""
     async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(do) as controller:
         targets = [
             command_module._Target("Greeting", ObjectKey("default", each), known)

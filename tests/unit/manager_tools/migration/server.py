@@ -27,7 +27,7 @@ def gadget_path(name: str, *, version: str = NEW, subresource: str = "/status") 
 
 
 def versions(*, storage: str = NEW, served: tuple[str, ...] = (OLD, NEW), status: bool = True) -> list[Any]:
-    """Return `spec.versions` of the CRD; `status` says whether they have the status subresource."""
+    """Return `spec.versions` of the CRD; `status` says whether the versions have that subresource."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     more = {"schema": schema, **({"subresources": {"status": {}}} if status else {})}
     return [

@@ -55,7 +55,7 @@ class ExpiryOperator(Operator[Greeting]):
 
 
 class PodOperator(Operator[Greeting]):
-    """Operator that owns a Pod, a Secret, and a ConfigMap with the UID of the Greeting."""
+    """Operator that creates a Pod, a Secret and a ConfigMap; the ConfigMap contains the Greeting's UID."""
 
     owns = (Pod, Secret, ConfigMap)
 

@@ -113,7 +113,7 @@ class CountingOperator(GreetingOperator):
 
 
 class RecordOperator(Operator[Greeting]):
-    """Operator that creates a ConfigMap without an owner reference for each greeting."""
+    """Operator that creates, for each greeting, a ConfigMap without an owner reference."""
 
     rights = (rbac(groups="", resources="configmaps", verbs="get;create;update;delete"),)
 
@@ -135,7 +135,7 @@ class RecordOperator(Operator[Greeting]):
 
 
 class LeavingOperator(RecordOperator):
-    """Operator that does not delete the ConfigMap in its cleanup."""
+    """Operator whose cleanup does not delete the ConfigMap that a reconcile created."""
 
     kind = Greeting
     name = "record"

@@ -196,7 +196,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
 
 
 def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Iterable[Plan]:
-    """Return one plan per seed; with `crash`, plans of an object's life, each with one crash of this type."""
+    """Return one plan per seed; with `crash`, each plan has one crash of this type in an object's life."""
     if not crash:
         return (plan_of(seed, operators, minutes=3, **options) for seed in itertools.count())
     life = tuple(
