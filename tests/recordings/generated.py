@@ -35,7 +35,7 @@ NAME = "devcluster"
 ROOT = Path(__file__).resolve().parents[2] / "devcluster"
 TABLE, INITIAL, VERSION = ROOT / "types/builtin.json", ROOT / "builtin/bootstrap.json", ROOT / "version.py"
 VERSION_TEXT = """\
-\"\"\"The Kubernetes version whose behaviour devcluster copies; `make record` writes it.\"\"\"
+\"\"\"Kubernetes version whose behaviour devcluster copies; `make record` writes this file.\"\"\"
 
 from __future__ import annotations
 
