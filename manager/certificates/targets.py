@@ -179,7 +179,7 @@ class Target:
         await self._replace(body, part, annotations, labels)
 
     def is_marked(self, body: Mapping[str, Any]) -> bool:
-        """Return whether a program has written `body` only for the time until it stops."""
+        """Return whether `body` has the mark of a program that restores or deletes it at its stop."""
         return self._before in annotations_of(body)
 
     async def _write(self, body: Mapping[str, Any], part: Any) -> None:

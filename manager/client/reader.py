@@ -28,7 +28,7 @@ Labels: TypeAlias = dict[str, str] | str | None
 
 
 class ListOptions(TypedDict, total=False):
-    """The conditions of a list; a listed object meets all of them."""
+    """The filters of a list; a listed object matches all of them."""
 
     namespace: str | None
     """None or "" means all watched namespaces; an unwatched namespace raises NotCached."""
@@ -43,7 +43,7 @@ class ListOptions(TypedDict, total=False):
 
 
 class LiveOptions(TypedDict, total=False):
-    """The conditions of a list from the API server; a listed object meets all of them."""
+    """The filters of a list from the API server; a listed object matches all of them."""
 
     namespace: str
     """The default "" means all namespaces."""

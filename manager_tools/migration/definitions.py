@@ -278,7 +278,7 @@ class Definitions:
         return await self._client.retry(send)
 
     async def clear(self, definition: StoredDefinition) -> None:
-        """Remove the stored position; send no request if there is none."""
+        """Remove the migration's position from the CRD; send no request if the CRD has none."""
         if (await self.get(definition.name)).position is None:
             return
         body = {"metadata": {"uid": definition.uid, "annotations": {self.position: None}}}

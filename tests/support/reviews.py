@@ -44,6 +44,6 @@ def reviewed_rights(wire: ScriptedWire) -> list[Any]:
 
 
 def access_by(wire: ScriptedWire) -> Access:
-    """Return an `Access` that sends its token and access reviews on this wire."""
+    """Return an `Access` that sends its TokenReviews and SubjectAccessReviews on this wire."""
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
     return Access(transport, rng=random.Random(1))

@@ -58,7 +58,7 @@ class TestStoreObserveDeletion:
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_store_lists_a_deletion_as_doubted_after_a_change_until_the_deletion_event(self, store: Store):
+    def test_store_doubts_a_deletion_from_a_later_change_until_the_deletion_event(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
