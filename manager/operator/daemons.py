@@ -112,20 +112,19 @@ class Daemons(Source):
                 failed: BaseException = error  # a leaked cancellation from a library
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
                 failed = error
-            if fields := failure_fields(self._operator.name, failed, repeats):
-                about = {"namespace": obj.metadata.namespace, "name": obj.metadata.name}
-                get_logger("controller").error("a daemon failed", daemon=name, **about, **fields)
+            about = {"daemon": name, "namespace": obj.metadata.namespace, "name": obj.metadata.name}
+            log_failure("a daemon failed", failed, repeats, controller=self._operator.name, **about)
             if isinstance(failed, TerminalError):
                 return None
             await asyncio.sleep(backoff.next())
 
 
-def failure_fields(controller: str, error: BaseException, repeats: Repeats) -> dict[str, Any]:
-    """Return the log fields of a timer's or daemon's exception; empty for most repetitions."""
-    if (times := repeats.count()) is None:
-        return {}
-    traceback = error if Failure.of(error).has_traceback else None
-    return {"controller": controller, "error": explain(error), "times": times, "exc_info": traceback}
+def log_failure(message: str, error: BaseException, repeats: Repeats, **about: str) -> None:
+    """Log an exception of a timer or daemon; repetitions are logged less and less often."""
+    if (times := repeats.count()) is not None:
+        traceback = error if Failure.of(error).has_traceback else None
+        log = get_logger("controller")
+        log.error(message, **about, error=explain(error), times=times, exc_info=traceback)
 
 
 async def _end(*tasks: asyncio.Task[None] | None) -> None:

@@ -82,7 +82,8 @@ def _bare(variable: str, url: str) -> str:
     match = _URL.fullmatch(url)
     bare = (match["scheme"] or "") + match["place"] if match else ""
     if bare != url:
-        what = bare or "invalid, so omitted"
-        about = {"variable": variable, "url": what, "setting": "--proxy-credentials=keep"}
-        get_logger("proxy").warning("containers get the proxy URL without its credentials", **about)
+        message = "containers get the proxy URL without its credentials"
+        if not bare:  # any part may be a password, so the log has none
+            message = "containers get no proxy URL, because it is invalid"
+        get_logger("proxy").warning(message, variable=variable, url=bare, setting="--proxy-credentials=keep")
     return bare

@@ -34,13 +34,13 @@ from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
 from manager.operator.base import Failing
 from manager.operator.child_progress import Child
 from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
-from manager.operator.daemons import Daemons, failure_fields
+from manager.operator.daemons import Daemons, log_failure
 from manager.operator.declaration import Owns, Reads, Timer, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
 from manager.process.manager import Runnable
 from manager.settings import Setting
-from manager.telemetry.logs import get_logger, reconcile_log
+from manager.telemetry.logs import reconcile_log
 from manager.util import clock
 from manager.util.rate_limit import Repeats
 from manager.webhook.methods import has_webhooks
@@ -464,8 +464,7 @@ def _add_timers(operator: Operator[Any], informers: Sequence[Informer]) -> None:
             try:
                 await getattr(operator, timer.name)()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
-                if fields := failure_fields(operator.name, error, repeats):
-                    get_logger("controller").error("a timer failed", timer=timer.name, **fields)
+                log_failure("a timer failed", error, repeats, controller=operator.name, timer=timer.name)
 
     for each in operator.timers:
         if not each.for_each:

@@ -18,7 +18,7 @@ _LEAVES_OUT = (
 assert len(lean._made) == 2, "aiohttp makes its contexts in another way, and pays for authorities again"
 assert all(type(each) is lean._LateContext for each in lean._made)
 assert "frozenlist._frozenlist" not in sys.modules, "frozenlist has another name for its C code"
-import frozenlist._frozenlist  # whoever wants it
+import frozenlist._frozenlist  # other code can still import it
 assert "set_default_verify_paths" not in vars(ssl.SSLContext)
 assert ssl.create_default_context().cert_store_stats()["x509_ca"] == 1
 """
