@@ -37,8 +37,8 @@ from manager.process.manager import Manager
 from manager.settings import SettingValues
 from manager.telemetry.logs import configured
 from manager.telemetry.metrics import Metrics
-from manager.util.garbage import tune_garbage_collector
 from manager.util.loop import loop_factory
+from manager.util.memory import tune_garbage_collector
 from manager.util.program import Program
 
 if TYPE_CHECKING:

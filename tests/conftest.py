@@ -18,7 +18,7 @@ import pytest
 import uvloop
 from blockbuster import BlockBuster
 
-from manager.util.garbage import tune_garbage_collector
+from manager.util.memory import tune_garbage_collector
 from manager_tools.simulation.loop import VirtualLoop
 from tests.support import LIBRARY_PACKAGES, left_behind, time_limit
 from tests.support.api_objects import create_namespace, storage_classes

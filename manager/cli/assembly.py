@@ -34,8 +34,8 @@ from manager.telemetry.open_files import report_exhaustion
 from manager.telemetry.watchdog import Watchdog
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.util.address import BindAddress, in_pod, is_loopback
-from manager.util.garbage import settle
 from manager.util.loop import observe_lag
+from manager.util.memory import settle
 from manager.util.program import Program
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import click
 from click.exceptions import Exit, NoArgsIsHelpError
 from click.shell_completion import BashComplete, add_completion_class, shell_complete
 
-from manager.util.garbage import tune_garbage_collector
+from manager.util.memory import tune_garbage_collector
 from manager.util.program import Program, loaded_entries
 from manager.util.version import KUBERNETES_VERSIONS
 

@@ -27,7 +27,7 @@ from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertificate
 from manager.util.address import BindAddress, is_loopback
-from manager.util.garbage import give_back_large_blocks
+from manager.util.memory import give_back_large_blocks
 from manager.util.program import Program
 from manager.webhook.configurations import by_url
 from manager.webhook.methods import webhooks_of

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ssl
-import sys
 from functools import partialmethod
 from typing import Any
+
+from manager.util.memory import imports_blocked
 
 __all__ = ["web"]
 
@@ -22,14 +23,11 @@ class _LateContext(ssl.SSLContext):
 _made: list[ssl.SSLContext] = []
 """The contexts of aiohttp's client for https, which it makes at import: 1.4 MB of authorities, 20 ms."""
 
-_unwanted = [] if "frozenlist" in sys.modules else ["frozenlist._frozenlist"]
-sys.modules.update(dict.fromkeys(_unwanted))  # type: ignore[arg-type] # its Python code does without libstdc++
 ssl.SSLContext.set_default_verify_paths = partialmethod(_made.append)  # type: ignore[assignment]
 try:
-    from aiohttp import web
+    with imports_blocked("frozenlist._frozenlist"):  # frozenlist's Python code needs no libstdc++
+        from aiohttp import web
 finally:
     del ssl.SSLContext.set_default_verify_paths  # the base class has it
-    for _name in _unwanted:
-        del sys.modules[_name]
     for _context in _made:
         _context.__class__ = _LateContext

@@ -31,17 +31,13 @@ import orjson
 
 from manager.util import clock
 from manager.util.author_code import format_exception
+from manager.util.memory import imports_blocked
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
-_unwanted = [name for name in ("rich", "better_exceptions", "greenlet") if name not in sys.modules]
-sys.modules.update(dict.fromkeys(_unwanted))  # type: ignore[arg-type] # None refuses the import
-import structlog  # noqa: E402 - without these: 70 modules, four megabytes, for an unused renderer
-
-for _name in _unwanted:
-    del sys.modules[_name]
-
+with imports_blocked("rich", "better_exceptions", "greenlet"):
+    import structlog  # without these: 70 modules, four megabytes, for an unused renderer
 
 LONGEST = 1024
 """Characters of one value."""

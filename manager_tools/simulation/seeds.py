@@ -20,7 +20,7 @@ from typing import Any, Unpack
 
 from manager.api import Resource
 from manager.operator import AnyOperator
-from manager.util.garbage import tune_garbage_collector
+from manager.util.memory import tune_garbage_collector
 from manager_tools.simulation.comparing import different_from_fresh, missing, resource_of, without_history
 from manager_tools.simulation.faults import befall
 from manager_tools.simulation.guards import guarded

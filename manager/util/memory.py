@@ -1,8 +1,11 @@
-"""Settings of the memory allocator and the garbage collector for a process that keeps most objects."""
+"""Less memory: the allocator, the garbage collector, and modules that libraries import without need."""
 
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _THRESHOLDS = (50_000, 20, 100)
 """The default of 700 new objects collects so often that decoding a list takes twice as long."""
@@ -36,3 +39,15 @@ def settle() -> None:
     """Make later collections faster: exclude all existing objects, which stay for good, from collection."""
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def imports_blocked(*names: str) -> Iterator[None]:
+    """Make the first import of these modules fail inside the block; libraries then do without them."""
+    blocked = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(blocked))  # type: ignore[arg-type] # None makes an import fail
+    try:
+        yield
+    finally:
+        for name in blocked:
+            del sys.modules[name]
