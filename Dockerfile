@@ -28,7 +28,7 @@ COPY devcluster devcluster
 COPY manager manager
 COPY manager_console manager_console
 COPY manager_kinds manager_kinds
-COPY manager_kubernetes manager_kubernetes
+COPY manager_kubernetes_asyncio manager_kubernetes_asyncio
 COPY manager_shards manager_shards
 COPY manager_tools manager_tools
 COPY manager_tracing manager_tracing
@@ -74,7 +74,7 @@ COPY --chown=65532:65532 controllers /app/controllers
 COPY --chown=65532:65532 manager /app/manager
 COPY --chown=65532:65532 manager_console /app/manager_console
 COPY --chown=65532:65532 manager_kinds /app/manager_kinds
-COPY --chown=65532:65532 manager_kubernetes /app/manager_kubernetes
+COPY --chown=65532:65532 manager_kubernetes_asyncio /app/manager_kubernetes_asyncio
 COPY --chown=65532:65532 manager_shards /app/manager_shards
 COPY --chown=65532:65532 manager_tracing /app/manager_tracing
 COPY --chown=65532:65532 petstore /app/petstore

@@ -1,4 +1,4 @@
-"""The parts of `manager_kubernetes` that the runtime gives to operators, each imported on first use."""
+"""Access to `manager_kubernetes_asyncio` for operators; each module is imported on first use."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
 
 if TYPE_CHECKING:
-    from manager_kubernetes.api_client import TransportApiClient
-    from manager_kubernetes.pod_streams import (
+    from manager_kubernetes_asyncio.api_client import TransportApiClient
+    from manager_kubernetes_asyncio.pod_streams import (
         ContainerStreams,
         ExecOptions,
         ExecResult,
@@ -37,7 +37,7 @@ __all__ = [
 
 def pod_streams_on(transport: Transport) -> PodStreams:
     """Return the API for pods: commands, attached processes, ports and logs."""
-    from manager_kubernetes.pod_streams import PodStreams  # noqa: PLC0415 - 1 ms, where it is used
+    from manager_kubernetes_asyncio.pod_streams import PodStreams  # noqa: PLC0415 - 1 ms, where it is used
 
     return PodStreams(transport)
 
@@ -45,7 +45,7 @@ def pod_streams_on(transport: Transport) -> PodStreams:
 def api_client_on(transport: Transport, cache: Cache, *, field_manager: str) -> TransportApiClient:
     """Return an `ApiClient` of kubernetes-asyncio; raises ConfigError if the package is not installed."""
     try:
-        from manager_kubernetes.api_client import TransportApiClient  # noqa: PLC0415 - 225 ms, 42 MB
+        from manager_kubernetes_asyncio.api_client import TransportApiClient  # noqa: PLC0415 - 225 ms, 42 MB
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"kubernetes_client needs {error.name}: install operator-manager[kubernetes-asyncio]"
@@ -55,6 +55,6 @@ def api_client_on(transport: Transport, cache: Cache, *, field_manager: str) -> 
 
 def object_of_model(model: Any, kinds: Iterable[type[Resource]]) -> Resource:
     """Convert a kubernetes-asyncio model to an object of the matching kind among `kinds`."""
-    from manager_kubernetes.models import to_resource  # noqa: PLC0415 - 220 ms, 42 MB
+    from manager_kubernetes_asyncio.models import to_resource  # noqa: PLC0415 - 220 ms, 42 MB
 
     return to_resource(model, kinds)

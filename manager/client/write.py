@@ -204,7 +204,7 @@ class KubernetesModel(Protocol):
 def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
     """Convert a kubernetes-asyncio model to the matching one of `kinds`; return a `Resource` unchanged.
 
-    Raises TypeError for anything else; see `manager_kubernetes.models.to_resource`.
+    Raises TypeError for anything else; see `manager_kubernetes_asyncio.models.to_resource`.
     """
     if isinstance(obj, Resource):
         return obj

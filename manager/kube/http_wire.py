@@ -144,7 +144,7 @@ class HttpWire(Wire):
             return await self.connect(await self._config.ssl_context(), begun)
 
         # Run in a thread, because it imports aiohttp's client.
-        module = await in_thread(lambda: import_module("manager_kubernetes.websocket"))
+        module = await in_thread(lambda: import_module("manager_kubernetes_asyncio.websocket"))
         async with module.connect(self._config, open_connection, request, protocols, longest) as socket:
             yield socket
 

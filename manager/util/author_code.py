@@ -13,9 +13,9 @@ from typing import Any
 
 _LIBRARY = {
     *("aiohappyeyeballs", "aiohttp", "click", "cryptography", "httptools", "jinja2", "kubernetes_asyncio"),
-    *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_shards", "manager_tools"),
-    *("manager_tracing", "msgspec", "multidict", "opentelemetry", "orjson", "prometheus_client", "pydantic"),
-    *("pydantic_core", "structlog", "uvloop", "yaml", "yarl"),
+    *("manager", "manager_console", "manager_kinds", "manager_kubernetes_asyncio", "manager_shards"),
+    *("manager_tools", "manager_tracing", "msgspec", "multidict", "opentelemetry", "orjson"),
+    *("prometheus_client", "pydantic", "pydantic_core", "structlog", "uvloop", "yaml", "yarl"),
 }
 """The packages of the library and of its dependencies."""
 

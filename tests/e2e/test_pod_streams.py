@@ -11,7 +11,7 @@ from kubernetes_asyncio.client import CoreV1Api
 from manager.api import ObjectKey
 from manager.client import Client, connect
 from manager.kube.errors import BadRequest, ConnectionLost, DeadlineExceeded, NotFound, ServerError
-from manager_kubernetes.pod_streams import PodStreams
+from manager_kubernetes_asyncio.pod_streams import PodStreams
 from tests.e2e.cluster import CLIENT, NAMESPACE, apply, kubectl, say
 from tests.e2e.conftest import client_pod
 

@@ -293,7 +293,7 @@ def test_image_bill_of_materials_lists_exactly_the_installed_packages(tree: Imag
 EVERY_MODULE = """
 import importlib, pkgutil
 for top in ("apis", "controllers", "devcluster", "manager", "manager_console", "manager_kinds",
-            "manager_kubernetes", "manager_shards", "manager_tools", "manager_tracing", "petstore"):
+            "manager_kubernetes_asyncio", "manager_shards", "manager_tools", "manager_tracing", "petstore"):
     for each in pkgutil.walk_packages(importlib.import_module(top).__path__, f"{top}."):
         own_program = each.name.endswith("__main__") or each.name.startswith("manager_tools.scaffold.project")
         if not own_program and not each.name.endswith(".pytest_plugin"):

@@ -11,7 +11,7 @@ import pytest
 from manager.api import ObjectKey
 from manager.client import connect
 from manager.kube.errors import ApiError, BadRequest, Forbidden, NotFound
-from manager_kubernetes.pod_streams import PodStreams
+from manager_kubernetes_asyncio.pod_streams import PodStreams
 from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract

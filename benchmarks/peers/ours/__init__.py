@@ -23,7 +23,7 @@ ALL_FIVE = "five"
 PACKAGES = tuple(
     ROOT / name
     for name in (
-        *("apis", "controllers", "manager", "manager_console", "manager_kinds", "manager_kubernetes"),
+        *("apis", "controllers", "manager", "manager_console", "manager_kinds", "manager_kubernetes_asyncio"),
         *("manager_shards", "manager_tools", "manager_tracing", "petstore"),
     )
 )

@@ -25,7 +25,12 @@ from manager.cache import Cache
 from manager.kube.errors import ApiError, DeadlineExceeded, ProtocolError
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, LONGEST_LIST
-from manager_kubernetes.pod_streams import IDLE_TIMEOUT, LONGEST_OUTPUT, PORT_CHANNELS, PROCESS_CHANNELS
+from manager_kubernetes_asyncio.pod_streams import (
+    IDLE_TIMEOUT,
+    LONGEST_OUTPUT,
+    PORT_CHANNELS,
+    PROCESS_CHANNELS,
+)
 
 LONGEST_LINE = 16 * 1024 * 1024
 """The maximum length of a stream's line in bytes: a watch event is one line with a whole object."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from manager_kubernetes.pod_streams import ContainerStreams, ExecResult, Output, PodStreams, PortConnection
+from manager_kubernetes_asyncio.pod_streams import (
+    ContainerStreams,
+    ExecResult,
+    Output,
+    PodStreams,
+    PortConnection,
+)
 
 __all__ = ["ContainerStreams", "ExecResult", "Output", "PodStreams", "PortConnection"]

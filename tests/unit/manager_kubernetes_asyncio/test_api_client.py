@@ -200,7 +200,7 @@ async def test_response_without_preload_content_is_limited_in_size(
     core: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ):
     for bound in ("LONGEST", "LONGEST_LINE"):
-        monkeypatch.setattr(f"manager_kubernetes.api_client.{bound}", 3)
+        monkeypatch.setattr(f"manager_kubernetes_asyncio.api_client.{bound}", 3)
     scene.wire.on("GET", LOG, Reply(body=b"12345"))
     for read in ("read", "readline"):
         answer = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
@@ -237,7 +237,7 @@ async def test_api_client_is_created_once_and_its_close_does_not_close_the_trans
 async def test_missing_kubernetes_asyncio_error_names_the_extra_to_install(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.delitem(sys.modules, "manager_kubernetes.api_client", raising=False)
+    monkeypatch.delitem(sys.modules, "manager_kubernetes_asyncio.api_client", raising=False)
     for name in ("kubernetes_asyncio", "kubernetes_asyncio.client"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
@@ -261,7 +261,7 @@ async def echo(process: Process) -> int:
 
 
 async def test_exec_output_that_arrives_byte_by_byte_is_collected_at_low_cost():
-    from manager_kubernetes.api_client import _collected  # noqa: PLC0415 - 225 ms, 42 MB, for some tests
+    from manager_kubernetes_asyncio.api_client import _collected  # noqa: PLC0415 - 225 ms, 42 MB, for some tests
 
     left = iter(range(200_000))
 

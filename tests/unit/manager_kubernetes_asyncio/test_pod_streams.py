@@ -29,7 +29,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager_kinds.core_v1 import Pod
-from manager_kubernetes.pod_streams import LONGEST_LINE, PodStreams, split_lines
+from manager_kubernetes_asyncio.pod_streams import LONGEST_LINE, PodStreams, split_lines
 from manager_tools.testing import LocalWire
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stream
