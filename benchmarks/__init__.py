@@ -1,4 +1,4 @@
-"""Benchmarks of the manager on a real API server, compared with other libraries and with the minimum cost."""
+"""Benchmarks of the manager on a real API server, compared with other libraries and with a baseline."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         return await self._done
 
     def watch(self, request: bytes, events: int) -> asyncio.Future[bytes]:
-        """Send a watch request; the future is done after `events` events. `delays` gets each delay in ms."""
+        """Send a watch request; the future is done after `events` events. `delays` has their delays in ms."""
         self.delays, self._enough = [], events
         self._start(request)
         assert self._done is not None
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def on_body(self, part: bytes) -> None:
-        """Store a part of a response or, for a watch, the delay of each event in the part."""
+        """Store a part of a response; for a watch, store only the delay of each event in this part."""
         if self.delays is None:
             self._body.append(part)
             return

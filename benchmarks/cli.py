@@ -206,9 +206,9 @@ def _is_whole(options: SimpleNamespace) -> bool:
 
 
 def pin() -> str:
-    """Keep off reserved processors; return a sentence about these for the report, or "" if there are none.
+    """Move this process off the reserved processors; return a sentence about them for the report, or "".
 
-    Raises ValueError if a variable has an invalid value, or names missing processors.
+    Raises ValueError if only one of the two environment variables is set, or if one has an invalid value.
     """
     lists = {name: os.environ[name] for name in (SERVER_CPUS, PROGRAM_CPUS) if os.environ.get(name)}
     if not lists:

@@ -64,7 +64,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @cache
 def sample(kind: str) -> bytes:
-    """Return the sample file `kind`: a finished `memcached`, its `deployment`, or `applied` (fieldsV1)."""
+    """Return the sample `memcached` (finished), `deployment`, or `applied` (fieldsV1 of the Deployment)."""
     return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
 
 

@@ -59,7 +59,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Rows of a table with the same conditions; the keys of the rows' figures begin with `key`."""
+    """Rows of a table, measured under the same conditions; the keys of their figures begin with `key`."""
 
     key: str
     label: str

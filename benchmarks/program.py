@@ -112,7 +112,7 @@ class Program:
 
 
 def pinned_by(variable: str) -> list[str]:
-    """Return the command prefix that limits a program to the processors that the variable lists."""
+    """Return the command prefix that limits a program to the processors listed in an environment variable."""
     cpus = os.environ.get(variable, "")
     return ["taskset", "--cpu-list", cpus] if cpus else []
 

@@ -105,7 +105,7 @@ class Results:
         return self.runs[self.of_run[part]]
 
     def rounds_of(self, part: str) -> int:
-        """Return the number of rounds in which a part has figures; single figures may have fewer."""
+        """Return the number of rounds with figures of a part; a figure may be missing in some of them."""
         return len({each.round for each in self.samples[part] if each.figures})
 
     def sample(self, part: str, peer: str, number: int) -> Sample:
@@ -170,6 +170,6 @@ class Recorder:
 
 
 def pace_of(figure: str) -> str | None:
-    """Return the key of the machine's speed for a figure that depends on it; None for any other figure."""
+    """Return the key of the machine's speed for a figure; None if the figure does not depend on the speed."""
     group, dot, key = figure.rpartition(".")
     return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None

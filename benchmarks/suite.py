@@ -44,7 +44,7 @@ class Taking:
 
 
 class Suite:
-    """A run of the benchmarks; `results` contains every finished step."""
+    """A run of the benchmarks; `results` contains the figures of every finished step."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class Board:
         return missing
 
     def see(self, plural: str, obj: dict[str, Any], *, gone: bool = False) -> Entry | Note | None:
-        """Update the board with a watched object; return the Entry or Note to print, or None."""
+        """Update the board with an object (deleted if `gone`); return the Entry or Note to print, or None."""
         if plural == "events":
             if gone:
                 self._said.pop(obj["metadata"]["uid"], None)

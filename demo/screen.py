@@ -29,7 +29,7 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
 
     @property
     def is_over(self) -> bool:
-        """Return whether the user has pressed q or closed the terminal, which sometimes sends no signal."""
+        """Return whether the user has pressed q, or has closed the terminal (this may send no signal)."""
         return False
 
     @abc.abstractmethod

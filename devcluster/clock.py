@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Source of the times in objects; certificates do not use it.
+    """Source of the timestamps in objects; certificates do not use it.
 
     `read` returns seconds since the epoch, like `time.time`. Durations and deadlines use the event loop's
     clock instead.

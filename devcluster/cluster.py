@@ -87,12 +87,12 @@ class DevCluster:
             pod_ready_delay: Seconds from a pod's scheduling until it is ready.
             pod_stop_delay: Seconds from a pod's deletion until its containers stop, at most the grace period.
             images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
-            history: Number of changes that the store keeps for watches and lists of old versions.
+            history: Maximum number of stored changes, for watches and old lists; None means HISTORY_CHANGES.
             min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.
             admission_plugins: Admission plugins to enable, by their names in the real server; the only
                 optional one is OwnerReferencesPermissionEnforcement.
             feature_gates: Features to enable that are off by default, by the real server's names.
-            clock: Source of the times in objects.
+            clock: Source of the timestamps in objects.
             rng: Source of random UIDs, names, addresses and ports; tokens and keys do not use it.
             webhooks: Client that calls webhooks; by default over HTTPS.
 

@@ -12,7 +12,7 @@ from devcluster.errors import StatusError
 
 
 class WebSocket(Protocol):
-    """Open WebSocket, as the server sees it."""
+    """Server's side of an open WebSocket."""
 
     async def receive(self) -> bytes | None:
         """Return the next message, or None after the client's last message."""

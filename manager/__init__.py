@@ -107,7 +107,7 @@ _HOMES = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, which makes `version` and `--help` ten times as fast."""
+    """Import a public name at its first use, so that the command `version` and the flag `--help` are fast."""
     if name in __all__:
         for home in _HOMES:
             module = importlib.import_module(f"manager.{home}")

@@ -30,7 +30,7 @@ class SettingsError(Exception):
 
 
 def parse_text(text: str) -> str:
-    """Return the text. Raises `ValueError` for "", most likely a variable that was not set."""
+    """Return the text; raise `ValueError` if it is empty, most likely because a variable was not set."""
     if not text:
         raise ValueError("a text that is not empty is expected")
     return text
@@ -67,10 +67,10 @@ class _About(TypedDict, total=False):
 
 
 class Setting(Generic[T]):
-    """A setting: its key, with all its properties; T is the type of its value.
+    """A setting with its properties, which is also the key of its value; T is the type of the value.
 
-    The attribute of a class, such as an operator, is the key itself; the attribute of an instance is the
-    value. Keys are compared by identity, and type checkers derive the type of `manager.settings[KEY]`.
+    The attribute of a class, such as an operator, is the setting; the attribute of an instance is the value.
+    Settings are compared by identity, and type checkers derive the type of `manager.settings[SETTING]`.
     """
 
     @overload
@@ -107,8 +107,8 @@ class Setting(Generic[T]):
         """Declare a setting.
 
         Args:
-            name: the name in the flag: `petstore-address`. All operators of a process share the names, so
-                begin with the subject.
+            name: the name in the flag: `petstore-address`. It must be unique in a process with several
+                operators, so begin with the subject.
             parse: converts the text of a value; raises ValueError with the expected form. By default, any
                 text that is not empty is accepted. `parse_duration` and `parse_address` are in the modules
                 with these names, and `parse_bool` is here; `bool` stands for it.
@@ -150,7 +150,7 @@ class Setting(Generic[T]):
 
     @property
     def flag(self) -> str:
-        """Return the setting's flag: `--petstore-address`. Without dashes, it is the key in a file."""
+        """Return the setting's flag: `--petstore-address`. The key in a file has no leading dashes."""
         return f"--{self.name}"
 
     @property
@@ -159,7 +159,7 @@ class Setting(Generic[T]):
         return self.name.replace("-", "_").upper()
 
     def variables(self, program: Program) -> tuple[str, ...]:
-        """Return the environment variables by precedence; the manager's own have the program's prefix."""
+        """Return the environment variables by precedence; if `own`, the first has the program's prefix."""
         return ((program.variables if self.own else "") + self.variable, *self._also)
 
     def default_value(self) -> T:

@@ -77,7 +77,7 @@ async def search(
 def _activity(
     controller: Controller, key: ObjectKey, seconds: float
 ) -> tuple[str, float | None, dict[str, bool]]:
-    """Return what a controller does with an object, for how many seconds, and the states that match."""
+    """Return a controller's activity on an object, the seconds since its start, and the matching states."""
     last, waiting = controller.runs.last(key), controller.waiting(key)
     doing, began = "", None
     if (running := controller.running(key)) is not None:
@@ -143,7 +143,7 @@ class Figures:
         self._end: asyncio.TimerHandle | None = None
 
     def not_ready(self, informer: Informer) -> tuple[int, bool]:
-        """Return how many objects are not ready so far, and whether all have been checked."""
+        """Return the number of objects found not ready so far, and whether all objects have been checked."""
         if self._end is not None:
             self._end.cancel()
         if self._unsubscribe is None:

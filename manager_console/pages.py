@@ -192,7 +192,7 @@ class Console:
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        """Limit how many pages are rendered at once; a slot stays in use for a while after its page."""
+        """Limit how many pages are rendered at once; a slot becomes free a while after its page is ready."""
         await self._slots.acquire()
         began = time.thread_time()
         try:

@@ -46,7 +46,7 @@ L = TypeVar("L")
 if TYPE_CHECKING:
 
     class Part(ApiModel, Generic[L]):
-        """The base class of models for parts of built-in objects; `L` is the type of their JSON."""
+        """The base class of models for fields' types, such as `EnvVar`; `L` is the type of their JSON."""
 
         @classmethod
         def of(cls, literal: L) -> Self:
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 else:
 
     class Part(ApiModel, defer_build=True):
-        """The base class of models for parts of built-in objects."""
+        """The base class of models for fields' types, such as `EnvVar`."""
 
         @classmethod
         def of(cls, literal: Any) -> Self:

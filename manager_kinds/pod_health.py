@@ -134,8 +134,8 @@ class PodHealth(NamedTuple):
 def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | None:
     """Return why pods of a Deployment do not run, with the number of such pods, and the name of one.
 
-    `missing` says that fewer replicas are ready than wanted. Then a failed pod counts until another pod
-    becomes ready.
+    `missing` means that fewer replicas are ready than desired. In this case, a failed pod counts, too, until
+    another pod becomes ready.
     """
     active = [pod for pod in pods if pod.is_active]
     bad = [pod for pod in active if pod.problem is not None]

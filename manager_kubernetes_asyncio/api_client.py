@@ -159,7 +159,7 @@ class TransportApiClient(ApiClient):
 class _Answer:
     """An answer with the part of aiohttp's interface that kubernetes-asyncio and its users need.
 
-    `data` is everything unread or, for a stream, the next part. `content` is this answer itself.
+    `data` has the unread bytes; for a stream, only the bytes that are read already. `content` is this answer.
     """
 
     reason = ""
@@ -286,9 +286,9 @@ def _encoded(body: Any, content_type: str) -> bytes | None:
 
 
 def _seconds(timeout: Any, *, idle: bool = False) -> float | None:
-    """Return the deadline, or with `idle` the longest silence of a stream; None for the default.
+    """Return the seconds for a request or, with `idle`, for a stream without data; None means the default.
 
-    `timeout` has the package's forms: a number, a pair for connecting and reading, or aiohttp's type.
+    `timeout` has a form of kubernetes-asyncio: a number, a pair (connect, read), or aiohttp's ClientTimeout.
     """
     if isinstance(timeout, tuple):
         seconds: float | None = timeout[1] if idle else sum(each or 0.0 for each in timeout)

@@ -183,7 +183,7 @@ class PortConnection(_Channels):
 class PodStreams:
     """Streams to and from a pod, which is given by its object or its key.
 
-    All methods except `logs` count as writes: their streams end when the process loses its Lease.
+    All methods except `logs` count as writes: their streams end when the manager loses its Lease.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -201,7 +201,7 @@ class PodStreams:
             DeadlineExceeded: the command has not ended in time; it may still be running.
             ProtocolError: the command printed more than `limit` bytes.
             ConnectionLost: the connection broke; the command may have taken effect.
-            Fenced: the process may no longer write.
+            Fenced: the manager has lost the right to write.
         """
         if isinstance(command, str):
             raise TypeError(f"a command is a list of its words, not {command!r}")
@@ -230,7 +230,7 @@ class PodStreams:
         Raises:
             ApiError: the server or the node refuses the request.
             ConnectionLost: the connection could not be opened, or broke.
-            Fenced: the process may no longer write.
+            Fenced: the manager has lost the right to write.
         """
         query = _query(container, stdin=stdin)
         async with self._opened("attach", pod, "attach", query) as opened:
@@ -242,8 +242,8 @@ class PodStreams:
 
         Raises:
             ApiError: the server refuses the connection.
-            ConnectionLost: the connection broke; in reads, with the message of the node.
-            Fenced: the process may no longer write.
+            ConnectionLost: the connection broke, or (in a read) the node reported an error.
+            Fenced: the manager has lost the right to write.
         """
         query = [("ports", str(port))]
         async with self._opened(f"port {port}", pod, "portforward", query, PORT_CHANNELS) as opened:

@@ -24,7 +24,7 @@ NARROW_AFTER = 5.0
 
 
 def index_by_uid(record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG001 - the signature of index functions
-    """Return the value of the index `SLICES` for an operator's object: the label of its UID's slice."""
+    """Return the object's value in the index `SLICES`: the label of the slice that contains its UID."""
     return (label_of_slice(slice_of_uid(meta.uid)),)
 
 
@@ -42,9 +42,9 @@ class ShardFilter:
     """A `manager.cache.ObjectFilter` for the objects of a changing set of shards.
 
     An operator's object is in the shard of its UID, a child is in the shard of its owner's UID. A label on
-    each child contains the slice of its owner; the server selects children by this label. A child without the
-    label is found by its owner reference. A child without label and owner, or with an owner of a kind that
-    was not added by `add_owner`, is in no shard.
+    each child names the slice (a part of a shard) of its owner's UID; the server selects children by this
+    label. A child without the label is found by its owner reference. A child without label and owner, or with
+    an owner of a kind that was not added by `add_owner`, is in no shard.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ShardWatch:
 
     The current watch continues while further shards are listed. The next watch begins at a version at which
     all shards are complete. If that fails, all shards are listed again. All objects of the shards in `known`
-    have been listed. Objects in `taken` are accepted. `asked` are the shards in the watch's request.
+    have been listed. Objects of those in `taken` are accepted. `asked` are the shards in the watch's request.
     """
 
     def __init__(self, object_filter: ShardFilter, sink: Sink, reflector: Reflector) -> None:

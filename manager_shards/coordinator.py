@@ -75,7 +75,7 @@ def lease_of_shard(name: str, number: int) -> str:
 
 
 def number_of_shards(first: Lease, name: str) -> str | None:
-    """Return the number of shards in the first Lease, during a change the new number; None without one."""
+    """Return the first Lease's number of shards (while it changes, the new number); None without one."""
     stated = first.annotations.get(f"{name}/shards")
     return None if stated is None else str(stated).removeprefix("to ")
 
@@ -178,7 +178,7 @@ class ReplicaRegistry:
             self._error.clear()
 
     async def _delete_dead(self, *, until: float) -> None:
-        """Delete dead replicas' Leases until that time, because a new replica would count them."""
+        """Delete dead replicas' Leases, which a new replica would count; stop at the loop time `until`."""
         for view in list(self._others(MEMBER)):
             now, lease = clock.monotonic(), view.lease
             if now >= until:
@@ -259,7 +259,7 @@ class ShardCoordinator(Coordinator):
         return f"{len(self.held.numbers)} of {self._count}"
 
     def attach(self, work: Work) -> None:
-        """Set the work; the runnables for the leader run only while this replica owns the first shard."""
+        """Set the work to start and stop; leader runnables run while this replica owns the first shard."""
         self.shards.attach(work)
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
@@ -287,7 +287,7 @@ class ShardCoordinator(Coordinator):
         return next((problem for problem in problems if problem is not None), None)
 
     def _disagreement(self) -> str | None:
-        """Return a message if the first Lease's holder has a different number of shards, not 1; else None."""
+        """Return a message, or None if the first Lease's holder has one shard or as many as this replica."""
         view = self._views[0]
         lease = view.lease
         if lease is None or lease.holder in {"", self.identity}:

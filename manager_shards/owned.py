@@ -73,7 +73,7 @@ class OwnedShards:
         self._work: Work | None = None
 
     def attach(self, work: Work) -> None:
-        """Set the work on the objects; its cache then keeps only the objects of the prepared shards."""
+        """Set the work to start and stop; its cache then stores only the objects of the prepared shards."""
         self._work = work
         label = label_key(work.program.name)
         work.cache.make_filter = lambda of_children: ShardFilter(
@@ -98,8 +98,8 @@ class OwnedShards:
         """Start the controllers, and call `prepared` with the cached shards whenever these change.
 
         A shard counts as cached when all its objects are listed, or after a time limit, because a kind may
-        not be served. Unlisted objects are not reconciled. Before the first call, it waits in the same
-        way until the rest of the cache has synced.
+        not be served. Unlisted objects are not reconciled. The first call of `prepared` follows when
+        the rest of the cache has synced, or after the same time limit.
         """
         assert self._work is not None
         self._work.start_controllers()

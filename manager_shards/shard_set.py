@@ -68,7 +68,7 @@ class ShardSet:
     def selector(self) -> str:
         """Return the `shardSelector` for a list or a watch; empty if all shards are selected.
 
-        It is also empty if no shard is selected; then no request must be sent.
+        It is also empty if no shard is selected; the caller then must not send the request.
         """
         if self.everything:
             return ""

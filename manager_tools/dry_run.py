@@ -87,7 +87,7 @@ class DryRunTransport(Transport):
         """Collect the writes of one reconcile, from the current context and the tasks started in it.
 
         The yielded function returns the changes of objects, and a text for each other request. After the
-        block, only the cache still contains the changes.
+        block, the cache still contains the changes, but reads no longer return them.
         """
         plan = _Plan()
         token = _plan.set(plan)
@@ -212,8 +212,8 @@ class DryRunTransport(Transport):
     ) -> Object:
         """Return the result of an apply that takes over fields from another field manager.
 
-        `_without_dropped` computes this result. If the API server accepts it, a second dry run fills in
-        defaults for removed fields.
+        `_without_dropped` computes this result, and a second dry run adds defaults for removed fields. If the
+        API server refuses the second dry run, the unchanged `after` is returned.
         """
         manager = (query or {}).get("fieldManager", "")
         left = _without_dropped(after, planned.taken_over[1:], manager)
@@ -348,8 +348,8 @@ def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, 
 def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> Object:
     """Return an object without the fields that the apply of `manager` no longer contains.
 
-    The API server would remove these fields if the entries in managedFields had been merged before (see
-    `client.comparison`).
+    Without dry run, the client first merges entries in managedFields (see `client.comparison`), so that the
+    API server then removes these fields.
     """
     joined = {(each.get("manager"), each.get("operation")) for each in taken_over} - {(manager, "Apply")}
     entries = [each for each in answer["metadata"].get("managedFields", ()) if not each.get("subresource")]

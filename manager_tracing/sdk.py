@@ -48,7 +48,7 @@ async def sdk_tracer(program: Program, environ: Mapping[str, str], asking: str) 
 
 
 def _set_up(program: Program, environ: Mapping[str, str]) -> tuple[Tracer, TracerProvider]:
-    """Import OpenTelemetry, and create its components; it reads variables, and logs invalid ones."""
+    """Import OpenTelemetry, and create its components; OpenTelemetry logs invalid variables."""
     from manager_tracing.export import make_provider  # noqa: PLC0415 - 19 ms, in a thread, after `_SdkMessages`
     from manager_tracing.spans import SpanTracer  # noqa: PLC0415 - 8 ms, likewise
 

@@ -135,8 +135,8 @@ class PetStoreClient:
         """Set up the client; `address` is `host:port`, or any name that gRPC resolves.
 
         `handled` is called after each call. `writing` returns a context manager around each call that changes
-        data. It may refuse or cancel the call, and its error is raised. `reading` is called before each
-        search, and may refuse the search by an error.
+        data. The context manager may refuse or cancel the call, and its error is raised. `reading` is called
+        before each search, and may refuse the search by an error.
 
         Without `tls` the connection is not encrypted. With `tls`, the store's certificate must be for
         `server_name`, by default the host of `address`; new connections use renewed certificate files. `stub`
@@ -252,7 +252,7 @@ class PetStoreClient:
 
         The timeout covers the whole search. A reader that stops early must close the iterator (`aclosing`).
         `keys` selects pets with one of these idempotency keys. A store without support for keys ignores that
-        filter; the client notices this at the first pet, and ends the search.
+        filter; the client then ends the search at the first pet that has none of the keys.
 
         Another store may allow empty names or birthdays. Such an invalid pet ends the search with
         UnexpectedAnswer; with `lenient`, it is skipped.

@@ -5,10 +5,10 @@ PetStoreError
 │   ├── Unreachable        the store is down, unreachable, or temporarily unable to write
 │   └── DeadlinePassed     the store did not answer in time
 ├── InvalidPet           the store refuses a value; the text names the field
-├── UnknownPet           no pet has that id
-├── KeyRefused           the pet has another idempotency key, or another pet has this one
+├── UnknownPet           no pet has the given id
+├── KeyRefused           the stored pet has another idempotency key, or another pet has the given key
 ├── Exhausted            the store is full or overloaded; the call had no effect
-└── UnexpectedAnswer     the store failed, or is another program than a pet store
+└── UnexpectedAnswer     the store failed, or another program answered instead of a pet store
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class InvalidPet(PetStoreError):
 
 
 class UnknownPet(PetStoreError):
-    """No pet has that id."""
+    """No pet has the given id."""
 
 
 class KeyRefused(PetStoreError):
-    """The pet has another idempotency key, or the key belongs to another pet."""
+    """The stored pet has another idempotency key, or another pet has the given key."""
 
 
 class Exhausted(PetStoreError):
@@ -55,4 +55,4 @@ class Exhausted(PetStoreError):
 
 
 class UnexpectedAnswer(PetStoreError):
-    """The store failed, or a program that is no pet store answered."""
+    """The store failed, or another program answered instead of a pet store."""

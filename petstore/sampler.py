@@ -19,7 +19,7 @@ class Sampler:
     def change(self, message: pb.Sampler) -> None:
         """Set the share of calls to log, as a client requests it.
 
-        Raises Malformed if the type is unknown, or the share is not above 0 and at most 1.
+        Raises Malformed if the type is unknown, or if the share is 0, negative, above 1 or NaN.
         """
         match message.type:
             case pb.STNever:

@@ -45,7 +45,7 @@ _GRPCS_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return False for gRPC's log records about clients that disconnected early; each has a traceback."""
+    """Return False for gRPC's log records (with tracebacks) of clients that disconnected early; else True."""
     return record.exc_info is None or type(record.exc_info[1]).__name__ != "ExecuteBatchError"
 
 

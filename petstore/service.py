@@ -107,7 +107,7 @@ class PetStoreService(PetStoreServicer):
             raise _failed(error) from None
 
     async def ChangeSampler(self, request: pb.ChangeSamplerReq, context: Context) -> pb.ChangeSamplerResp:
-        """Choose which calls are logged from now on; refuse the call without a sampler."""
+        """Set which calls are logged from now on; raise CallRefused if the service has no sampler."""
         if self._sampler is None:
             text = "this store was not started with --allow-change-sampler"
             raise CallRefused(grpc.StatusCode.PERMISSION_DENIED, text)

@@ -1,13 +1,13 @@
-"""The storage of pets: an SQLite file, or memory, which only one thread accesses.
+"""The storage of pets, in an SQLite file or in memory; only one thread accesses the data.
 
 StorageError
-├── DataUnusable    the file cannot be opened, is damaged, is not a pet store's, or is in use
+├── DataUnusable    the file cannot be opened, is damaged, is in use, or is not the file of a pet store
 ├── WriteFailed     the file cannot be read or written now; the change had no effect
 │   └── DiskFull     the disk has no room for it
 └── Refused         the change conflicts with the stored data, and had no effect
-    ├── PetUnknown   no pet has that id
-    ├── KeyConflict  the pet has another idempotency key already
-    └── KeyTaken     another pet has that idempotency key
+    ├── PetUnknown   no pet has the given id
+    ├── KeyConflict  the stored pet already has another idempotency key
+    └── KeyTaken     another pet has the given idempotency key
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StorageError(Exception):
 
 
 class DataUnusable(StorageError):
-    """The file cannot be opened, is damaged, is not a pet store's, or is in use."""
+    """The file cannot be opened, is damaged, is in use, or is not the file of a pet store."""
 
 
 class WriteFailed(StorageError):
@@ -75,15 +75,15 @@ class Refused(StorageError):
 
 
 class PetUnknown(Refused):
-    """No pet has that id."""
+    """No pet has the given id."""
 
 
 class KeyConflict(Refused):
-    """The pet has another idempotency key already."""
+    """The stored pet already has another idempotency key."""
 
 
 class KeyTaken(Refused):
-    """Another pet has that idempotency key."""
+    """Another pet has the given idempotency key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class Storage:
 
     Entering raises DataUnusable. Leaving completes waiting changes, and closes the file. A method that
     changes data returns when the change is durable, and raises Refused or WriteFailed. If the method is
-    cancelled before the thread begins the change, the change is not made.
+    cancelled before the storage's thread begins the change, the change is not made.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -173,7 +173,7 @@ class Storage:
         """Yield pages of matching pets in the order of their addition; raise WriteFailed if a read fails.
 
         The search sees every change requested before it. Later changes are made between two pages, so the
-        search may or may not show them. A pet that exists all the time is returned exactly once.
+        search may show them or not. A pet that exists during the whole search is returned exactly once.
         """
         after: int | None = 0
         while after is not None:

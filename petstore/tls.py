@@ -23,7 +23,7 @@ _log = logging.getLogger("petstore.tls")
 
 
 class TlsUnusable(Exception):
-    """A missing or invalid file; the text is the reason, and `file` is its field's name in `TlsFiles`."""
+    """An error: a TLS file is missing or invalid; the text is the reason, `file` the field in `TlsFiles`."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ class TlsContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """The paths of one side's files: its trusted certificate authorities, its certificate, and its key."""
+    """The paths of a client's or a server's files: trusted certificate authorities, certificate, and key."""
 
     ca_file: Path | None = None
     cert_file: Path | None = None
@@ -84,7 +84,7 @@ class TlsFiles:
 
 
 class Tls:
-    """The last valid contents of the files."""
+    """The last valid contents of a client's or a server's TLS files."""
 
     look_every: ClassVar[float] = 10.0
     """The seconds between two checks of the files."""
@@ -98,7 +98,7 @@ class Tls:
 
     @classmethod
     def of_client(cls, files: TlsFiles) -> Self | None:
-        """Return a client's TLS, which needs certificate authorities; None if there are no files."""
+        """Return a client's TLS, which needs certificate authorities; None if `files` has no paths."""
         return None if files == TlsFiles() else cls(files, needs="ca_file")
 
     def look(self) -> bool:
@@ -126,7 +126,7 @@ class ServerTls(Tls):
 
     @classmethod
     def of_server(cls, files: TlsFiles) -> Self | None:
-        """Return a server's TLS; None if there are no files. Blocks. Raises TlsUnusable."""
+        """Return a server's TLS; None if `files` has no paths. Blocks. Raises TlsUnusable."""
         return None if files == TlsFiles() else cls(files, needs="cert_file")
 
     def credentials(self) -> grpc.ServerCredentials:

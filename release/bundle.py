@@ -54,7 +54,7 @@ _PORT_NAME = "webhook-server"
 
 
 def bundle_files(manifests: Sequence[Manifest], icon: bytes) -> dict[str, str]:
-    """Return the files of the bundle by path, from the output of config/manifests and an SVG picture."""
+    """Return the files of the bundle by path; `manifests` has all objects, and `icon` is an SVG picture."""
     ours = [each for each in manifests if not _is_of_store(each) and not _is_made_by_olm(each)]
     definitions = [each for each in ours if each["kind"] == "CustomResourceDefinition"]
     (base,) = [each for each in ours if each["kind"] == "ClusterServiceVersion"]

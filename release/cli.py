@@ -109,7 +109,7 @@ def commands() -> None:
 @commands.command()
 @click.option("--check", is_flag=True, help="write nothing; fail if a file is outdated")
 def generate(check: bool) -> int:
-    """Write the tables of docs/configuration.md; with --check, only fail if they are outdated."""
+    """Write the tables of docs/configuration.md; with --check, only report whether they are outdated."""
     from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415 - 130 ms, 5 MB, for this command alone
     from release.configuration import with_tables  # noqa: PLC0415 - as above
 
@@ -176,7 +176,7 @@ def manifests(
 @_IMAGE
 @_PETSTORE_IMAGE
 def installer(file: Path, namespaces: tuple[str, ...] | None, **images: Image | None) -> None:
-    """Write one file that installs everything."""
+    """Write one file with all manifests of the installation, for `kubectl apply`."""
     text = _limited(_build("default", **images), namespaces)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")

@@ -50,7 +50,7 @@ os.environ.setdefault("GOGC", "400")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option `--all-on-envtest`: the real control plane runs all tests, with more examples."""
+    """Add the option `--all-on-envtest`: all tests on the real control plane, more Hypothesis examples."""
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
@@ -260,8 +260,8 @@ module_control_plane = pytest.fixture(_start_control_plane, scope="module")
 def bare_control_plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """Start an API server without controllers for one module, so that only managers write objects.
 
-    A test may kill parts of the control plane if it restarts them. Each test has its own namespaces. An
-    earlier test may have installed the CRDs.
+    A test that kills a process of the control plane must restart the process. Each test has its own
+    namespaces. An earlier test may have installed the CRDs.
     """
     return module_control_plane(parts=BARE)
 

@@ -1,4 +1,4 @@
-"""The operators to compare: one package for each, whose `PEERS` are its rows of the tables.
+"""The operators to compare (peers): each package defines `PEERS`, which are its rows in the tables.
 
 A peer's program does exactly the work of `controllers/cache/memcached.py`, and has these flags:
 

@@ -21,7 +21,7 @@ STAMP = "sources.sha256"
 
 
 class LeftOutError(Exception):
-    """An error: a program cannot be measured here; the message says why: "cargo is not on the PATH"."""
+    """Error for a program that cannot be measured here, with the reason: "cargo is not on the PATH"."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Peer:
 
 
 def build(name: str, sources: Path, make: Callable[[Path], None], *, toolchain: str) -> Path:
-    """Return the folder with the build of `name`; `make` builds again if sources or toolchain have changed.
+    """Return the folder with the build of `name`; call `make` first if sources or toolchain have changed.
 
     `sources` is a folder, or a file.
 

@@ -24,7 +24,7 @@ def build_of(python: str | Path) -> str:
     """Return an interpreter's version and optimisation: "Python 3.13.16 with PGO and LTO".
 
     Raises:
-        LeftOutError: it is no Python.
+        LeftOutError: `python` is not a Python interpreter.
     """
     version, configured = run([python, "-c", TELL], folder=ROOT).splitlines()
     return f"Python {version} {optimisation(configured)}"

@@ -150,7 +150,7 @@ def _compare(
     *,
     best: Callable[[Iterable[float]], float] = min,
 ) -> Iterator[Aim]:
-    """Yield the aim that our figure is at most (if `best` is `max`: at least) `factor` times the best peer's.
+    """Yield the aim that our figure is at most `factor` times the best peer's; with max as `best`, at least.
 
     `reached` is None if a figure is missing, or if a correction for the machine's speed changes the result.
     """

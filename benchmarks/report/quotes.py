@@ -112,7 +112,7 @@ def _worse_rows(results: Results) -> Iterator[list[str]]:
 
 
 def _times(figure: Figure, ours: float, theirs: float) -> float:
-    """Return how many times worse our figure is, with two digits: 1 is equal, less than 1 is better."""
+    """Return the ratio of our figure to theirs, or its inverse if more is better; above 1, ours is worse."""
     worse, better = (theirs, ours) if figure.key in MORE else (ours, theirs)
     return round(worse / better, 2) if better else math.inf if worse else 1.0
 

@@ -169,7 +169,7 @@ class Load:
 
 
 def create_steadily(kubeconfig: Path, names: list[str], rate: float, finished: Callable[[], int]) -> Load:
-    """Create `rate` Memcacheds with these names per second; `finished` returns how many have a status.
+    """Create Memcacheds with these names, `rate` per second; `finished` returns how many have a status.
 
     A slow response does not delay the next request, because each request gets a free connection.
     """

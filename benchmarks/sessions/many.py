@@ -65,7 +65,7 @@ def store_others(setup: Setup, count: int) -> None:
 
 
 def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
-    """Start the program among other operators' Deployments; measure CPU until it is idle, then memory."""
+    """Start the program among other operators' Deployments; when it is idle, record CPU time and memory."""
     with health_ports() as (address,):
         began = time.monotonic()
         setting = Setting(workload=workload, health_address=address)
@@ -225,7 +225,7 @@ class Live:
 
 
 def quantile_of(now: dict[float, float], before: dict[float, float], share: float) -> float | None:
-    """Return the upper bound of a histogram's bucket that contains the quantile `share`; None without values.
+    """Return the upper bound of the bucket with the quantile `share` (0 to 1); None without observations.
 
     Only the observations between `before` and `now` count.
     """

@@ -34,7 +34,7 @@ def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
 
 
 def wait_shown(plane: EnvtestControlPlane, paths: Iterable[str]) -> None:
-    """Wait until the API server's cache has the objects at these paths, which were stored last.
+    """Wait until the API server's cache has the objects at `paths`; these must be the last stored objects.
 
     Until then, the API server refuses a watch of the objects, or ends it as too slow. Then the first measured
     program would have to repeat the watch.

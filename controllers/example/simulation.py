@@ -29,7 +29,7 @@ class WordpressOutside(Outside):
     given = frozenset({_SECRETS})
 
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
-        """Return the operator with a longer database retry; the usual one slows long simulations down."""
+        """Return the operator with a longer `database_retry`; the default slows long simulations down."""
 
         class Simulated(operator):  # type: ignore[misc, valid-type]
             name = operator.name

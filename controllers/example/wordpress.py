@@ -76,7 +76,7 @@ class Sight:
 
     @property
     def problems(self) -> list[Blocked | Trouble]:
-        """Return the problems to report: first the blocking one, unless it will pass, then all others."""
+        """Return the problems to report: the blocking one (unless it will end by itself), then all others."""
         first = [] if self.blocked is None or self.blocked.passing else [self.blocked]
         problems = map(self.problem_of, (self.database, self.frontend))
         return [*first, *self.troubles, *(each for each in problems if each is not None)]
@@ -185,7 +185,7 @@ class WordpressOperator(Operator[Wordpress]):
         self.handed_over(key)
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Delete the results of the checks for this site, because another replica now reconciles it."""
+        """Delete the stored check results of this site, because another replica now reconciles the site."""
         self.passwords.forget(key)
         self.volumes.forget(key)
 

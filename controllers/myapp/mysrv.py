@@ -1,4 +1,4 @@
-"""MySrv operator: it acknowledges announced services."""
+"""MySrv operator: it acknowledges each announced service in the status of its MySrv."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class StoreCheck:
         await self._ask_for_all(lambda pet: pet.key not in seen and _read(pet) is not None)
 
     async def _read(self, seen: set[ObjectKey]) -> None:
-        """Read all records and queue Pets with a wrong record; raise TimeoutError if records stop coming."""
+        """Read all records, and queue Pets with a wrong one; raise TimeoutError if no more records come."""
         patience, now = self._store.timeout, asyncio.get_running_loop().time
         records = self._store.search(lenient=True, timeout=max(_LONGEST, patience))
         number, portions = 0, Portions()

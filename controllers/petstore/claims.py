@@ -76,7 +76,7 @@ class Claims:
             del self._by_id[held[1]]
 
     def id_of(self, pet: Pet) -> str:
-        """Return the id of the Pet's record from its claim or its status, or ""."""
+        """Return the id of the Pet's record from the Pet's claim or status; "" if neither has one."""
         held = self._by_key.get(pet.key)
         if held is not None and held[0] == pet.metadata.uid:
             return held[1]

@@ -1,8 +1,8 @@
 """Conversion of Pets between v1alpha1 and v1beta1, as plain JSON and without loss.
 
 An annotation (the note) stores values that the target version cannot represent: v1alpha1's birthday text
-unless it is midnight in UTC, and v1beta1's owner. The conversion back removes the note, and restores
-the birthday's text only if the text means the same day as the present birthday: no change may be undone.
+unless it is midnight in UTC, and v1beta1's owner. The conversion back removes the note. It restores the
+birthday's text only if the present birthday is still the same day, so that no user's change is undone.
 
 Objects arrive before schema validation. Unreadable values stay unchanged, so that the schema refuses them.
 """
@@ -61,7 +61,7 @@ def size_of_annotations(pet: Pet) -> int:
 
 
 def check_room(pet: Pet) -> None:
-    """Raise Refused if the Pet is too large for v1alpha1, where a write would lose data."""
+    """Raise Refused if the Pet's annotations have more than `_MOST` bytes in one of the versions."""
     if (size := size_of_annotations(pet)) > _MOST:
         reason = f"may have {_MOST} bytes of the 256 KiB, with notes about the other version, not {size}"
         raise Refused(forbidden("metadata.annotations", reason))

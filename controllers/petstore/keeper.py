@@ -38,14 +38,14 @@ class StoredRecord(NamedTuple):
 
 
 class Keeper:
-    """Finds a Pet's record, even after failures, and creates, updates and removes the record.
+    """Keeper of the Pets' records: it finds, adds, updates and removes a Pet's record, even after failures.
 
     A Pet's record is the first of these:
 
     1. the record with the Pet's UID as its key;
     2. the record whose id is in the Pet's status, unless it is another Pet's;
-    3. a record without key and owner that has the content of the Pet, or of the Pet's annotation. It exists
-       if a store without keys added it, and its response was lost.
+    3. a record without key and owner whose content equals the Pet's spec or annotation. Such a record exists
+       if a store without keys has added it, and the store's response was lost.
 
     If none of these exists, the keeper adds a record. In a store with keys, there is no search for a new Pet:
     no record has its key, and case 3 is for other stores. All searches are lenient, so that invalid records
@@ -62,10 +62,10 @@ class Keeper:
     async def keep(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> StoredRecord:
         """Make sure that the store has exactly one record of the Pet, with that content.
 
-        `fresh` says that no record can exist for the Pet, which saves searches.
+        `fresh` means that the Pet cannot have a record yet; this saves searches.
 
         The cache may still show a Pet that was deleted. So `ctx.confirm` reads the Pet from the API server
-        before a record is added or changed, and raises if the Pet is gone or different.
+        before a record is added or changed, and raises if the Pet was deleted or changed.
         """
         async with self._claims.undisturbed(filter(None, (content, noted(pet)))):
             for _ in range(_ATTEMPTS - 1):
@@ -156,7 +156,7 @@ class Keeper:
         raise UnexpectedAnswer(f"the pet {', '.join(sorted(doomed))} was deleted, and is still there")
 
     async def _doomed(self, pet: Pet, content: Content | None, told: Content | None) -> set[str]:
-        """Return the ids of all records of this Pet; `remove` deletes them."""
+        """Return the ids of all records of this Pet; `told` is the content in the Pet's annotation."""
         key = pet.metadata.uid
         found = await self._by_key(pet)
         doomed = {found.id} if found is not None else set()

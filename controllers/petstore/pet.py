@@ -237,7 +237,7 @@ class PetOperator(Operator[Pet]):
         return None
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Delete the state about a Pet; the next replica finds the record by the store and the status."""
+        """Delete the state about a Pet; the next replica finds the record by the Pet's status or a search."""
         self.claims.settle(key)
         self.availability.forget(key)
 
@@ -391,7 +391,7 @@ class PetOperator(Operator[Pet]):
 
 
 def calls_counted(registry: CollectorRegistry) -> Handled:
-    """Return a callback that records a client's calls, and counts them with go-grpc-prometheus' names."""
+    """Return a callback that records gRPC calls, and counts them in the metric grpc_client_handled_total."""
     labels = ("grpc_type", "grpc_service", "grpc_method", "grpc_code")
     calls = Counter("grpc_client_handled", "Calls ended, by status.", labels, registry=registry)
 

@@ -27,7 +27,7 @@ def impersonate(
     take; the error message for a refusal contains it.
 
     Raises:
-        StatusError: 403 if the requester may not impersonate that user or group; 400 for invalid headers.
+        StatusError: 403 without the right to impersonate that user or group; 400 for invalid headers.
     """
     name = headers.get("impersonate-user", "").split("\n")[0]
     uid = headers.get("impersonate-uid", "").split("\n")[0]

@@ -32,7 +32,7 @@ class Signer:
     """A signer and verifier with one key, which is generated or read at the first use."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """Set up the signer; `file` keeps the key for the next run, None keeps it in memory."""
+        """Set up the signer; `file` stores the key for the next run; with None, the key is only in memory."""
         self._file = file
         self._key: ec.EllipticCurvePrivateKey | None = None
         self._head = b""
@@ -128,7 +128,7 @@ class ServiceAccountTokens:
     """
 
     def __init__(self, store: Store, clock: Clock, rng: random.Random, key_file: Path | None = None) -> None:
-        """Set up the issuer; `key_file` keeps the key for the next run, None keeps it in memory."""
+        """Set up the issuer; `key_file` stores the key for the next run; with None, it is only in memory."""
         self._store = store
         self._clock = clock
         self._rng = rng

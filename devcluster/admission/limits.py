@@ -87,7 +87,7 @@ def _fill(container: Object, part: str, defaults: list[Object]) -> list[str]:
 def _bounded(
     spec: Object, kind: str, place: tuple[str, str]
 ) -> Iterator[tuple[dict[str, Fraction], dict[str, Fraction] | None]]:
-    """Yield the (requests, limits) that LimitRange items of `kind` restrict; limits: None for a claim."""
+    """Yield each (requests, limits) that LimitRange items of `kind` restrict; limits=None for a claim."""
     if place == CLAIMS:
         if kind == "PersistentVolumeClaim":
             yield _values((spec.get("resources") or {}).get("requests")), None
@@ -141,7 +141,7 @@ def _ratios(limit: Object, requests: dict[str, Fraction], ends: dict[str, Fracti
 
 
 class ResourceQuotas(Plugin):
-    """Admission plugin that refuses writes beyond a quota whose usage the quota controller has counted."""
+    """Admission plugin that refuses writes above `status.hard` of a ResourceQuota (set by its controller)."""
 
     def __init__(self, ledger: QuotaLedger) -> None:
         self._ledger = ledger

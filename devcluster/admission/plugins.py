@@ -48,7 +48,7 @@ class StorageClasses(Plugin):
         return info.creates("persistentvolumeclaims") or info.updates("persistentvolumeclaims")
 
     async def complete(self, info: AdmissionInfo) -> None:
-        """Set the default StorageClass of a new claim, if one exists; the newest default class wins."""
+        """Set the default StorageClass of a new claim, if one exists; of several defaults, use the newest."""
         if info.operation != "CREATE" or info.obj is None:
             return
         spec = info.obj.setdefault("spec", {})

@@ -85,7 +85,7 @@ class _Policy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Binding:
-    """Policy together with one of its bindings, which selects the writes."""
+    """Policy with one of its bindings; the binding selects the writes."""
 
     name: str
     policy: _Policy
@@ -242,7 +242,7 @@ class AdmissionPolicies:
         return values
 
     def _decide(self, user: User, asked: Mapping[str, str]) -> tuple[bool, str]:
-        """Return whether a user, or the ServiceAccount in `asked`, may take the action, and the reason."""
+        """Return (allowed, reason) for the action `asked`, by `user` or the ServiceAccount in `asked`."""
         wanted = dict(asked)
         if account := wanted.pop("account", ""):
             namespace = account.split(":")[2]
@@ -286,7 +286,7 @@ class AdmissionPolicies:
         yield from found
 
     def _bindings(self, *, mutating: bool) -> list[_Binding]:
-        """Return the bindings of all validating or all mutating policies; skip bindings without a policy."""
+        """Return the bindings of all valid mutating policies or, if not `mutating`, validating ones."""
         known = self._known.get(mutating)
         if known is None:
             known = self._known[mutating] = list(self._read(_FLAVOURS[mutating]))

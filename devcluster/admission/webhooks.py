@@ -215,7 +215,7 @@ def decode_patched(obj: Object, resource: Resource) -> Object:
 
 
 async def converted(obj: Object | None, have: Resource, want: Resource) -> Object | None:
-    """Convert an object from one version of a resource to another."""
+    """Convert an object from version `have` of a resource to version `want`; None stays None."""
     api_version = want.api_version
     if obj is None or have is want or obj.get("apiVersion") != have.api_version:
         return obj

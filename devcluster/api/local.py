@@ -47,7 +47,7 @@ class LocalClient:
         return None if stored is None else stored.decode()
 
     def list(self, resource: str, namespace: str = "") -> list[Object]:
-        """Return the stored objects of one namespace, or of all."""
+        """Return the stored objects of one namespace; "" means all namespaces."""
         found = self._server.store.select(*self._resource(resource).stored, namespace)
         return [stored.decode() for stored in found]
 

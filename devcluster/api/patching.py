@@ -145,7 +145,7 @@ def _reason(error: StatusError, *, restored: bool) -> str:
 def _decoded(
     call: Call, registry: Registry, options: WriteOptions, patched: Any, repeated: list[str], patch: Any
 ) -> Object:
-    """Decode the patched document as an object; errors show `patch` instead, if it is not None."""
+    """Decode the patched document as an object; errors show `patch` or, if it is None, the document."""
 
     def refuse(why: str) -> StatusError:
         shown = _shown(patched, custom=call.resource.custom) if patch is None else format_v(patch)
@@ -210,7 +210,7 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
 
 
 def _not_converted(config: Object, resource: Resource, why: str) -> StatusError:
-    """Build the error for an applied value with the right JSON type, but wrong for its Go type."""
+    """Build the 500 for an applied object with a value that the Go type of its field cannot decode."""
     named = object_text(config, resource.api_version)
     kind = kind_text(resource.api_version, resource.kind)
     why = f"unable to convert unstructured object to {kind}: error decoding from json: {why}"

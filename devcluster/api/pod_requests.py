@@ -1,4 +1,4 @@
-"""Handler of pods' subresources, except status: binding, eviction, logs, connections to containers."""
+"""Handler of the pod subresources for binding, eviction, logs, and connections to containers."""
 
 from __future__ import annotations
 

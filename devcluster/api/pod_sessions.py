@@ -167,7 +167,7 @@ def _accepted(protocol: str, serve: Callable[[WebSocket], Awaitable[None]]) -> A
 
 
 def _protocol(request: ApiRequest, known: Sequence[str]) -> str:
-    """Return the first of the client's WebSocket protocols that is supported."""
+    """Return the client's first WebSocket protocol that is in `known`; raise StatusError, 400, if none is."""
     headers = request.headers
     if "upgrade" not in headers.get("connection", "").lower():
         raise bad_request("Upgrade request required")

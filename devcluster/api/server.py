@@ -57,7 +57,7 @@ _COLLECTION = frozenset({"list", "watch", "create", "deletecollection"})
 class ApiServer:
     """API server, which answers requests.
 
-    Optional parts may be missing. Without an authorizer, every action is allowed.
+    Arguments with the default None are optional. Without an authorizer, every action is allowed.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class ApiServer:
         return answer
 
     def authorize(self, user: User, wanted: Attributes) -> None:
-        """Raise StatusError, 403, when the user may not take the action."""
+        """Raise StatusError, 403, unless the user may take the action."""
         if self.authorizer is not None:
             decision = self.authorizer.authorize(user, wanted)
             if not decision.allowed:

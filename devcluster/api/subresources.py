@@ -166,7 +166,7 @@ class ScaleRequests:
 
 
 def _paths(resource: Resource) -> tuple[str, str, str]:
-    """Return the paths of desired replicas, current replicas and selector; no selector is an empty path."""
+    """Return the paths of the desired replicas, the current replicas and the selector ("" without a path)."""
     if resource.scale is None:
         return (_SPEC, _STATUS, "")
     return (resource.scale.spec, resource.scale.status, resource.scale.selector)

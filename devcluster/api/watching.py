@@ -139,7 +139,7 @@ class _Stream:
         return _Lines(self._lines(watch, initial, timeout), watch)
 
     async def _patiently(self, step: Callable[[], Awaitable[T]], end: float) -> T:
-        """Return the result of `step`; retry StatusErrors until `end`, a time of the event loop's clock."""
+        """Return the result of `step`; repeat `step` after a StatusError until `end` (event loop's clock)."""
         loop = asyncio.get_running_loop()
         pause, longest = _RETRIES
         while True:

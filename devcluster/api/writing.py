@@ -54,9 +54,9 @@ _BASE_LENGTH = 63 - _SUFFIX_LENGTH
 
 @dataclasses.dataclass(slots=True)
 class Part:
-    """Subresource object, such as a Scale, that admission sees instead of the object that is stored.
+    """Object of a subresource, such as a Scale; admission gets it instead of the stored parent object.
 
-    The function that computes the new parent object sets `new` and `old`.
+    The function `change` of `Writer.update` computes the new parent object, and sets `new` and `old`.
     """
 
     kind: tuple[str, str, str]
@@ -353,7 +353,7 @@ class _Attempt:
         return info
 
     def _default(self, obj: Object, *, managed: bool = False) -> None:
-        """Fill in defaults; a custom object gets none if the write is to its scale."""
+        """Fill in defaults, except in a custom object whose scale subresource is written."""
         if self._part is None or not self._resource.custom:
             (self._strategy.default_applied if managed else self._strategy.default)(obj)
 

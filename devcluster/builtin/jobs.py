@@ -270,7 +270,7 @@ class JobStrategy(WorkloadStrategy):
 
 
 def _rescheduled(old: Object, new: Object) -> Object:
-    """Return the old pod template with those fields of the new one that may change before the Job starts."""
+    """Return the old pod template, with new values in the fields that may change before the Job starts."""
     result = {**old, "metadata": {**(old.get("metadata") or {})}, "spec": {**old["spec"]}}
     affinity = {**(old["spec"].get("affinity") or {})}
     _take(affinity, new["spec"].get("affinity") or {}, "nodeAffinity")

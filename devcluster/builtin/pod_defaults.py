@@ -123,7 +123,7 @@ def _default_volume(volume: Object) -> None:
 
 
 def name_warnings(name: str, used: str = "Pod names and hostnames") -> list[str]:
-    """Return a warning if `name` is not a DNS label; its text says that the name is used in `used`."""
+    """Return a warning if `name` is not a DNS label; `used` tells in the warning where the name is used."""
     wrong = " ".join(dns_label(name))
     why = "which can result in surprising behavior; a DNS label is recommended"
     return [f"metadata.name: this is used in {used}, {why}: [{wrong}]"] if wrong else []

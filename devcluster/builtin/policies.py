@@ -240,7 +240,7 @@ CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 
 
 def _allows(scope: str, name: str) -> bool:
-    """Return whether a quota with the scope may limit the resource `name`, which is not `pods`."""
+    """Return whether a quota with this scope may limit the resource `name`, which must not be `pods`."""
     return scope not in {"BestEffort", "CrossNamespacePodAffinity"} and (
         name in {"cpu", "memory", "ephemeral-storage"} or name.startswith(("requests.", "limits."))
     )
@@ -337,7 +337,7 @@ async def convert_autoscalers(autoscalers: list[Object], api_version: str) -> li
 
 
 class OldAutoscalerStrategy(AutoscalerStrategy):
-    """Strategy of HorizontalPodAutoscalers v1: own defaults, but validation and table columns of v2."""
+    """Strategy of HorizontalPodAutoscalers v1: defaults of v1, validation and table columns of v2."""
 
     def default(self, obj: Object) -> None:
         spec = child(obj, "spec")
@@ -428,7 +428,7 @@ def _taken(annotations: Object, name: str) -> Any:
 
 
 def _of_processor(metric: Object, part: str) -> int | None:
-    """Return the CPU utilization (percent) in a metric's `part`, or None for any other metric."""
+    """Return the CPU utilization (percent) in `part` (`target` or `current`) of a metric, or None."""
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

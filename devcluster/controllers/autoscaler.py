@@ -163,7 +163,7 @@ FIELDS = {kind: kind[0].lower() + kind[1:] for kind in FAILURES}
 
 
 class _Moment(NamedTuple):
-    """Recommended replicas, or a change of the replicas, at one time."""
+    """Recommended number of replicas, or change of the number, with its time."""
 
     at: datetime.datetime
     replicas: int

@@ -211,7 +211,7 @@ class ContainerRuntime:
     """Simulated container runtime, which decides how the start of a container ends."""
 
     def __init__(self, view: View, images: Mapping[str, Image] | None = None) -> None:
-        """Set up the runtime; `images` adds to the programs in `IMAGES`, or replaces them."""
+        """Set up the runtime; `images` adds programs to `IMAGES`, or replaces programs of the same name."""
         self._view = view
         self._images = {**IMAGES, **(images or {})}
 

@@ -69,7 +69,7 @@ class WorkQueue:
             self._add(key)
 
     def add_after(self, key: Name, seconds: float) -> None:
-        """Queue a key after a delay, unless it is queued sooner."""
+        """Queue a key after a delay, or at the earlier time that a former call has set for it."""
         loop = asyncio.get_running_loop()
         # A timer may fire slightly early; the minimum delay avoids a loop over nanoseconds.
         due = loop.time() + max(seconds, SHORTEST_DELAY)

@@ -134,6 +134,6 @@ class Controllers:
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
-    """Log the crash of a controller, because otherwise the cluster would just stop doing anything."""
+    """Log the exception of a controller that has stopped all controllers; nothing else reports it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("all controllers have stopped because of a bug in devcluster", exc_info=error)

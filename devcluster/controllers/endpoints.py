@@ -111,9 +111,9 @@ def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
 
 
 def trigger_time(service: Object, targets: list[Target], former: set[str]) -> str:
-    """Return the last-change-trigger-time: the last change of Ready in the targets that are not in `former`.
+    """Return the last-change-trigger-time: the last change of Ready in targets whose UID is not in `former`.
 
-    Without such a target, return the Service's creation if `former` is empty, else "".
+    Without such a target, return the Service's creation time if `former` is empty, else "".
     """
     times = [
         condition["lastTransitionTime"]

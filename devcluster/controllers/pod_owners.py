@@ -1,4 +1,4 @@
-"""Common parts of workload controllers: pods from a template, adoption of pods, ControllerRevisions."""
+"""Common code of workload controllers: pods from a template, adoption of pods, ControllerRevisions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def template_hash(value: Any, collisions: int | None = None) -> str:
 
 
 def scaled(value: int | str, total: int, *, up: bool) -> int:
-    """Resolve an int-or-percent value against `total`, rounded up or down."""
+    """Resolve an int-or-percent value against `total`; round it up or, without `up`, down."""
     if isinstance(value, int):
         return value
     part = int(value.removesuffix("%")) * total / 100
@@ -132,7 +132,7 @@ class History:
         return await self._create(data, latest + 1)
 
     async def truncate(self, live: Collection[str]) -> None:
-        """Delete the oldest revisions beyond revisionHistoryLimit, except those in `live`, which pods use."""
+        """Delete the oldest revisions above revisionHistoryLimit, without counting those named in `live`."""
         limit = self._owner["spec"].get("revisionHistoryLimit", 10)
         idle = [each for each in self.revisions if each["metadata"]["name"] not in live]
         for revision in idle[: max(len(idle) - limit, 0)]:

@@ -35,7 +35,7 @@ def refusal(pod: Object, node: Object) -> str:
 
 
 def is_eligible(pod: Object, node: Object) -> bool:
-    """Return whether a DaemonSet's pod can run on the node, even if the node is unschedulable."""
+    """Return whether a DaemonSet's pod can run on the node; `spec.unschedulable` of the node is ignored."""
     tolerations = pod["spec"].get("tolerations") or ()
     taints = [each for each in _hard_taints(node) if each["key"] != "node.kubernetes.io/unschedulable"]
     return admits(pod, node) and all(any(tolerates(each, taint) for each in tolerations) for taint in taints)

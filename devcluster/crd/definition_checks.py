@@ -151,7 +151,7 @@ def _check_deprecation(warning: Field, *, deprecated: bool) -> None:
 def _check_features(
     version: Object, fields: Mapping[str, Field], old: Object | None, *, any_status: bool
 ) -> None:
-    """Check some properties of a version; `fields` has them by name.
+    """Check a version's schema, scale, printer columns and selectable fields, if they are in `fields`.
 
     A property that all versions share has a path at the top of the spec.
     """

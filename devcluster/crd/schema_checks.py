@@ -28,7 +28,7 @@ _ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
 
 
 def show(value: Any) -> str:
-    """Encode a value as JSON, with the characters escaped that are special in HTML, as Go does."""
+    """Encode a value as JSON; escape the characters that are special in HTML, as Go does."""
     text = orjson.dumps(value).decode()
     for each, escaped in _ESCAPES.items():
         text = text.replace(each, escaped)

@@ -23,7 +23,7 @@ STEPS = (
 
 
 def human_duration(seconds: float) -> str:
-    """Format a duration with two or three significant figures; -1 gives `0s`, less gives `<invalid>`."""
+    """Format a duration with two or three significant figures; -1 gives `0s`, a smaller one `<invalid>`."""
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"

@@ -148,7 +148,7 @@ class Resource:
 
     @property
     def stored(self) -> tuple[str, str]:
-        """First two parts of the keys of the objects in the store: (group, plural)."""
+        """First two elements of the objects' keys in the store: (group, plural)."""
         return self.store_as or (self.group, self.plural)
 
     @property

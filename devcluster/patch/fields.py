@@ -53,7 +53,7 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """Return the fields in `one` but not in `other`; fields below a removed one stay."""
+    """Remove the fields in `other` from `one`, and return the rest; fields below a removed field stay."""
     if not other or not one:
         return one
     rest: Fields = {}
@@ -205,7 +205,7 @@ def value_key(value: Any) -> str:
 
 
 def _keep(fields: Fields, key: str, node: Fields) -> None:
-    """Store a node in `fields`, unless the removal of its members has left it empty."""
+    """Store `node` in `fields` under `key`; do nothing if `node` is empty."""
     if node:
         fields[key] = _tidy(node)
 

@@ -45,7 +45,7 @@ def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
 def unchanged(
     schema: Schema, value: Any, old: Any, spine: Sequence[str | int], *, root_meta: bool = True
 ) -> bool:
-    """Return whether the value at `spine`, or any value that contains it, is unchanged by an update.
+    """Return whether the value at the path `spine`, or any value that contains it, is unchanged by an update.
 
     With `root_meta`, the root is a whole object, whose `apiVersion` and `kind` always count as changed.
     """

@@ -316,7 +316,7 @@ class _Parser:
 
 
 def _written(code: int) -> str:
-    """Return a character in the notation of RE2, which is valid inside and outside of a class."""
+    """Return a character in a notation of RE2 that is valid both inside and outside of a class."""
     if code in _SURROGATES:  # no text has one
         return "\ufffd"
     character = chr(code)

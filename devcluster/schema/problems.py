@@ -74,7 +74,7 @@ Spine = tuple[str | int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """Problem with the value at `spine`; `name` is the field in the notation of the server's validator."""
+    """Problem with the value at the path `spine`; `name` is the field as the server's validator writes it."""
 
     spine: Spine
     name: str

@@ -252,7 +252,7 @@ def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
 
 
 def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules | None:
-    """Compile the rules of `schema` for the structure `node`; the two differ only inside `allOf`."""
+    """Compile the rules in `schema` with the types of `node`; both are the same schema, except in `allOf`."""
     sources = schema.source.get("x-kubernetes-validations") or ()
     own = [compile_rule(each, kind, node) for each in sources if (each.get("rule") or "").strip()]
     found = Rules(node, kind, own, root=root)

@@ -78,7 +78,7 @@ def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | Non
 
 
 def _unfit(source: Any, fits: Callable[[float], bool], kind: str) -> list[str]:
-    """Return the limits that the node's number type cannot represent; with one, every value is invalid."""
+    """Return the limits that the node's number type cannot represent; any of them makes every value fail."""
     limits = (("MultipleOf", "multipleOf"), ("Maximum boundary", "maximum"), ("Minimum boundary", "minimum"))
     found = []
     for shown, name in limits:
@@ -450,7 +450,7 @@ def _invalid(value: Any, text: str) -> Callable[[str], FieldError]:
 
 
 class _Alternative:
-    """Alternative in anyOf, oneOf, allOf or not, as a compiled schema."""
+    """Alternative in `anyOf`, `oneOf`, `allOf` or `not`, as a compiled schema."""
 
     def __init__(self, schema: Schema) -> None:
         self.check = compile_check(schema) or _anything
@@ -546,7 +546,7 @@ def _alternatives(source: Any) -> Check | None:
 
 
 def _best(alternatives: Sequence[_Alternative], failed: list[list[Problem]], value: Any) -> list[Problem]:
-    """Return the problems of the failed alternative with the most checks (the first, if several)."""
+    """Return the problems of the alternative with the highest count; all alternatives have failed."""
     counts = [each.count(value) for each in alternatives]
     return failed[counts.index(max(counts))]
 

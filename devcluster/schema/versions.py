@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 
 class CustomVersions:
-    """All versions of a custom kind, as its definition currently has them."""
+    """All versions of a custom kind in its current CustomResourceDefinition."""
 
     def __init__(self, schemas: Mapping[str, Schema], *, stale_until: int) -> None:
         """Set up the versions of a CustomResourceDefinition.
@@ -29,7 +29,7 @@ class CustomVersions:
         self._stale_until = stale_until
 
     def has(self, api_version: str) -> bool:
-        """Return whether the definition has this version; it need not be served."""
+        """Return whether the definition has this version, even if the version is not served."""
         return api_version in self._schemas
 
     def are_alike(self, one: str, other: str) -> bool:

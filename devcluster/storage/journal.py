@@ -104,7 +104,7 @@ class Journal:
             raise JournalFailed(f"{self.path} is damaged: {error}") from error
 
     def write(self, change: Change) -> None:
-        """Queue a change, which is written soon."""
+        """Queue a change, which a thread writes later."""
         if self._failure is not None:
             return
         if self._thread is None:

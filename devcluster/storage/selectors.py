@@ -266,7 +266,7 @@ def _integer(text: str) -> int | None:
 
 
 def _split(text: str) -> list[str]:
-    """Split a text at its commas, except those escaped by a backslash."""
+    """Split a text at its commas, but not at a comma after a backslash."""
     return re.findall(r"((?:\\.|[^,\\])*\\?)(?:,|\Z)", text, re.DOTALL)
 
 

@@ -153,7 +153,7 @@ _TRIM = 0.1
 class History:
     """History of recent changes, in order.
 
-    It keeps about `limit` changes (up to a tenth more), whose objects have at most `limit_bytes`.
+    It keeps the newest changes: at most `limit`, with at most `limit_bytes` of objects, both plus a tenth.
     """
 
     def __init__(self, *, start: int, limit: int, limit_bytes: int) -> None:
@@ -216,7 +216,7 @@ class Disk(Protocol):
         """Return all objects."""
 
     def write(self, change: Change) -> None:
-        """Queue a change, which is written soon."""
+        """Queue a change, which is written later."""
 
     async def durable(self, version: int) -> None:
         """Wait until all changes up to `version` are durable; raise JournalFailed if that is impossible."""
@@ -320,7 +320,7 @@ class Store:
         return new
 
     def delete(self, key: Key, *, expected: int | None = None) -> Stored:
-        """Remove an object; return its last state with the version of the delete. Raises like `update`."""
+        """Remove an object; return its last state at the delete's version. Raises the errors of `update`."""
         old = self._expect(key, expected)
         final = Stored.of(key, self.version + 1, old.decode())
         self._commit(Change(final.version, key, old, None, final))
@@ -337,8 +337,8 @@ class Store:
     async def settled(self, version: int) -> None:
         """Wait until `version` would survive a kill of the process; only then may clients see it.
 
-        Otherwise clients could keep a write that the restarted server has lost. If the journal is broken,
-        this returns, so that reads continue.
+        Otherwise, clients could see a write that the server loses in a restart. If the journal is broken,
+        this method returns, so that reads continue.
         """
         with contextlib.suppress(JournalFailed):
             await self.durable(version)

@@ -209,7 +209,7 @@ def _as_it_is(value: Any, _: Problems) -> Any:
 
 
 def _schema(value: Any) -> Any:
-    """Decode a JSON schema, and drop unknown fields, which Go does not report here."""
+    """Decode a JSON schema, and drop its unknown fields without a finding, as Go does."""
     return codec_of(_JSON_SCHEMA).convert(value, [])
 
 
@@ -341,7 +341,7 @@ class _Struct:
     """Codec of a struct with all its fields, including those of embedded structs."""
 
     def __init__(self, name: str) -> None:
-        """Set up the codec by OpenAPI name; its fields are resolved later, because types may be recursive."""
+        """Set up the codec of the struct with this OpenAPI name; its fields are resolved at the first use."""
         self.go = table.go_name(name)
         self._name = name
         self._short = name.rpartition(".")[2]
@@ -435,7 +435,7 @@ def _pairs(value: Any) -> list[tuple[str, Any]]:
 def _flattened(name: str) -> list[tuple[tuple[str, ...], Codec, str]]:
     """Return the fields of a struct and of its embedded structs, each as (path, codec, flags).
 
-    A path is the field's JSON name, followed by the embedding structs.
+    A path is the field's JSON name, followed by the names of the embedded structs, innermost first.
     """
     fields: list[tuple[tuple[str, ...], Codec, str]] = []
     for json_name, go, flags, _ in table.fields_of(name):

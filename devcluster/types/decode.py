@@ -55,13 +55,13 @@ def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]
 
 
 def cannot_be_handled(gvk: tuple[str, str, str], why: str, *, expected: str = "") -> StatusError:
-    """Build the 400 for a body that cannot be decoded as kind `expected` (by default, the kind in `gvk`)."""
+    """Build the error 400 for a body that cannot be decoded as kind `expected` (default: that of `gvk`)."""
     _, version, kind = gvk
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {expected or kind}: {why}')
 
 
 def _line(problem: Sequence[str | int]) -> str:
-    """Format a finding, given as its type followed by the path from the innermost step."""
+    """Format a finding; `problem` is its type, and then the path, which begins at the innermost field."""
     what, *path = problem
     shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(path))
     return f'{what} field "{shown.removeprefix(".")}"'

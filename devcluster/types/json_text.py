@@ -21,9 +21,9 @@ class Repeated(dict[str, Any]):
 
 
 def with_repeated(raw: bytes | str, document: Any) -> Any | None:
-    """Return `document`, parsed from `raw`, with `Repeated` for each object with a duplicate field.
+    """Parse `raw` again; each object with a duplicate field becomes a `Repeated`.
 
-    Returns None if no object has a duplicate field.
+    `document` is the result of parsing `raw` with orjson. Returns None if no object has a duplicate field.
     """
     if _is_compact(raw, document):
         return None  # the fast path for most clients' bodies
@@ -45,7 +45,7 @@ def with_repeated(raw: bytes | str, document: Any) -> Any | None:
 
 
 def _is_compact(raw: bytes | str, document: Any) -> bool:
-    """Return whether `raw` equals orjson's output for the document, which has no duplicate fields."""
+    """Return whether `raw` equals orjson's output for `document`; if so, `raw` has no duplicate fields."""
     try:
         return orjson.dumps(document) == raw.strip()
     except orjson.JSONEncodeError:  # orjson allows less nesting than others

@@ -93,7 +93,7 @@ def _object(gvk: tuple[str, str, str], raw: Message) -> dict[str, Any]:
 
 
 def _message(openapi_name: str, message: Message) -> dict[str, Any]:
-    """Return the fields of a message whose type is `openapi_name`; raise BrokenMessage if invalid."""
+    """Return the fields of a message of type `openapi_name`; raise BrokenMessage for an invalid message."""
     found: dict[str, Any] = {}
     plan = _plan(openapi_name)
     for field in wire.fields(message):

@@ -44,7 +44,7 @@ def name_of(group: str, version: str, kind: str) -> str | None:
 
 
 def go_type(name: str) -> list[list[Any]] | str:
-    """Return the definition of a type: the fields of a struct, the name of another type, or `custom`."""
+    """Return a type's definition: the fields of a struct, another type's name, or `custom` (own codec)."""
     go: list[list[Any]] | str = entries()[name]["go"]
     return go
 

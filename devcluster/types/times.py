@@ -142,7 +142,7 @@ def normal_time(text: str) -> str:
 
 
 def normal_micro_time(text: str) -> str:
-    """Convert a time with exactly six digits of microseconds to UTC; raise InvalidTime if it is invalid."""
+    """Convert a MicroTime, which has exactly six fractional digits, to UTC; raise InvalidTime if invalid."""
     if _SIMPLE_MICRO.fullmatch(text):
         return text
     return _parse(text, _MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")

@@ -21,7 +21,7 @@ PARTS = [each.alias or name for name, each in Schedule.model_fields.items()]
 
 
 class CronJobOperator(Operator[CronJob]):
-    """The operator that starts Jobs on schedule; a Job's name has its due time, so no Job starts twice."""
+    """The operator that starts Jobs on schedule; the due time is in a Job's name, so no Job starts twice."""
 
     versions = (NextCronJob,)
     owns = (Job,)
@@ -104,14 +104,14 @@ class CronJobOperator(Operator[CronJob]):
 
     @webhook.from_hub(NextCronJob)
     async def to_v2(self, cronjob: JsonObject) -> None:
-        """Split the schedule's line into one field for each part, such as the minute."""
+        """Split the schedule's line into separate fields for the minute, the hour and so on."""
         with webhook.spec_and_annotations(cronjob) as (spec, _):
             if isinstance(spec.get("schedule"), str):
                 spec["schedule"] = dict(zip(PARTS, spec["schedule"].split(" "), strict=False))
 
     @webhook.to_hub(NextCronJob)
     async def to_v1(self, cronjob: JsonObject) -> None:
-        """Join the schedule's fields, such as the minute, into one line."""
+        """Join the schedule's fields (minute, hour and so on) into one line."""
         with webhook.spec_and_annotations(cronjob) as (spec, _):
             if isinstance(spec.get("schedule"), dict):
                 spec["schedule"] = " ".join(spec["schedule"].get(each, "*") for each in PARTS)

@@ -1,4 +1,4 @@
-"""CronJob v2: the schedule has a field for each part, such as the minute."""
+"""CronJob v2: the schedule has separate fields for the minute, the hour and so on."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
 
 
 class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
-    """The operator that runs a Deployment per worker; scaling down removes those with the highest numbers."""
+    """The operator that runs a Deployment per worker; scaling down removes the highest-numbered workers."""
 
     owns = (Deployment,)
     reads = (DaskCluster,)

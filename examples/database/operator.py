@@ -23,7 +23,7 @@ class DatabaseOperator(Operator[Database]):
     upgrade = Steps(".status.upgrade", of=("spec.version",), limit=3600)
 
     async def reconcile(self, database: Database, ctx: Context) -> None:
-        """Continue an upgrade; without one, apply the servers of the current version."""
+        """Continue an upgrade; if no upgrade is running, apply the servers of the current version."""
         pods = await ctx.list(Pod, labels={LABEL: database.metadata.name})
         ready = sum(map(is_ready, pods))
         database.status.ready, wanted = ready, database.spec.replicas
@@ -89,7 +89,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=60)
     async def finish(self, _: Database, ctx: Context) -> None:
-        """Delete the Jobs of this upgrade, and the Jobs of earlier upgrades that failed."""
+        """Delete the Jobs of this upgrade, and the remaining Jobs of earlier, failed upgrades."""
         for job in await ctx.children(Job):
             await ctx.delete(job)
 

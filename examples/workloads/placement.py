@@ -1,4 +1,4 @@
-"""A look-up of the pods' nodes, by kubernetes-asyncio's API on the library's client."""
+"""A look-up of the pods' nodes: kubernetes-asyncio's API sends its request through the library's client."""
 
 from __future__ import annotations
 

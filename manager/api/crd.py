@@ -97,7 +97,7 @@ def crd_options(kind: type[Resource]) -> CrdOptions:
 
 
 def is_crd(kind: type[Resource]) -> bool:
-    """Return whether the model defines its kind; False for built-in kinds of the server."""
+    """Return whether the kind has `@crd`; built-in kinds of the server do not have it."""
     return _ATTRIBUTE in kind.__dict__
 
 

@@ -116,7 +116,7 @@ def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any
     `ours` and `theirs` are the JSON of `held` and `fresh`, and `before` is the JSON of their common ancestor.
     Changes from `before` to `ours` are kept. If both sides have changed a list, our list wins, but conditions
     are merged by type. Values with equal JSON stay the same objects, because they may have secrets that the
-    JSON lacks. An item of a list in `held` is reused for a new item that is equal or has its type or name.
+    JSON lacks. A list item in `held` is reused for a new item that is equal, or has the same type or name.
     """
     if ours == theirs and repr(ours) == repr(theirs):  # Python considers True and 1 equal
         return held
@@ -189,7 +189,7 @@ def _item_key(item: Any) -> str:
 def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:
     """Return the conditions in `theirs`, with the changes that lead from `before` to `ours`.
 
-    Returns None if an argument is no list of conditions, whatever the field's name is.
+    Returns None if any argument is not a list of conditions.
     """
     old, new, there = map(conditions_by_type, (before, ours, theirs))
     if old is None or new is None or there is None:

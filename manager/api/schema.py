@@ -114,7 +114,7 @@ def schema_pattern(pattern: str) -> SchemaMark:
 
 
 def schema_words(**words: Any) -> SchemaMark:
-    """Set schema keywords without their own function: `schema_words(nullable=True, minProperties=1)`.
+    """Set keywords for which this module has no function: `schema_words(nullable=True, minProperties=1)`.
 
     An underscore stands for a hyphen: `x_kubernetes_embedded_resource=True`.
     """

@@ -68,13 +68,13 @@ class Cache:
         The informer starts when the cache runs. Each selection has an informer with its own watches and
         memory. With `filtered`, the informer has only objects that the cache's filter accepts.
 
-        With `owned_by`, the caller needs only children of objects of that kind. The informer then reduces
-        other objects to their metadata or, with `filtered`, drops them. This does not apply to an informer
-        with a selection, or with other callers that need all objects. A caller that needs all objects after
+        With `owned_by`, the caller needs only children of objects of that kind. With `filtered`, the informer
+        then drops all other objects. Otherwise, it reduces them to their metadata, unless it has a selection.
+        If another caller needs all objects, the informer keeps them. A caller that needs all objects after
         the start of the cache gets a separate informer.
 
-        Raises ValueError for an invalid label selector or path, and RuntimeError if the informer already runs
-        and keeps only children.
+        Raises ValueError for an invalid label selector or path. Raises RuntimeError for a call without
+        `filtered` if the informer already runs with a filter for children.
         """
         selected = Selection.of(**selection)
         filtered = filtered and self.make_filter is not None
@@ -122,8 +122,8 @@ class Cache:
     def separate(self, kind: type[Resource], **selection: Unpack[SelectionOptions]) -> Informer:
         """Return an unshared informer for a few objects and a short time; the caller runs it.
 
-        It does not see other readers' informers or our own writes. Raises ValueError for an invalid label
-        selector.
+        Our own writes do not update it; it gets them only from its watch. Raises ValueError for an invalid
+        label selector.
         """
         return self._make(kind, _Name(kind.gvk, False, Selection.of(**selection), False))
 

@@ -180,7 +180,7 @@ class Informer:
         return all(sink.synced.is_set() for sink in self._sinks)
 
     async def wait_synced(self) -> None:
-        """Wait for `synced`; return immediately with a filter, which may accept no object for a long time."""
+        """Wait until the informer is synced; with a filter, return immediately."""
         if self.filter is None:
             for sink in self._sinks:
                 await sink.synced.wait()
@@ -215,7 +215,7 @@ class Informer:
             self._log.error("an operator's function failed for an object", function=part.value, **fields)
 
     def left_out(self, record: Record, error: Exception) -> None:
-        """Count and log that a list omits an object, once for each version of the object."""
+        """Count and log that lists omit an object because of `error`, once for each version of the object."""
         if self._left_out.get(record.key) == record.version:
             return
         self._left_out[record.key] = record.version

@@ -33,7 +33,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults
 
 
 class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The metadata of an object that keys, owners, labels and predicates need.
+    """The fields of an object's metadata that are needed for keys, owners, labels and predicates.
 
     It is decoded without the rest of the object, and is not cached: the cache keeps the object's bytes.
     """
@@ -162,8 +162,8 @@ class RecordDecoder:
 
     With `metadata_only`, it keeps only the metadata, and with `parts` the metadata and these parts. It then
     also drops managedFields and large annotations: kubectl's copy of the applied object, and every annotation
-    of more than 4 KB. It keeps the first 1,000 labels, annotations, finalizers and owner references, and
-    always the controller.
+    of more than 4 KB. It keeps at most 1,000 items each of labels, annotations, finalizers and owner
+    references; the controller's reference is always kept.
 
     With `owners` (groups and kinds), it also reduces objects without an owner of these kinds. An object that
     our field managers have written stays whole.
@@ -269,7 +269,7 @@ def _limited(meta: Meta) -> dict[str, Any]:
 
 
 def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
-    """Shorten these metadata fields in an object's JSON; an added member names the shortened lists."""
+    """Replace metadata fields by the shorter values in `less`; a new JSON field names the shortened lists."""
     values = {_WIRE_NAMES[name]: msgspec.json.encode(value) if value else b"" for name, value in less.items()}
     lists = sorted(_WIRE_NAMES[name] for name, value in less.items() if isinstance(value, tuple))
     raw = _rebuild(raw, values)
@@ -279,7 +279,7 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
 class FieldManagers:
     """The field managers whose entries in `managedFields` the cache keeps.
 
-    Their names begin with the argument `own`, or are added names, with or without `+` and a digest.
+    They are all managers whose names begin with `own`, and the added ones, also with `+` and a digest.
     """
 
     def __init__(self, own: str) -> None:

@@ -113,7 +113,7 @@ class Pause(enum.Enum):
 
 
 class WatchClosed(KubeError):
-    """The server has closed a watch in good order before the requested time."""
+    """The server has closed a watch normally, but before the requested time."""
 
 
 class WatchTimedOut(WatchClosed):
@@ -447,7 +447,7 @@ class Reflector:
                 self._follows_again()
 
     async def _ask_for_deleted(self) -> None:
-        """Read objects that this process has deleted, but that the server still sends after two bookmarks.
+        """Read each object that this process has deleted, if the server still sends it after two bookmarks.
 
         A watch that is merely late soon reports their deletion. After the restore of a backup, no watch does.
         """
@@ -507,7 +507,7 @@ class Reflector:
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
 
     def _believes(self) -> bool:
-        """Return whether to accept an older list: the first came at least `RESTORED_AFTER` seconds ago."""
+        """Return whether to accept older lists: they have come for at least `RESTORED_AFTER` seconds."""
         return self._doubts_since is not None and _now() - self._doubts_since >= RESTORED_AFTER
 
     def _finish_list(self, version: int) -> None:

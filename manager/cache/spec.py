@@ -144,7 +144,7 @@ class Selection(NamedTuple):
 
     @classmethod
     def of(cls, **options: Unpack[SelectionOptions]) -> Self:
-        """Normalise options; raises ValueError for a bad selector or path, TypeError for a `str` as list."""
+        """Normalise options; raises ValueError if invalid, and TypeError for a `str` instead of a list."""
         for name, items in (("namespaces", "names"), ("keeps", "paths")):
             if isinstance(given := options.get(name), str):
                 raise TypeError(f"{name} are a sequence of {items}, not {given!r}")

@@ -1,13 +1,13 @@
 """The store of one kind's objects, and the rules by which it changes.
 
 The store relies on two facts. First, versions grow: of two states of an object, the one with the higher
-resourceVersion is later, in whatever order they arrive. Second, a watch is complete: when it has reached a
+resourceVersion is later, even if it arrives first. Second, a watch is complete: when it has reached a
 version (the store's progress), it has sent every change up to that version.
 
-So the store treats the answer to an own write as an event, and publishes it at once; the later watch event
-has the same version and is dropped. If the answer to a write is not newer than the progress, and the store
-lacks the object, the object has been deleted since. A list that is older than a write neither undoes nor
-hides the write, because the watch after that list will report it.
+So the store treats the answer to a write of this process as an event, and publishes it at once. The later
+watch event has the same version and is dropped. If the answer to a write is not newer than the progress, and
+the store lacks the object, the object has been deleted since. A list that is older than a write does not undo
+or hide the write, because the watch after that list will report it.
 
 The first fact is wrong if this process has deleted an object and a restored backup brings it back: it is the
 same object, and no watch will report its deletion. So the store doubts every new state of a deleted object,
@@ -265,7 +265,7 @@ FLOORS = 10_000
 
 
 class _Floor(NamedTuple):
-    """The states of a missing object that the store refuses: up to `version`, or with the UID `deleted`."""
+    """States that the store refuses for an object it lacks: up to `version`, or with the UID `deleted`."""
 
     version: int
     deleted: str = ""
@@ -357,7 +357,7 @@ class Store:
         self._progress[namespace] = version
 
     def put(self, record: Record, meta: Meta | None = None, *, initial: bool = False) -> Sequence[CacheEvent]:
-        """Store a state of an object, unless it is old."""
+        """Store a state of an object, unless the store has this state or a newer one."""
         if not self.is_news(record.key, record.uid, record.version):
             return ()
         return self.accept(record, meta, initial=initial)
@@ -399,8 +399,8 @@ class Store:
     ) -> Sequence[CacheEvent]:
         """Replace the objects of a namespace ("" for all) by a list at a version, in one step.
 
-        With `restored`, or a version below the watch's, the server's storage was restored from a backup: the
-        cached objects then belong to a lost history, and the list replaces them.
+        If `version` is lower than the watch's, or with `restored`, the server's storage was restored from a
+        backup: the list then replaces even newer cached objects, because they belong to a lost history.
         """
         events: list[CacheEvent] = []
         restored = restored or version < self.progress(namespace)
@@ -511,7 +511,7 @@ class Store:
     def accept(
         self, record: Record, meta: Meta | None = None, *, initial: bool = False
     ) -> Sequence[CacheEvent]:
-        """Store a state of an object that is known to be new."""
+        """Store a state of an object; the caller knows that the state is newer than the stored one."""
         held = self.records.get(record.key)
         if held is None or held.uid == record.uid:
             return (self._change(held, record, meta, initial=initial),)

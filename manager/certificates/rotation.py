@@ -54,8 +54,8 @@ class Lifetimes:
 
     So renewals may fail (no leader, no API server, missing rights) for a third of the lifetime. A
     serving certificate may live for at most a third of its authority's lifetime. `settle` must be less than
-    `retire`, and both together must be less than that third. Otherwise a certificate would end before its
-    replacement.
+    `retire`, and their sum must be less than a third of the authority's lifetime: otherwise, a certificate
+    would expire before its replacement.
     """
 
     authority: timedelta = timedelta(days=365)

@@ -291,7 +291,7 @@ def _mapping(body: bytes) -> dict[str, Any] | None:
 
 
 def _without_values(error: Forbidden | Invalid) -> str:
-    """Return the error's message; for an invalid Secret only the invalid fields: values are secret."""
+    """Return the error's message; for an invalid Secret, only the names of the fields, without values."""
     if isinstance(error, Forbidden):
         return str(error)
     causes = error.details.get("causes") or []

@@ -179,11 +179,11 @@ class Target:
         await self._replace(body, part, annotations, labels)
 
     def is_marked(self, body: Mapping[str, Any]) -> bool:
-        """Return whether `body` has the mark of a program that restores or deletes it at its stop."""
+        """Return whether `body` has the annotation with the configuration that `restore` brings back."""
         return self._before in annotations_of(body)
 
     async def _write(self, body: Mapping[str, Any], part: Any) -> None:
-        """Create the object with our part, or replace that part in the version that was read."""
+        """Create the object with `part` (`webhooks` or `spec.conversion`), or replace this part in `body`."""
         is_definition = self._kind == DEFINITION
         written: JsonObject = {
             "apiVersion": _API_VERSIONS.get(self._kind, _ADMISSION),

@@ -245,7 +245,7 @@ def _complain(name: str, error: click.ClickException, context: click.Context | N
 def _open_standard_files() -> None:
     """Open /dev/null for a missing stdin, stdout or stderr.
 
-    Otherwise the first file or connection that is opened gets the missing number, and all printed text.
+    Otherwise, the first opened file or connection gets the missing file descriptor, and all printed text.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
@@ -261,8 +261,8 @@ def _open_standard_files() -> None:
 def _ended_by_signals() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end the process without a traceback, until a command handles the signals.
 
-    asyncio then does not change the handling of SIGINT, either. In a container, the process has number 1, for
-    which the kernel drops unhandled signals.
+    Because Python's own handler is removed, asyncio does not change the handling of SIGINT. In a container,
+    the process ID is 1: the kernel drops signals that such a process does not handle.
     """
     first = os.getpid() == 1
     handlers = {}

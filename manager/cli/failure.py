@@ -39,7 +39,7 @@ _log = get_logger("start")
 
 
 class ServerUnusable(Exception):
-    """The API server does not answer, refuses credentials, or is no API server; the message says which."""
+    """The server does not answer, refuses credentials, or is not an API server; the message says which."""
 
 
 class ServerUnavailable(ServerUnusable):

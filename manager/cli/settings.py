@@ -98,7 +98,7 @@ class OneOf:
 
 
 def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
-    """Return a parser of `NAME=N` entries, where N is a number from `lowest` to `most` for a controller."""
+    """Return a parser of `NAME=N` entries: the name of a controller, and a number from `lowest` to `most`."""
 
     def parse(text: str) -> dict[str, int]:
         limits: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The decision whether and how to serve webhooks, and the tasks for it."""
+"""The decision whether and how to serve webhooks, and the tasks that serve them."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class _Serving:
         await remove_left_over(self.transport, targets_of(*self._shared, by_url(""), self._prefix))
 
     async def run_once_called(self) -> None:
-        """Repeat the test until the API server calls this process, then serve; return if it never can."""
+        """Repeat the test until the API server calls this process, then serve; return if it cannot call."""
         while True:
             await asyncio.sleep(AGAIN_EVERY)
             try:

@@ -181,10 +181,10 @@ class _Change:
 
 
 class Client(CachedReader):
-    """A client that reads from the cache, without a request; each read sees all its earlier writes.
+    """A client that reads from the cache, without a request; each read sees the client's earlier writes.
 
-    Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
-    and so on. A reconciler does not catch them; the controller retries. Reads raise NotCached if no
+    Every write uses the client's field manager. Writes raise subclasses of ApiError: Conflict, Invalid,
+    Forbidden and so on. A reconciler does not catch them; the controller retries. Reads raise NotCached if no
     controller has declared the kind, or if controllers have declared it only with a selector (see
     `selecting`).
 
@@ -605,7 +605,7 @@ class Client(CachedReader):
             return Record(ObjectKey("", ""), raw, decoded(kind, raw)["metadata"]["uid"], 0)
 
     async def _owned(self, kind: type[Resource], record: Record) -> Ownership:
-        """Return the ownership in a record; a large record waits for its turn of the event loop."""
+        """Return the ownership in a record; large records are decoded one per iteration of the event loop."""
         await own_turn(len(record.raw))
         live = json_object(record.raw, f"a {kind.gvk.kind} object")
         return self._ownership(live, managed=record.managed)
@@ -712,7 +712,7 @@ class Client(CachedReader):
         return (await self._update(change, taken_over=True))[0], repaired[1]
 
     async def _update(self, change: _Change, *, taken_over: bool) -> Written:
-        """Send an apply for an existing object; with `taken_over`, first merge all our entries into one.
+        """Send an apply for an existing object; with `taken_over`, first merge our managedFields entries.
 
         The first request is sent without `force`, because only a refusal names the other managers that have
         set the fields. After a refusal, a second request uses `force`.

@@ -178,7 +178,7 @@ class Ownership:
         return (self._join(self._ours, self._name, released) or None) if self._ours else None
 
     def shares(self, released: Sequence[Path], version: str) -> tuple[Fields, list[tuple[str, Fields]]]:
-        """Return the merged record of our entries and former ones, and the records of other managers.
+        """Return our own and former managers' entries merged into one record, and other managers' records.
 
         An entry in another version of the kind has other field names, so it counts as another manager's
         entry.
@@ -629,7 +629,7 @@ class Repair:
         )
 
     def _after(self, there: Any, wanted: Any, ours: Fields, others: Sequence[Fields], path: Path) -> Any:
-        """Return the value at a path after an apply of `wanted`; `ours`, `others`: its ownership records."""
+        """Return the value at `path` after an apply of `wanted`; `ours`, `others`: the owned fields below."""
         if path and not _steps(ours, others):
             return wanted  # owned as a whole
         if isinstance(there, Mapping) and isinstance(wanted, Mapping):

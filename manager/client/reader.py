@@ -194,14 +194,14 @@ async def decode_object(
 ) -> R:
     """Decode a new copy (see `Resource.decode`); raises Undecodable if it does not fit the kind.
 
-    Raises ProtocolError for invalid JSON. Decoding of a large object waits for its turn of the event loop.
+    Raises ProtocolError for invalid JSON. Large objects are decoded one per iteration of the event loop.
     """
     await own_turn(len(raw))
     return decode_at_once(raw, kind, key, parsed=parsed)
 
 
 def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None) -> R:
-    """Decode an object like `decode_object`, for a caller that has already awaited `own_turn`."""
+    """Decode an object like `decode_object`, but synchronously; for a caller that has awaited `own_turn`."""
     try:
         return kind.decode(raw, parsed=parsed)
     except ValidationError as error:

@@ -282,7 +282,7 @@ class Controller:
     async def stop(self, *, grace: float) -> None:
         """Start no more reconciles, give running ones `grace` seconds to finish, and cancel the rest.
 
-        Returns when no task of the controller runs any more: never, if a reconcile ignores its cancellation.
+        Returns when all tasks of the controller have ended, so never if a reconcile ignores its cancellation.
         """
         match self.state:
             case ControllerState.STANDBY:

@@ -168,7 +168,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the error is a conflict, or an API server that is briefly unreachable or busy."""
+    """Return whether the error is a conflict, or means that the API server is briefly unreachable or busy."""
     return all(
         isinstance(leaf, _TRANSIENT)
         and not isinstance(leaf, ApplyConflict)
@@ -178,7 +178,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tuple[str, str]:
-    """Return the reason and message to show for an error; `reasons` are the author's, by type.
+    """Return the reason and message to show for an error; `reasons` are the operator's, by exception type.
 
     The text of an unexpected exception may quote a secret, so the message has only its type.
     """
@@ -326,7 +326,7 @@ class FailingObjects:
         return group, before is not group
 
     def ended(self, key: Request) -> FailureGroup | None:
-        """Record that the reconcile of `key` did not fail; return its former group, but only if now empty."""
+        """Record that `key` did not fail; return its former group if the group is now empty, else None."""
         group = self._of.pop(key, None)
         if group is None:
             return None

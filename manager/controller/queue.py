@@ -99,11 +99,11 @@ _Level: TypeAlias = "OrderedDict[K, QueueItem[K]]"
 class ReadyItems(Generic[K]):
     """Ready items: higher priorities first, in order of arrival within each, and without starvation.
 
-    When the first item of a lower priority has waited for `ageing` seconds, at least one in `AGED_TURN` turns
-    goes to such an item, the oldest first. So an item with n items of its own or lower priorities before it
-    waits for its ageing, and then for at most `AGED_TURN * (n + 1)` turns. Any number of items of higher
-    priorities may arrive meanwhile. A new item of a higher priority waits for one aged item per `AGED_TURN -
-    1` items of its own priority, not for the whole backlog.
+    When the first item of a lower priority has waited for `ageing` seconds, `pop` returns such an item in at
+    least one of `AGED_TURN` calls, the oldest first. So an item with n items of its own or lower priorities
+    before it waits for `ageing`, and then for at most `AGED_TURN * (n + 1)` calls, even if items of higher
+    priorities keep arriving. A new item of a higher priority waits for one aged item per `AGED_TURN - 1`
+    items of its own priority, and does not wait for all aged items.
     """
 
     def __init__(self, *, ageing: float) -> None:
@@ -167,8 +167,8 @@ class WorkQueue(Generic[K]):
 
     A key that is added while a worker has it is returned again after `done`, so that no change is missed.
     Adding a waiting key again can only raise its priority or shorten its delay: the higher priority and the
-    earlier time count. So a delayed key that is added without a delay is ready at once, and its old time is
-    forgotten: the next reconcile decides anew when to requeue.
+    earlier time count. So a delayed key that is added without a delay is ready at once. Its old delay is
+    dropped: after the next reconcile, the result decides when to requeue.
 
     Higher priorities go first, without starving the others: see `ReadyItems`.
 
@@ -248,7 +248,7 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K, *, priority: int = Priority.NORMAL) -> float:
         """Request `key` after its back-off; return the back-off in seconds.
 
-        The back-off grows if its last delay has ended before this call.
+        The back-off grows if the last delay of `key` has ended before this call.
         """
         now = self._loop.time()
         delay = self._backoff.next_delay(key, now=now)
@@ -300,7 +300,7 @@ class WorkQueue(Generic[K]):
         return item
 
     def done(self, key: K) -> None:
-        """End the work on `key`, whatever its result; raises `KeyError` unless `get` returned it."""
+        """End the work on `key`, after success or failure; raises `KeyError` if no worker has the key."""
         started = self._in_progress.pop(key)
         self._observe_worked(self._loop.time() - started)
         item = self._items.get(key)

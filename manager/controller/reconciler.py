@@ -92,8 +92,8 @@ class Reconciler(Protocol):
 class ControllerOptions:
     """The options of a controller's queue and workers. All durations are in seconds.
 
-    These are the program's defaults; flags, environment variables and the configuration file override them,
-    in this order.
+    These are the program's defaults. A flag overrides an environment variable, which overrides the
+    configuration file, which overrides the default.
     """
 
     max_concurrent_reconciles: int = 8

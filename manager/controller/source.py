@@ -86,7 +86,7 @@ def status_changed(event: CacheEvent) -> bool:
     """Return whether the status has changed.
 
     For an operator's own kind, changes do not pass while the operator reconciles the object, because that
-    reconcile may have made them. At its end, the reconcile compares the status itself.
+    reconcile may have made them. At its end, the reconcile compares the cached status with the one it read.
     """
     old, new = event.old, event.new
     if event.reconciling:

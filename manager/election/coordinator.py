@@ -1,4 +1,4 @@
-"""The coordinator of a manager, which decides on its replica's work and permits effects."""
+"""The coordinator of a manager, which decides what its replica works on and when effects are allowed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Leadership:
 
 
 class Work(Protocol):
-    """The work of one replica, as its coordinator starts and stops it."""
+    """The work of one replica: the interface by which a coordinator starts and stops this work."""
 
     program: Program
 
@@ -161,10 +161,10 @@ class OwnedObjects(Protocol):
 
 
 class Coordinator:
-    """The component that decides about this replica's share of the work. It can be used once.
+    """The component that decides which work this replica does. It can be used once.
 
     The manager calls `attach`, then `run`. On a clean stop it calls `leave`, waits for `handed_over`, ends
-    all work while `run` continues, and calls `release`. This base class does all work, without an election.
+    all work while `run` continues, and calls `release`. With this base class, the replica does all work.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Coordinator:
 
     @property
     def leadership(self) -> Leadership:
-        """Return the permission for effects outside of the cluster that applies to the caller's context."""
+        """Return the permission of the caller's context for effects outside of the cluster."""
         return self._leadership
 
     @property
@@ -191,7 +191,7 @@ class Coordinator:
 
     @property
     def problem(self) -> str | None:
-        """Return the reason why this replica cannot take part; None if it can."""
+        """Return the reason why this replica cannot take part in the election; None if it can."""
         return None
 
     def attach(self, work: Work) -> None:
@@ -241,7 +241,7 @@ class Coordinator:
         await self._stop.wait()
 
     def _end(self) -> None:
-        """Permit no more effects; called at the end of `run`, however it ends."""
+        """Permit no more effects; `run` calls this at its end, also after an error."""
 
     def _start_work(self) -> None:
         if self._work is not None:

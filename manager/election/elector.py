@@ -69,10 +69,10 @@ class ProcessGuard:
 class ShardCountAgreement:
     """A guard that keeps replicas with different numbers of shards from working at the same time.
 
-    The first shard's Lease has the number in an annotation. If a replica takes that Lease and finds another
-    number, it writes that the number changes. It begins its work only when all other shards are free. A
-    replica that takes another shard reads the first Lease afterwards. So each of two replicas writes its own
-    Lease before it reads the other replica's Lease, and at least one sees the other replica.
+    The first shard's Lease has the number in an annotation. A replica that takes this Lease and finds another
+    number sets the annotation to `to N`, with its own number N. It begins its work only when all other shards
+    are free. A replica that takes another shard reads the first Lease afterwards. So each of two replicas
+    writes its own Lease before it reads the other replica's Lease, and at least one sees the other replica.
     """
 
     def __init__(self, config: ElectionConfig, *, count: int) -> None:

@@ -102,7 +102,7 @@ class LeaseTiming:
 
     @property
     def lease_seconds(self) -> int:
-        """Return the lease duration for the record: whole seconds, rounded up for safety."""
+        """Return `lease_duration` as the Lease stores it: whole seconds, rounded up for safety."""
         return math.ceil(self.lease_duration)
 
     @property

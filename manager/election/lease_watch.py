@@ -69,8 +69,8 @@ class LeaseObservation:
     """The lease as last seen; its content has been unchanged since the local time `since`.
 
     A holder counts as alive until its record has been unchanged for the lease duration, by our own monotonic
-    clock: times in the record come from another clock, and a new label is no sign of life. If a process on
-    the same host has written the record with our own clock, the time in the record is used.
+    clock: times in the record come from another clock. A new label does not count as a change of the record.
+    If a process on the same host has written the record with our own clock, the time in the record is used.
 
     `newest` is the newest version seen, None if versions cannot be ordered. While `doubtful`, because a write
     had no answer or an event was late, the lease must be read again before the next claim.

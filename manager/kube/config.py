@@ -266,7 +266,7 @@ class _Entry(Generic[T]):
             raise ConfigError(f"{label}: not base64: {error}") from error
 
     def file(self, key: str, name: str | None) -> Path | None:
-        """Return the path `name`, relative to the kubeconfig's folder, or None; `key` is for errors."""
+        """Return the path `name`, joined to the kubeconfig's folder; None if empty. `key` is for errors."""
         if not name:
             return None
         if not _is_line(name):

@@ -184,7 +184,7 @@ class _EnvironmentVariable(msgspec.Struct):
 
 
 class ExecSpec(msgspec.Struct, rename="camel"):
-    """The `exec` part of a user; values that kubectl refuses are refused before the program runs."""
+    """The `exec` of a kubeconfig's user; values that kubectl refuses are refused before the program runs."""
 
     command: _Text
     api_version: Literal["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"]
@@ -213,7 +213,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """The collected output of the program; it is `complete` when it ends or is too long."""
+    """The collected output of the program; `complete` is set when the output ends or is too long."""
 
     def __init__(self) -> None:
         self.printed = bytearray()

@@ -123,7 +123,7 @@ class Dialer:
 
 
 class _Tunnel(Connection):
-    """A connection to a proxy; the proxy's successful answer has no body, whatever its head contains."""
+    """A connection to a proxy; the proxy's successful answer has no body, even with a Content-Length."""
 
     def on_message_complete(self) -> None:
         """Keep the connection open."""

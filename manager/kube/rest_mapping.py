@@ -44,7 +44,7 @@ class RestMapping:
             subresource: such as "status"; "" for the object itself.
 
         Raises:
-            ValueError: the namespace of a name is missing, or the name is not valid.
+            ValueError: `name` is given without a namespace for a namespaced kind, or a name is not valid.
         """
         path = f"{_group_path(self.gvk.group, self.gvk.version)}/"
         if self.namespaced:

@@ -88,7 +88,7 @@ class WebSocket(Protocol):
         """
 
     async def receive_message(self) -> bytes | None:
-        """Return the next message; None if the server has closed the WebSocket in good order.
+        """Return the next message; None if the server has closed the WebSocket normally.
 
         Raises:
             ProtocolError: the message is too long.
@@ -131,7 +131,7 @@ class Wire(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Close all connections in good order; the wire cannot be used afterwards."""
+        """Close all connections cleanly; the wire cannot be used afterwards."""
 
     def websocket(
         self,

@@ -86,7 +86,7 @@ class ChildWrites:
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
-        """Return the seconds until such a child may be created or, if `child` is the owner, be patched."""
+        """Return the seconds until a create of `child`'s kind (for the owner itself: a patch) is allowed."""
         found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return 0.0
@@ -135,7 +135,7 @@ class ChildWrites:
         return found.reason, found.message
 
     def held(self, owner: Resource, child: Child) -> float | None:
-        """Record that the child needs no change; return the seconds until its counter is reset, or None."""
+        """Record that the child needs no change; return the seconds until it is stable, None if it is."""
         found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return None

@@ -498,13 +498,13 @@ class Context:
             self.log.info("deleted an object", object=name, reason="Deleted")
 
     async def children(self, kind: type[R], *, labels: dict[str, str] | str | None = None) -> ObjectList[R]:
-        """Return the objects of a kind that the object owns, from the cache."""
+        """Return the cached objects of a kind that the reconciled object owns."""
         return await self.client.list(
             kind, namespace=self.object.metadata.namespace, labels=labels, owner=self.object
         )
 
     async def list(self, kind: type[R], *, labels: dict[str, str] | str | None = None) -> ObjectList[R]:
-        """Return the objects of a kind in the object's namespace, from the cache."""
+        """Return the cached objects of a kind in the reconciled object's namespace."""
         return await self.client.list(kind, namespace=self.object.metadata.namespace, labels=labels)
 
     async def keys(
@@ -766,7 +766,7 @@ class Context:
             )
 
     def blocked(self, set_before: AbstractSet[str]) -> None:
-        """Remember the conditions that report the blocked object: those set by now, except `set_before`."""
+        """Remember the conditions that were set besides `set_before`: they report the blocked object."""
         self._operator.obstacles[self.key] = {
             name: (each.reason, each.message)
             for name, each in self.conditions.items()
@@ -780,7 +780,7 @@ class Context:
         return frozenset(self._set)
 
     def _settle_conditions(self, conditions: ConditionList) -> None:
-        """Revert the conditions of an earlier failure or blocked state; report whether children are stable.
+        """Revert the conditions of an earlier failure or blocked state; set the condition ChildrenStable.
 
         Conditions that this reconcile has set stay. Conditions from an earlier process are recognised by
         their message or reason, or if all of them have the same reason and message.
@@ -830,7 +830,7 @@ class Context:
         return record.raw
 
     def _counts_status(self) -> bool:
-        """Return whether another client has since written a status that requires a reconcile."""
+        """Return whether another client has written a relevant status since `object` was read."""
         record, origin = self._operator.informer.get(self.key), self.object.origin
         if record is None or origin is None:
             return True
@@ -838,7 +838,7 @@ class Context:
         return self._operator.counts_now(record, structs.replace(record, raw=origin, version=version))
 
     def written(self) -> None:
-        """Run the calls that waited for the last write."""
+        """Call the functions that were passed to `once_written`."""
         for call in self._later:
             call()
         self._later.clear()
@@ -864,7 +864,7 @@ class Context:
         return True
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
-        """Return the `Blocked` error for a taken child name; a free name later triggers a reconcile."""
+        """Return the `Blocked` error for a taken child name; a reconcile follows when it may be free."""
         owner, controller = self.object, error.controller
         self._operator.waits_for(kind, error.key, owner.key)
         blocked = Blocked.name_taken(str(error))

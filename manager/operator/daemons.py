@@ -41,7 +41,7 @@ class Daemons(Source):
         self.owned_objects: OwnedObjects | None = None
 
     async def run(self, queue: WorkQueue[ObjectKey]) -> None:
-        """Own the daemons until cancelled."""
+        """Run the task group of all daemons until cancelled; then cancel the daemons."""
         del queue
         # A daemon must not inherit the log, permit and trace of the reconcile that starts it.
         self._context = contextvars.copy_context()
@@ -49,7 +49,7 @@ class Daemons(Source):
             await asyncio.Event().wait()
 
     async def ensure(self, obj: Resource) -> None:
-        """Start the object's missing daemons; after a change of the spec, restart those that ask for it."""
+        """Start the object's missing daemons; after a change of the spec, restart those with `restarts`."""
         if self._group is None:
             return
         meta, started = obj.metadata, self._started.get(obj.key)

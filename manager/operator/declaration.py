@@ -63,11 +63,11 @@ class _Source:
 class Owns(_Source):
     """A kind of children: a change of a child enqueues the object that is its controller.
 
-    If a child could not be created because another object uses its name, the object is reconciled when the
-    other object changes or is deleted.
+    If another object uses a child's name, a change or deletion of that object also triggers a reconcile.
 
-    Reads of objects without such a controller ask the API server, because the cache has only their metadata.
-    It has whole objects if `reads` or `watches` also declare the kind, or if `Owns` has selection or indexes.
+    The cache has only metadata of objects of this kind that are not children, so reads of these objects ask
+    the API server. The cache has whole objects if `reads` or `watches` also declare the kind, or if `Owns`
+    has selection or indexes.
     """
 
     on: Predicate | None = None
@@ -79,7 +79,7 @@ class Owns(_Source):
 
 @dataclass(frozen=True, kw_only=True)
 class Watch(_Source):
-    """A kind that others own: a label or a function maps a changed object to our objects.
+    """A kind of objects that are not children: a label or a function maps a changed one to our objects.
 
     Raises ValueError unless exactly one of `label` and `enqueue` is given.
     """
@@ -104,7 +104,7 @@ class Watch(_Source):
 
 
 def pod_health_changed(event: CacheEvent) -> bool:
-    """Return whether the pod is new or gone, or a part of its `PodHealth` has changed."""
+    """Return whether the pod was created or deleted, or its health has changed (see `PodHealth`)."""
     if event.old is None or event.new is None:
         return True
     return _reported(event.old) != _reported(event.new)
@@ -124,7 +124,7 @@ _POD_CHANGED = any_of(created_or_deleted, label_changed, pod_health_changed)
 class WatchPods(Watch):
     """The pods of our objects' Deployments, for `ctx.pods`.
 
-    The cache keeps only the fields that decide about a pod's health, and only their changes are events.
+    The cache stores only the fields for a pod's health, and only changes of these fields cause events.
     Without a label selector in `selection`, the operator watches the pods that have the label `label`.
     """
 
@@ -220,7 +220,7 @@ def timers_of(cls: Any, members: Mapping[str, Any], takes: Takes) -> Iterator[Ti
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A method that runs for each object."""
+    """A method that runs as a task for each object."""
 
     name: str
     restarts: bool
@@ -238,8 +238,8 @@ def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable
     object is being deleted (before `cleanup`), when another replica becomes its owner, and when the manager
     stops. A change of the spec cancels the task and starts it with the new object, unless `restarts` is
     False. A daemon that has returned starts again only after such a change. If it raises, the error is
-    logged, and the daemon restarts after 1 s, doubling up to a minute; after TerminalError, it does not
-    restart.
+    logged, and the daemon restarts after a delay of 1 s, which doubles each time up to a minute. After
+    TerminalError, it does not restart.
 
     The task runs concurrently with `reconcile` and must not write the object: it stores results in the
     operator, and calls `self.enqueue(obj.key)`.

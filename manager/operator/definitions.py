@@ -47,7 +47,7 @@ def definition_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
 
 
 def differences(definition: Mapping[str, Any] | None, kinds: Sequence[type[Resource]]) -> list[Difference]:
-    """Compare a CRD (None: not installed) with the versions of a kind; the operator uses the last one."""
+    """Compare a CRD (None: not installed) with a kind's versions; the last version is the operator's own."""
     if definition is None:
         return [Difference("is not installed", prevents_work=True)]
     spec = definition.get("spec") or {}
@@ -88,7 +88,7 @@ def _of_version(version: Mapping[str, Any], kind: type[Resource], *, is_own: boo
 
 
 def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Yield the paths of a model's fields that the schema lacks, so that the server drops them."""
+    """Yield the paths of a model's fields that the schema lacks, and that the server therefore drops."""
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return
     model = bare(annotation)
@@ -112,12 +112,12 @@ def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[
 
 @cache
 def _metadata_of_templates() -> frozenset[str]:
-    """Return the names of the metadata fields in the schema of a template."""
+    """Return the names of the metadata fields in the schema of a template, such as a pod template."""
     return frozenset(ObjectMeta.model_json_schema()["properties"])
 
 
 class Definition(Source):
-    """A CustomResourceDefinition; the controllers of its kind pause while it prevents their work."""
+    """A CustomResourceDefinition; its kind's controllers pause while it is missing or does not fit them."""
 
     def __init__(self, kinds: Sequence[type[Resource]]) -> None:
         self.name = _name(kinds[-1])

@@ -99,10 +99,10 @@ class Operator(OperatorBase, Generic[T]):
         former_managers: field managers that an earlier operator used for the children: `apply` takes over
             their fields, and removes unwanted ones.
         finalizer_first: add the finalizer before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
-        skips_own_writes: do not reconcile again because of the reconcile's own writes. Set it for operators
-            that use the results of their writes. Leave it False for an operator that creates something,
-            returns, and expects another call.
-        shared_out: whether replicas share its objects with `--shards`. Each replica then caches only its own
+        skips_own_writes: whether events of a reconcile's own writes enqueue nothing. Set it for operators
+            that use the objects that their writes return. Leave it False for an operator that creates
+            something, returns, and expects another call.
+        shared_out: whether replicas divide its objects with `--shards`. Each replica then caches only its own
             objects, unless the operator's `reads` or `watches` contain its own kind. Set it to False if
             reconciles of several objects share state in memory: then one replica does all of them.
         outside: a subclass of `Outside`, or its name as `module:Class`, which a manager never imports. In
@@ -172,9 +172,9 @@ class Operator(OperatorBase, Generic[T]):
         raise NotImplementedError(f"{type(self).__name__} has no reconcile")
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
-        """Bring the object of a key up to date, instead of `reconcile` and `cleanup`.
+        """Bring the object of a key up to date; define this method instead of `reconcile` and `cleanup`.
 
-        The runtime does nothing else: the object may be gone or being deleted, and you handle status,
+        The runtime does nothing else: the object may be missing or being deleted, and you handle status,
         conditions and Events.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
@@ -189,7 +189,7 @@ class Operator(OperatorBase, Generic[T]):
         return None
 
     async def gone(self, key: ObjectKey) -> Result | None:
-        """Delete the operator's own state of an object that is gone, or that needs no further cleanup.
+        """Delete the operator's own state of an object that no longer exists, or needs no further cleanup.
 
         With `--shards`, every replica that knew the object calls this method. So it must not write, except
         with `shared_out = False`.
@@ -216,10 +216,10 @@ class Operator(OperatorBase, Generic[T]):
     def blocked(self, by: Blocked, ctx: Context) -> None:
         """Set the conditions of a blocked object, or record an Event if its kind has no conditions.
 
-        Degraded becomes true unless the problem is passing; Progressing becomes true if the problem is
-        passing or awaited; all others become false. The Event is recorded with Degraded, or else with the
-        first condition. After the next successful reconcile, the runtime reverts the conditions that the
-        operator does not set itself: Degraded becomes false, the others are removed.
+        Degraded becomes true unless `by.passing`. Progressing becomes true if `by.awaited`, which
+        `by.passing` implies. All other conditions become false. Unless `by.passing`, an Event is recorded.
+        After the next successful reconcile, the runtime reverts the conditions that the operator does not
+        set itself: Degraded becomes false, the others are removed.
         """
         if not ctx.reports_by_conditions:
             if not by.passing:
@@ -238,7 +238,7 @@ class Operator(OperatorBase, Generic[T]):
         """Set the condition of an object whose reconcile has failed, or record an Event if its kind has none.
 
         Degraded becomes true; without it, Ready becomes false; without both, the first of `conditions`
-        becomes Unknown. Missing conditions in `conditions` become Unknown, and all others stay. An Event is
+        becomes Unknown. Those of `conditions` that the object lacks become Unknown, others stay. An Event is
         recorded when status or reason change. After the next successful reconcile, the runtime reverts the
         conditions whose message reports the failure, unless the operator has set them itself.
 
@@ -260,9 +260,8 @@ class Operator(OperatorBase, Generic[T]):
         """Report that the object is being deleted, and why its cleanup is not done.
 
         The runtime calls it when `cleanup` fails, or is not done and has set no condition itself. It sets the
-        same condition as `reconcile_failed`. If `by` is passing, Progressing becomes true instead, or
-        Degraded becomes false if `conditions` has no Progressing. All others stay: the children may still
-        work.
+        same condition as `reconcile_failed`. If `by.passing`, Progressing becomes true instead; without
+        Progressing in `conditions`, Degraded becomes false. All others stay: the children may still work.
         """
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:
@@ -283,7 +282,7 @@ class Operator(OperatorBase, Generic[T]):
 
 
 def _set_finalizers(cls: type[Operator[Any]]) -> None:
-    """Set the names of the operator's finalizers; raise TypeError for a name that is never removed."""
+    """Set the names of the operator's finalizers; raise TypeError if no method would remove them."""
     if cls.cleanup is not Operator.cleanup:
         cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
     elif cls.finalizer:

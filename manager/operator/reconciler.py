@@ -60,7 +60,7 @@ _without_numbers = re.compile(r"[0-9]+").sub
 
 
 class _Created(NamedTuple):
-    """The children that were created for one state of an object, with the time until which they count."""
+    """The children that were created for one state of an object, and the end of the pause after that."""
 
     state: tuple[str, str]
     children: frozenset[Child]
@@ -75,7 +75,7 @@ def add_controller(
 ) -> Controller | None:
     """Add the operator to its manager: create its sources and controller, and call its `setup`.
 
-    `options` defaults to the options of its class. The controller works while none of `definitions` prevents
+    `options` defaults to the operator's options. The controller works while none of `definitions` prevents
     it. An operator with only webhooks has no controller.
     """
     cls, manager, kind = type(operator), operator.manager, operator.kind
@@ -140,7 +140,7 @@ def add_controller(
 
 
 def check_work(operator: type[Operator[Any]]) -> None:
-    """Raise TypeError for an operator that has no task, or that would leave finalizers on objects."""
+    """Raise TypeError for an operator that would do nothing, or would never remove its finalizers."""
     hooks = (
         operator.reconcile is not Operator.reconcile,
         operator.reconcile_key is not Operator.reconcile_key,
@@ -244,7 +244,7 @@ class ObjectReconciler(Generic[T]):
                 yield TickerSource(seconds, partial(ask, each.name), jitter=each.jitter, why="timer", rng=rng)
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
-        """Reconcile the object with that key, or clean up if it is gone."""
+        """Reconcile the object with that key; if it no longer exists, call the operator's `gone`."""
         operator = self._operator
         if request in operator.awaited_names:
             operator.waits_no_more(request)
@@ -437,7 +437,7 @@ def _within(result: Result | None, seconds: float) -> Result:
 
 
 def _renewed(failing: Failing, reason: str, message: str) -> Blocked:
-    """Return a report with this reason and message, or a recent report that differs only in numbers."""
+    """Return `Blocked` with this reason and message, or with recent ones that differ only in numbers."""
     now = clock.monotonic()
     if failing.reported is not None and now < failing.reported_at + _RENEW_AFTER:
         before, said = failing.reported

@@ -126,7 +126,7 @@ class Runnables:
     """
 
     def __init__(self, failure: asyncio.Future[None]) -> None:
-        """Create an empty set; `failure` gets the first exception of any runnable, and sets may share it."""
+        """Create an empty group; `failure`, which groups may share, gets the first exception of any task."""
         self._failure = failure
         self._tasks: list[asyncio.Task[None]] = []
         self._asked: set[asyncio.Task[None]] = set()
@@ -428,7 +428,7 @@ class Manager:
         return context
 
     async def _stop(self, failure: asyncio.Future[None]) -> None:
-        """Stop work first, then the lease, then events: while work continues, no other replica may begin."""
+        """Stop the work, then release the lease for other replicas, then send the remaining Events."""
         self._begin_stop()
         began, error = asyncio.get_running_loop().time(), _error(failure)
         reason = "asked to" if error is None else str(error) or type(error).__name__

@@ -88,7 +88,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The target of a right: an object, or all objects of a resource. For a URL path, a `str` is used."""
+    """The target of a right: an object, or all objects of a resource. A URL path is a `str` instead."""
 
     group: str
     resource: str
@@ -130,7 +130,7 @@ class Claims(msgspec.Struct):
 
     @property
     def have_expired(self) -> bool:
-        """Return whether the token expired a while ago: then no server may accept it (RFC 7519, 4.1.4)."""
+        """Return whether the token expired more than `SLACK` ago, so that no server accepts it (RFC 7519)."""
         return self.exp + SLACK < now().timestamp()
 
     def are_for(self, audience: str) -> bool:
@@ -186,7 +186,7 @@ _decode_access = Decoder(_Review[_AccessStatus], "a SubjectAccessReview")
 class Access:
     """A client for the API server's reviews of tokens and rights, with a cache.
 
-    The durations are those of controller-runtime (pkg/metrics/filters/filters.go), except for a refused
+    Results are cached as long as in controller-runtime (pkg/metrics/filters/filters.go), except for a refused
     token. So a withdrawn right ends after five minutes at the latest, and a revoked token after one minute.
     """
 
@@ -298,14 +298,14 @@ class Access:
 
 
 class Answers(Generic[K, V]):
-    """A bounded cache of results by question; concurrent callers share one search.
+    """A bounded cache of results by question; concurrent callers of `get` share one call of `find`.
 
-    True and other results have separate limits, because any client can cause other results. A search is
-    cancelled when its last caller is gone. A failure is raised in all of its callers, and not cached.
+    Truthy and falsy results have separate limits, because any client can cause falsy results. The call is
+    cancelled when no caller waits for it any more. Its exception is raised in all callers, and not cached.
     """
 
     def __init__(self, *, limit: int, keep_yes: float, keep_no: float) -> None:
-        """Create a cache of `limit` true results for `keep_yes` seconds, and `limit` others for `keep_no`."""
+        """Cache up to `limit` truthy results for `keep_yes` seconds, and as many falsy ones for `keep_no`."""
         self._limit = limit
         self._kept = {True: keep_yes, False: keep_no}
         self._values: dict[K, V] = {}
@@ -322,7 +322,7 @@ class Answers(Generic[K, V]):
         return sum(map(len, self._known.values()))
 
     def was_yes(self, question: K) -> bool:
-        """Return whether the last result was true, even if it has expired."""
+        """Return whether the last result was truthy, even if it has expired."""
         return question in self._known[True]
 
     async def get(self, question: K, find: Callable[[], Coroutine[Any, Any, V]]) -> V:

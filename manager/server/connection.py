@@ -110,7 +110,7 @@ class ClientConnection(web.RequestHandler):
         return self.transport is not None and self.transport.is_closing()
 
     def begin_answer(self, length: int | None) -> None:
-        """Start the answer to a request with `length` bytes of body; None drops all further data."""
+        """Start the answer to a request with a body of `length` bytes; with None, drop all further data."""
         self._state, self._since = "answering", self._loop.time()
         self._body, self._discards = length or 0, length is None
         self._limit(self._limits.exchange, self._abort)
@@ -143,7 +143,7 @@ class ClientConnection(web.RequestHandler):
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Pass to aiohttp the data that it may have now; pause reading while other data wait."""
+        """Pass the data that aiohttp may have now to it; pause reading while received data remain."""
         received = self._received
         while self.transport is not None and not self.transport.is_closing() and (end := self._passable()):
             part = bytes(received[:end])
@@ -285,12 +285,12 @@ async def _readable(sock: socket.socket) -> None:
 class Acceptor:
     """An acceptor of connections from a listening socket; it closes some of them when there are too many.
 
-    A new connection replaces a connection on which the server waits for its client: the longest wait of the
-    client with the most connections. If that client has no such connection, another client loses one on which
-    the server has waited for a moment. So a client that opens many connections excludes no other client.
-    While the server works for all connections, new ones wait. The same rule applies when file descriptors are
-    scarce: then each server keeps its existing connections, or at least one, for which a descriptor is
-    reserved.
+    At the limit, a new connection replaces an idle one, on which the server waits for its client. The server
+    closes the longest idle connection of the client with the most connections. If that client has no idle
+    connection, the server closes one of another client that has been idle for a moment. So a client that
+    opens many connections excludes no other client. Without idle connections, new ones wait. The same rule
+    applies when file descriptors are scarce: then the number of connections does not grow, but each server
+    can have at least one, for which a descriptor is reserved.
     """
 
     def __init__(
@@ -368,7 +368,7 @@ class Acceptor:
                 return
 
     async def end(self) -> None:
-        """Close all connections at once, and return when they are gone."""
+        """Close all connections at once, and return when they are closed."""
         for connection in self._open:
             connection.over.set()
         if self._open:

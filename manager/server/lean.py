@@ -1,4 +1,4 @@
-"""aiohttp.web for the manager's servers, imported without 2.8 MB that only clients would need."""
+"""The module aiohttp.web for the manager's servers; importing it from here saves 2.8 MB of memory."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
 def metrics_routes(metrics: Metrics) -> web.RouteTableDef:
     """Return the route of a page that shows `metrics`.
 
-    Concurrent requests share one rendering, and rendering takes at most half of the time.
+    Concurrent requests get the same rendered text, and rendering takes at most half of the time.
     """
     shared: Answers[str, tuple[bytes, str]] = Answers(limit=0, keep_yes=0, keep_no=0)
     turn = asyncio.Lock()

@@ -76,7 +76,7 @@ async def serve(
 ) -> AsyncIterator[Server]:
     """Serve `routes` at `address`.
 
-    In messages, `name` is the served pages, and `flag` the setting of the address. With `any_port`, another
+    In messages, `name` describes the pages, and `flag` is the flag for the address. With `any_port`, another
     port of the same host is used, with a warning, if the port of `address` is in use. With a certificate,
     which is kept up to date, the server uses HTTPS, else plain HTTP. With `access`, clients need a token
     of a user for whom RBAC allows the HTTP method on the path.
@@ -190,7 +190,7 @@ class Server:
             connection.end_answer()
 
     async def _send(self, request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
-        """Send an answer, or the rest of a begun one; until then, the connection does not count as idle."""
+        """Send an answer, or its rest if it has begun; meanwhile, the connection does not count as idle."""
         if not response.prepared:
             if request.writer.output_size:
                 raise ConnectionResetError("a part of another answer has been sent")
@@ -278,8 +278,8 @@ def who_asks() -> User | None:
 def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handler:
     """Return a handler for clients with a bearer token whose user has the right returned by `asks`.
 
-    The answers are those of controller-runtime, but with 401 for a token that the server refuses, and 429 if
-    the server would be asked too often. Client certificates are not requested: a pod does not know the
+    The answers are those of controller-runtime, but with 401 for a token that the API server refuses, and 429
+    if the API server would be asked too often. Client certificates are not requested: a pod does not know the
     authority that the API server trusts for clients.
     """
     is_outage_logged = False
@@ -327,7 +327,7 @@ def _refusal(status: HTTPStatus, text: str) -> web.Response:
 
 
 def _bearer_token(headers: Sequence[str]) -> str | None:
-    """Return the bearer token of the only Authorization header; None for no, several or other headers."""
+    """Return the bearer token if there is exactly one Authorization header, with such a token; else None."""
     if len(headers) != 1:
         return None
     scheme, _, token = headers[0].strip().partition(" ")

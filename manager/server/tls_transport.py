@@ -51,7 +51,7 @@ class Turn:
         self._ends: float | None = None
 
     def is_over(self) -> bool:
-        """Return whether the time in this iteration is over, so that other work waits for the next one."""
+        """Return whether the time is used up, so that the caller must wait for the next iteration."""
         loop = asyncio.get_running_loop()
         if self._ends is not None:
             return loop.time() >= self._ends
@@ -283,7 +283,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.write(self._outgoing.read())
 
     def _fail(self, reason: str) -> None:
-        """Close the connection after a TLS error of its client, for example of a port scan or an attack."""
+        """Close the connection after a TLS error, for example because the client is a port scanner."""
         _log.debug("a TLS connection failed", error=reason)
         self._flush()  # the reason, as a TLS alert
         self._closing, self._session = True, None

@@ -356,7 +356,7 @@ class BridgeHandler(logging.Handler):
 
 @contextmanager
 def _bridged(level: int) -> Iterator[None]:
-    """Route the standard library's root logger, and warnings, through our lines from `level` on."""
+    """Log the records of the standard library's root logger, from `level` on, and Python's warnings."""
     root, handler = logging.getLogger(), BridgeHandler()
     root.addHandler(handler)
     root.setLevel(level)

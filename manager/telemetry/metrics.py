@@ -1,8 +1,8 @@
 """Every metric family of the process, with names known from controller-runtime's dashboards and alerts.
 
-One `Metrics` belongs to one manager and is passed to all code that records. Families with labels are bound
-once (`metrics.reconcile_total.labels("memcached", "success")`) and the bound child is kept, so that frequent
-recording is one addition.
+One `Metrics` belongs to one manager and is passed to all code that records. Such code binds the labels of a
+family once (`metrics.reconcile_total.labels("memcached", "success")`) and stores the bound child, so that
+each recording is only an addition.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ async def report_exhaustion() -> None:
 
 
 class Reserve:
-    """A file descriptor that is reserved for the case that no other is left."""
+    """A file descriptor that is reserved for the time when all others are in use."""
 
     def __init__(self) -> None:
         self._fd: int | None = None

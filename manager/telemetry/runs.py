@@ -1,7 +1,7 @@
 """The record of each reconcile: logs, metrics, traces, `explain` and the console read it.
 
 The controller creates a `ReconcileRecord` for each reconcile. Code that sends a request or records an Event
-adds it to `current_record()`. A finished record is kept as bytes in a `History`.
+adds it to `current_record()`. A `History` stores finished records as bytes.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         why: `event` (of a watch), `found` (the object existed at the start of the controller), `freed` (a
-            name for which the object waited may be free), `requeue` (its own Result), `back-off`, `probe` (a
-            test whether `name` answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the
-            operator's code), `person` (requested by the user `name`).
+            child's name may be free), `requeue` (its own Result), `back-off`, `probe` (a test whether the
+            dependency `name` answers), `answered` (the dependency `name` has answered), `resync`, `timer`,
+            `asked` (by the operator's code), `person` (requested by the user `name`).
         at: the loop time; for a watch event, its arrival.
         change: for an event: ADDED, MODIFIED or DELETED.
         source: for an event: the relation of the object: `for` (the own kind), `owns` or `watches`.
@@ -87,8 +87,8 @@ class RequestRecord(msgspec.Struct, array_like=True, gc=False):
     """A request to the API server, a request that was not needed, or a call outside of the cluster.
 
     Attributes:
-        verb: a method in lower case, or `apply`; with `, dry run` for a dry run. `call` outside of the
-            cluster.
+        verb: a method in lower case, `apply`, or `call` for a call outside of the cluster. For a dry run,
+            `, dry run` is appended.
         path: the path; for a call, `service/method`.
         at: the loop time of the beginning.
         name: the name of a created object, which the path lacks.
@@ -141,8 +141,8 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         recorded: the number of all Events.
         failure: the class of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`.
         next_in: seconds from its end to the next reconcile without a change, if one is planned.
-        skipped: whether a repetition was not needed, because only this reconcile's writes had requested it.
-        gone: whether the object was gone.
+        skipped: whether the next reconcile was omitted, because only this one's own writes had triggered it.
+        gone: whether the last event of the object was its deletion.
         awaits: the event for which the object waits, in its operator's words.
     """
 

@@ -56,7 +56,7 @@ class Tracer(Protocol):
     """A factory of traces; a process has one."""
 
     def reconcile(self, run: ReconcileRecord) -> ReconcileTrace:
-        """Begin the trace of a reconcile; the trace is the calling task's `current_trace` until its end."""
+        """Begin the trace of a reconcile; until the reconcile ends, it is the task's `current_trace`."""
 
     def review(self, path: str, headers: Mapping[str, str]) -> ReviewTrace:
         """Begin the trace of a review, in the API server's trace if the review's headers contain one."""

@@ -49,7 +49,7 @@ class _Limit:
 
 
 class Watchdog:
-    """A watchdog that ends the process at a set time, whatever the process does then.
+    """A watchdog that ends the process at a set time, even if the event loop is blocked then.
 
     A task may swallow its cancellation, a thread cannot be cancelled, and a blocked loop runs no timer: none
     of these may keep a process alive that has lost its lease, or that was asked to stop. Times are those of
@@ -168,7 +168,7 @@ class Watchdog:
     def _caught(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal even if an operator has set a signal handler of the event loop.
 
-        It runs when the main thread has time, and restores the immediate handling of later signals.
+        It runs when the main thread has time, and ensures that later signals are handled at once.
         """
         del frame
         if self._writer < 0 or self._stop is None:
@@ -197,7 +197,7 @@ class Watchdog:
         return None if earliest is None else earliest.when
 
     def _arm(self) -> None:
-        """Make `faulthandler` end the process at the earliest of all limits' times `latest`."""
+        """Make `faulthandler` end the process at the earliest time `latest` of any limit."""
         with self._arming:  # the loop's thread sets limits, and this thread does when a signal arrives
             latest = min((limit.latest for limit in tuple(self._limits.values())), default=None)
             if self._thread is None or latest == self._armed:
@@ -294,7 +294,7 @@ def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], s
     """Return names and stacks of the tasks and threads that keep the process from ending.
 
     These are the running task (if the loop is blocked), cancelled tasks that have not ended, and threads for
-    which the interpreter waits. Other tasks are shown only if there are none of these.
+    which the interpreter waits. Other tasks are shown only if none of these exists.
     """
     frames, found = _frames(), dict[str, Sequence[str]]()
     for thread in threading.enumerate():

@@ -36,7 +36,7 @@ class CertificateSource(Protocol):
         """Return the origin of the certificate, for messages."""
 
     def pair(self, now: datetime) -> KeyPair:
-        """Return the certificate and its key for the time `now`; an equal pair means no change.
+        """Return the certificate and its key for the time `now`; unchanged ones give an equal pair.
 
         It may block, and is called in a thread, never concurrently. Raises `CertificateUnusable`.
         """
@@ -171,7 +171,7 @@ class ServedCertificate:
         return (found[0].since, found[0].until) if found else None
 
     async def obtained(self) -> None:
-        """Wait without a time limit until the source has a certificate; the leader may still create it."""
+        """Wait without a time limit until the source has a certificate: the leader may have to create it."""
         while self._context is None:
             try:
                 await self._renew()
@@ -222,7 +222,7 @@ class ServedCertificate:
     def _read(self, now: datetime) -> tuple[_Known, ssl.SSLContext | None, CertificateUnusable | None]:
         """Read certificate and client CAs; return them, a new context after a change, and the first error.
 
-        If one of them cannot be read, its last value is used, so neither delays the other.
+        If one of them cannot be read, its last value is used, and a change of the other still takes effect.
         """
         clients, wrong = self._clients, None
         pair, authorities = self._known or (None, None)

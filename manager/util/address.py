@@ -60,7 +60,7 @@ def is_loopback(host: str) -> bool:
 def client_at(host: str | None) -> str:
     """Return the identity of the client at IP address `host`, for limits per client.
 
-    An IPv4 client has one address. An IPv6 client may have any number, which share their first 64 bits.
+    An IPv4 client has one address. An IPv6 client may have many, all with the same first 64 bits.
     """
     if host is None or ":" not in host:
         return host or ""
@@ -113,7 +113,7 @@ _SOCKS_PORT = 1080
 
 
 class NotAProxy(ValueError):
-    """A proxy address is invalid; the one-line message quotes no part of it, which may be a password."""
+    """A proxy address is invalid; the one-line message never quotes it, because it may have a password."""
 
 
 def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
@@ -162,7 +162,7 @@ def _is_exempt(server: URL, no_proxy: str) -> bool:
 
 
 def _matches(host: str, port: int | None, entry: str) -> bool:
-    """Return whether an entry of NO_PROXY covers a host: an address, network or domain, or `*`."""
+    """Return whether an entry of NO_PROXY (an address, a network, a domain, or `*`) covers a host."""
     if not entry:
         return False
     if entry == "*":

@@ -1,4 +1,4 @@
-"""The event loop: turns for long work, deadlines and lag, and the threads beside it."""
+"""The event loop: the scheduling of long work, deadlines, the lag of timers, and threads."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ _waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
 
 
 async def own_turn(size: int) -> None:
-    """Wait for a turn of the event loop to process `size` bytes; return at once for few bytes.
+    """Wait until the event loop has time to process `size` bytes; return at once for few bytes.
 
-    One caller begins in each iteration, in the order of the calls, because all together would block the loop.
+    In each iteration, one caller continues, in the order of the calls: all together would block the loop.
     """
     if size <= SMALL:
         return
@@ -131,13 +131,13 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> tuple[T]
 class Portions:
     """The division of long work into portions of some milliseconds, so that other tasks run in between.
 
-    Call `await portions.begin(len(record.raw))` before each portion.
+    Call `await portions.begin(len(record.raw))` before each step of the work.
     """
 
     _size = 0
 
     async def begin(self, size: int) -> None:
-        """Wait before each portion of the work; `size` is the number of bytes of JSON in the portion."""
+        """Begin a step with `size` bytes of JSON; wait first if the steps since the last wait are large."""
         self._size += size
         if self._size > SMALL:
             await own_turn(self._size)
@@ -177,13 +177,13 @@ class WorkThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Shut down both groups of threads, like any executor."""
+        """Shut down the threads for work and all other threads, like any executor."""
         self._others.shutdown(wait, cancel_futures=cancel_futures)
         super().shutdown(wait, cancel_futures=cancel_futures)
 
 
 def threads_from_here() -> set[Future[Any]]:
-    """Return a set that collects later `WorkThreads` threads of the calling task, and of tasks it starts.
+    """Return a set that will contain the `WorkThreads` threads of the calling task, and of tasks it starts.
 
     Threads that have ended leave the set.
     """
@@ -252,7 +252,7 @@ class Deadline(msgspec.Struct, eq=False):
         return self.expired and self.settle() <= self.cancelling
 
     def settle(self) -> int:
-        """Undo this deadline's cancellation, unless that was done; return the remaining cancellations."""
+        """Undo this deadline's cancellation if it is not yet undone; return how many others remain."""
         was_settled, self.is_settled = self.is_settled, True
         return self.task.cancelling() if was_settled else self.task.uncancel()
 

@@ -18,7 +18,7 @@ _LARGE = 128 * 1024
 
 
 def give_back_large_blocks() -> None:
-    """Make glibc request large blocks from the system, and return freed ones, for good.
+    """Make glibc always request large blocks from the system, and return each one when it is freed.
 
     Otherwise glibc keeps blocks of up to 16 MB in its heap after one was freed: some tens of megabytes in a
     process with webhooks. Does nothing with another C library.
@@ -36,7 +36,7 @@ def tune_garbage_collector() -> None:
 
 
 def settle() -> None:
-    """Make later collections faster: exclude all existing objects, which stay for good, from collection."""
+    """Exclude all existing objects from garbage collection, so that later collections are faster."""
     gc.collect()
     gc.freeze()
 

@@ -87,7 +87,7 @@ class Lines:
         self._untold = 0
 
     def log(self, write: Callable[..., object], event: str, **fields: object) -> None:
-        """Call `write` of a logger within the limit, with the number of lines omitted before."""
+        """Call `write`, a method of a logger, within the limit, and pass the number of omitted lines."""
         if not self._bucket.try_acquire():
             self._untold += 1
             return

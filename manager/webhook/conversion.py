@@ -189,8 +189,8 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
 async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
     """Convert by one step; return the reason why some metadata stay unchanged, or "".
 
-    On the way to the hub, for storage, it raises `Refused` with the reason instead. On the way back, an error
-    would fail a whole list request.
+    A conversion to the hub, as for storage, raises `Refused` with the reason instead. A conversion from the
+    hub does not, because an error would fail a whole list request.
     """
     convert, api_version, from_hub = step
     result: object = await convert(content)  # type: ignore[func-returns-value]  # authors may return any value

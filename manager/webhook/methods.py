@@ -163,7 +163,7 @@ def check_methods(operator: type) -> None:
 
 
 def _problems(operator: Any, name: str, taken: dict[Mark, str]) -> Iterator[str]:
-    """Yield the errors of a webhook method; `taken` maps earlier methods' roles to these methods."""
+    """Yield the errors of a webhook method; `taken` maps each decorator in use to its method's name."""
     function = getattr(operator, name)
     roles = marks(function)
     if not roles:

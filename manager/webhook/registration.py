@@ -71,7 +71,7 @@ NO_METHOD: Any = None
 
 
 def add_mark(function: M, role: str, about: object) -> M:
-    """Add a webhook role to a method, which may have several; raise `RegistrationError` for a non-method."""
+    """Record in a method that it has the decorator `role`; raise `RegistrationError` for a non-method."""
     if function is NO_METHOD:
         raise RegistrationError(f"the decorator {role} takes no parentheses: write {role}, not {role}()")
     noted = getattr(function, "__func__", function)
@@ -82,7 +82,7 @@ def add_mark(function: M, role: str, about: object) -> M:
 
 
 def marks(function: object) -> tuple[Mark, ...]:
-    """Return the webhook roles of a method, even if the method is static or bound."""
+    """Return the webhook decorators of a method, even if the method is static or bound."""
     found: tuple[Mark, ...] = getattr(getattr(function, "__func__", function), _MARKS, ())
     return found
 
@@ -117,8 +117,8 @@ class Decorators:
     def validate_update(self, function: JudgesChange[S, O, N, W] = NO_METHOD) -> JudgesChange[S, O, N, W]:
         """Decorate the method that validates an update; it gets the old and the new object.
 
-        It returns warnings for the user, or None, and raises `Refused`. Removing a finalizer from an object
-        that is being deleted is also an update: refuse only because of changes.
+        It returns warnings for the user, or None, and raises `Refused`. It should check only fields that have
+        changed, because a deletion may first need an update that removes a finalizer.
         """
         return self._mark("validate_update", function)
 
@@ -281,7 +281,7 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
 
     @property
     def called(self) -> tuple[str, ...]:
-        """Return the parts of the webhook's name and path: the kind, and then `name` or the subresources."""
+        """Return the parts of the webhook's name and path: the kind, then `self.name` or the subresources."""
         parts = (self.name,) if self.name else (each.replace("*", "all") for each in self.subresources)
         return (self.kind.gvk.kind.lower(), *filter(None, parts))
 

@@ -71,7 +71,7 @@ def is_behind(obj: Object) -> bool:
 
 
 def wanted_replicas(obj: Object) -> int:
-    """Return the wanted number of pods of a Deployment, ReplicaSet or StatefulSet."""
+    """Return the desired number of pods of a Deployment, ReplicaSet or StatefulSet (`spec.replicas`)."""
     return number(fields(obj, "spec").get("replicas"), 1)
 
 

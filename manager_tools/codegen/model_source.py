@@ -167,7 +167,7 @@ class _Writer:
         self._unsaid[f"{path}: {what}"] = None
 
     def _check_conditions(self) -> None:
-        """Report a status whose conditions `ctx.condition()` cannot set, by the rules of `ConditionList`."""
+        """Report a problem if, by the rules of `ConditionList`, `ctx.condition()` cannot set conditions."""
         path, node = self._root, self._served.schema
         for name in ("status", "conditions"):
             path, found = f"{path}.{name}", (node.get("properties") or {}).get(name)
@@ -354,7 +354,7 @@ class _Writer:
         return text, default is not None
 
     def _factory(self, kind: _Type, where: str, *, in_status: bool) -> str | None:
-        """Return the default factory of an optional field that is never None in Python; None for others."""
+        """Return an optional field's default factory if the field is never None in Python; otherwise None."""
         if where in {self._spec, self._status} and kind.base in self._can_be_empty:
             return kind.base
         return "list" if in_status and kind.base == "list[Condition]" else None

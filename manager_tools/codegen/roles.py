@@ -69,7 +69,7 @@ Roles = dict[str, Manifest]
 
 
 def running(lease: str, rules: Iterable[RbacRule]) -> Roles:
-    """Return the account and roles of a manager that needs `rules`, without those with `owner_references`.
+    """Return the account and roles of a manager that needs `rules`, except rules with `owner_references`.
 
     The account is bound to three roles: the ClusterRole with the controllers' rights; a Role in the manager's
     namespace for the Lease; and a ClusterRole for checking who may read its metrics.

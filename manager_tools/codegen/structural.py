@@ -51,7 +51,7 @@ _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 def bounds(node: JsonSchema, field: str) -> JsonSchema:
     """Return the node's bounds as OpenAPI v3 has them, where `exclusiveMaximum` is a boolean.
 
-    The range that type and format imply is left out. Raises ModelError for a bound of another type.
+    Bounds that type and format imply are left out. Raises ModelError for a bound that does not fit these.
     """
     lowest, highest = RANGES.get(_integer_format(node), (None, None))
     found: JsonSchema = {}

@@ -231,7 +231,7 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
 
 @contextmanager
 def _page_that_leads_to(address: str) -> Iterator[Path]:
-    """Write a page that redirects to `address`, which a browser's command line would show to all users."""
+    """Write a page that redirects to `address`, so that the browser's command line need not contain it."""
     with TemporaryDirectory(prefix="console-", ignore_cleanup_errors=True) as folder:
         page = Path(folder) / "console.html"
         page.touch(mode=0o600)

@@ -50,7 +50,7 @@ def _stored(definition: dict[str, Any]) -> str:
 
 
 def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
-    """Return the objects whose deletion waits for a finalizer: namespace, kubectl's name, and reason."""
+    """Return (namespace, RESOURCE/NAME, reason) of each object whose deletion waits for a finalizer."""
     command = [kubectl, "get", name, "--all-namespaces", "--output=json", "--request-timeout=5s"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []

@@ -305,8 +305,8 @@ def _path(name: str) -> str:
 def migration_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
     """Return the rules for `kinds`, which may include several versions of one kind.
 
-    For CRDs: read, store the position in an annotation, and trim the stored versions in the status. For
-    objects: list, and patch the object or, if the kind has that subresource, its status.
+    The rules allow a migration to get the CRDs, and to patch their annotations and their status; and to list
+    the objects, and to patch the objects or, if the kind has the status subresource, their status.
     """
     rules: dict[RbacRule, None] = {}
     names: dict[str, None] = {}

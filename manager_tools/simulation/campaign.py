@@ -43,9 +43,9 @@ _SHARDS = 4
 _INTRODUCTION = """\
 # Faults
 
-This page shows the effect of faults on the operators, in [simulated runs](simulation.md). In each run,
-users change objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With
-the faults {shared}, managers share the objects in {shards} shards; with other faults, one manager leads.
+This page shows the effect of faults on the operators, in [simulated runs](simulation.md). In each run, users
+change objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With the faults
+{shared}, several managers divide the objects into {shards} shards; with other faults, one manager leads.
 
 In the activated environment, this command repeats the runs, and writes this page:
 
@@ -54,9 +54,9 @@ $ {command}
 ```
 
 Each cell shows how many runs converge, and how many virtual seconds the slowest of these runs needs after the
-last fault and change. A run can need ten minutes, because a Deployment whose pods do not become ready changes
-once more after ten minutes. *Lost* and *there twice* count missing and surplus objects at the end of the
-row's runs, compared with a fresh install.
+last fault and change. A run can need ten minutes, because a Deployment whose pods do not become ready exceeds
+its progress deadline after ten minutes. *Lost* and *there twice* count missing and surplus objects at the
+end of the row's runs, compared with a fresh install.
 
 """
 

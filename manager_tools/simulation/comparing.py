@@ -237,7 +237,7 @@ def _shown(resource: str, metadata: Object) -> str:
 
 
 def _with_label_judged(obj: Object, *, shared: bool) -> Object:
-    """Remove a correct label of the owner's shard; mark a wrong or missing one."""
+    """Remove a correct label of the owner's shard; if it is wrong or missing, set a text that says so."""
     if (owner := controller_of(obj)) is None:
         return obj
     metadata = obj["metadata"]
@@ -267,7 +267,7 @@ def asked_for(
     born: Mapping[str, float],
     scheduled: Container[str] = (),
 ) -> list[Asked]:
-    """Return the users' objects in their final form: objects without an owner, then the operators' objects.
+    """Return the objects that users created, in their final form; those of the operators' kinds come last.
 
     Objects in `made`, which managers created, are left out if their resource is in `given` or `scheduled`.
     `born` has the creation times by UID.
@@ -298,9 +298,9 @@ def asked_for(
 def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
     """Yield the differences between an object and the same object in a fresh cluster.
 
-    Differences are ignored where a status depends on the history. A Deployment that was ever complete does
-    not exceed its deadline, even if it was complete only for a moment without pods. If another object has the
-    name of an object's child, the object keeps its earlier status and children.
+    Differences are ignored where a status depends on the history. A Deployment that was complete once, even
+    for a moment without pods, never exceeds its progress deadline. If another object takes a child's name,
+    the child's owner keeps its earlier status and children.
     """
     have, fresh = dict(have), dict(fresh)
     stuck = {_named(each) for each in fresh.values() if _name_taken(each)}

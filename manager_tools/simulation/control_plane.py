@@ -92,8 +92,8 @@ class Disk:
         """Restore the state at the time `then`, as from a backup; return the UIDs of objects created later.
 
         By default, resource versions continue above all earlier ones, as with etcd's `--bump-revision`. With
-        `versions_too`, they go back, too, if they had grown by at least `_BUMP`. The last change of a kind in
-        `_SET_UP`, and all changes before it, are kept.
+        `versions_too`, resource versions are also restored if they had grown by at least `_BUMP`. The last
+        change of a kind in `_SET_UP`, and all changes before that one, are never undone.
         """
         lost = set()
         while self._flushed and self._flushed[-1][0] > then:

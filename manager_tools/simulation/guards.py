@@ -155,7 +155,7 @@ def _seeded(original: Callable[..., None], found: list[str]) -> Callable[..., No
 
 
 def _made_before(name: str, found: list[str]) -> random.Random:
-    """Return a guarded generator that replaces a module's generator, whose state depends on earlier runs."""
+    """Return a guarded random generator; the module's own one has a state that depends on earlier runs."""
     made = random.Random(0)
     for method in ("random", "getrandbits"):
         setattr(made, method, _guard(getattr(made, method), f"{name}.{method}", _CHANCE, found))

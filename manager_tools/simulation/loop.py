@@ -238,7 +238,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, number))]
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
-        """Connect a socket to the service at the address, without transferring data by it."""
+        """Connect a socket to the service at the address; the socket itself transfers no data."""
         self.services.take(sock, str(address[0]), int(address[1]))
 
     async def create_connection(
@@ -271,7 +271,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         """Run callbacks as asyncio's loops do, but in virtual time and random order; frozen processes pause.
 
-        One call runs until the loop stops, which is faster: a simulation has many thousand turns.
+        One call runs all iterations until the loop stops, because one call for each would be slower.
         """
         ready, shuffles = self._ready, self._rng is not None
         while True:
@@ -322,7 +322,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             ready.append(heapq.heappop(scheduled)[2])
 
     def _shuffle(self, turn: list[Any]) -> None:
-        """Shuffle the tasks of a turn; other callbacks keep their order, as asyncio guarantees."""
+        """Shuffle the tasks among the callbacks in `turn`; all other callbacks keep their places."""
         assert self._rng is not None
         places = [place for place, each in enumerate(turn) if _is_task(each)]
         if len(places) > 1:

@@ -263,7 +263,7 @@ class Network(Wire):
         return self._rng.uniform(0.0, self.weather.delay)
 
     async def pieces(self, stream: AsyncIterator[bytes], exchange: _Exchange) -> AsyncGenerator[bytes, None]:
-        """Yield the parts of a stream in order, each delayed by the current lag."""
+        """Yield the chunks of a stream in order, each delayed by the current lag."""
         arrived: _Arrived = deque()
         pumping = asyncio.get_running_loop().create_task(
             self._pump(stream, arrived, exchange), context=self._context.copy()
@@ -452,7 +452,7 @@ class _Exchange:
     async def wait(self, seconds: float | None = None) -> None:
         """Wait until woken, or for `seconds`; raise ConnectionLost if the connection has failed.
 
-        It creates no task, because a run waits for thousands of parts of streams. None means no time limit.
+        It creates no task, because a run waits for thousands of chunks. None means no time limit.
         """
         self.check()
         self._waiter = self._loop.create_future()

@@ -123,7 +123,7 @@ class Step:
 class Fault:
     """A fault that begins at a virtual time and lasts some virtual seconds.
 
-    `size` is the share of requests that the fault affects, from 0 to 1.
+    `size` is the fraction of requests that the fault affects, from 0 to 1.
     """
 
     at: Seconds

@@ -265,7 +265,7 @@ class Scene(ABC):
 
     @abstractmethod
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
-        """Record a violation if another process than the sender holds the Lease."""
+        """Record a violation if a process other than the request's sender holds the Lease."""
 
     @abstractmethod
     def meddle(self) -> None:

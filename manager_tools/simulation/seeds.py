@@ -81,7 +81,7 @@ class Outcome:
 
 
 def crash_points(plan: Plan, operators: Sequence[AnyOperator], **given: Unpack[Given]) -> Iterator[Plan]:
-    """Yield plans with one fault at each write of a manager, and no other fault.
+    """Yield plans with a single fault each: every type of fault below, at every write of a manager.
 
     Faults `before` and `after`: the manager dies right before or after the write, and restarts or, with two
     replicas, the other one takes over. `freeze`: the manager is paused until the other one has taken over.
@@ -291,8 +291,8 @@ def assert_holds(
     `services` are aiohttp handlers by URL (`http://HOST:PORT`) that answer the operators' HTTP calls. No
     other network exists: any other look-up or connection fails the test, with the host's name.
 
-    `may_differ` names fields, anywhere in objects, that may differ from a fresh install. Operators need it if
-    they use the time, count, or measure durations. Timestamps may always differ.
+    `may_differ` names fields, anywhere in objects, that may differ from a fresh install. It is needed for
+    fields with times of day, counts or durations. Timestamps may always differ.
 
     `heartbeats` names fields that an operator changes continually on purpose. These fields may differ, too,
     and a write that changes nothing else does not count as activity. Changes by the manager's clock or

@@ -97,7 +97,7 @@ class _Turn:
 
 
 class People:
-    """Simulated users; each step has its own seed, so that a plan can leave out other steps."""
+    """Simulated users; each step has its own seed, so it stays the same when a plan omits other steps."""
 
     def __init__(
         self, plane: ControlPlane, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
@@ -288,7 +288,7 @@ class People:
                     await self._release(each)
 
     async def give_back(self) -> None:
-        """Remove the users' finalizers, objects with operators' names, and invalid images.
+        """Remove the users' finalizers, the users' objects with names of children, and invalid images.
 
         Otherwise the final state would differ from a fresh cluster. For example, with an invalid image, pods
         from before the update keep running only in the old cluster.

@@ -363,12 +363,12 @@ class World(Scene):
             self.violated(f"{sent} took away {', '.join(sorted(lost))}, which another client had added")
 
     def check_told(self, who: str, what: bytes) -> None:
-        """Record a violation if the text `what`, which `who` has published, contains a secret."""
+        """Record a violation if the text `what` contains a secret; `who` describes the text's origin."""
         if _has_secret(what) or (self.certificates is not None and tells_a_key(what)):
             self.violated(f"{who} contains a secret")
 
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
-        """Record a violation if another process than the sender holds the Lease.
+        """Record a violation if a process other than the request's sender holds the Lease.
 
         With shards, this is the Lease of the shard of the changed object.
         """
@@ -680,7 +680,7 @@ class World(Scene):
         )
 
     async def _moments(self) -> AsyncIterator[float]:
-        """Wait for each moment of a comparison, and yield it; several if operators read the time."""
+        """Yield each moment of comparison when it has come: one, or several if operators read the time."""
         for moment in self.moments:
             await asyncio.sleep(max(0.0, moment - self.now))
             yield self.now

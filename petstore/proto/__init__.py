@@ -1,1 +1,1 @@
-"""The protobuf contract and its code, which `make generate` writes; `petstore.wire` converts messages."""
+"""The protobuf contract, and the code that `make generate` makes of it; `petstore.wire` converts messages."""

@@ -25,13 +25,13 @@ Each YAML document of a file is a conversation:
     - close: w
     - webhook: some-path            # from here on, a webhook at {hooks}/some-path gives this response:
       answer: {response: {allowed: false}, patch: [], delay: 2, status_code: 500, text: no JSON}
-                                    # or converts: {rename: {v1: size, v2: count}, carry: {fragile: v2}}
+                              # or, to convert objects: {rename: {v1: size, v2: count}, carry: {fragile: v2}}
     - asked: some-path              # the reviews that it has received since the last such step
     finally:                      # requests at the end, whose responses are ignored
     - DELETE /apis/.../{id}
 
 The real server acts on earlier writes with a delay. The player repeats a step that changes nothing until the
-response equals the recorded response. A write needs an `until` if an outdated server would accept it.
+response equals the recorded one. A write needs an `until` if it could succeed before the server has acted.
 
 `{ns}` is the conversation's own namespace, `{id}` a unique name. The webhooks are at the URL `{hooks}`; the
 caBundle `{ca}` trusts them.

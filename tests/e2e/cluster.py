@@ -178,7 +178,7 @@ def in_cluster(*arguments: str, within: float = 60) -> Any:
 
 @contextlib.contextmanager
 def served_by(pattern: str, *command: str | Path) -> Iterator[str]:
-    """Run a server program during the block; yield the text of the group in `pattern` in its output."""
+    """Run a server during the block; yield the part of its output that the group in `pattern` matches."""
     with tempfile.TemporaryDirectory() as folder:
         program = Daemon(str(command[0]), command, log=Path(folder) / "log", environ=_ENVIRON)
 

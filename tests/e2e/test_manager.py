@@ -109,7 +109,7 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
 
 
 def _killed(pod: Mapping[str, Any]) -> float:
-    """Kill a manager from another pod on its node; return the time of the kill."""
+    """Kill the manager in `pod` from another pod on the same node; return the time of the kill."""
     container = {
         "name": "killer",
         "image": IMG,
@@ -181,7 +181,7 @@ def _shards() -> dict[str, list[str]]:
     return held
 
 
-def test_replicas_share_all_shards_again_after_a_replica_is_killed():
+def test_three_replicas_own_all_shards_again_after_one_was_killed_and_restarted():
     deploy("shards")
 
     def shared() -> dict[str, list[str]]:

@@ -32,7 +32,7 @@ def _wait_until_nothing_is_left(leftovers: Callable[[], set[str]]) -> None:
     eventually(nothing_is_left, every=1)
 
 
-def test_chart_installs_upgrades_and_uninstalls(leftovers: Callable[[], set[str]]):
+def test_chart_can_be_installed_upgraded_and_uninstalled(leftovers: Callable[[], set[str]]):
     if shutil.which("helm") is None:
         pytest.skip("there is no helm on this machine")
     remove()

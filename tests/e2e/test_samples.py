@@ -166,7 +166,7 @@ def _show_in_chromium(url: str) -> None:
     say(f"Chromium shows {url}: {(OUT / 'wordpress.png').relative_to(OUT.parent.parent)}")
 
 
-def test_pet_operator_creates_and_deletes_store_records():
+def test_pet_operator_creates_updates_and_deletes_records_in_the_petstore():
     assert _records() == {("Thor", "dog", "2021-04-01"), ("Tron", "cat", "2020-06-25")}
     kubectl("patch", "pet", "pet-sample1", "--type=merge", '--patch={"spec":{"name":"Thorbert"}}')
     eventually(
@@ -183,14 +183,14 @@ def test_pet_operator_creates_and_deletes_store_records():
 
 
 def _records() -> set[tuple[str, str, str]]:
-    """Return the store's records, read by gRPC through a port that kubectl forwards."""
+    """Return name, type and birthday of the pets in the store, read through a port that kubectl forwards."""
     with forwarded("service/operator-manager-petstore", 6742, namespace=SYSTEM) as port:
         found = run(program("petstore"), "search", f"--address=127.0.0.1:{port}", "--output=json")
     pets = json.loads(found)
     return {(each["name"], each["type"], each["birthday"]) for each in pets}
 
 
-def test_webhooks_set_defaults_refuse_invalid_pets_and_convert_between_api_versions():
+def test_pet_webhooks_set_defaults_and_convert_versions_and_refuse_invalid_pets():
     apply(beta("rex", name=" Rex ", species="Dog"))
     assert get("pet", "rex")["spec"] == beta("rex", name="Rex", species="dog")["spec"]
     with pytest.raises(CommandFailed, match=r"spec\.birthday: .* must not be in the future"):

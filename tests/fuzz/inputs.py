@@ -43,13 +43,13 @@ def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
 
 @functools.cache
 def pieces(most: int) -> st.SearchStrategy[bytes]:
-    """Return a Hypothesis strategy that generates bytes, with which `mutated` replaces a part of an input."""
+    """Return a strategy for the bytes that `mutated` inserts: a few bytes, or up to `most` equal tokens."""
     return st.one_of(st.binary(max_size=8), st.sampled_from(_TOKENS), bombs(most))
 
 
 @st.composite
 def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> bytes:
-    """Draw one of the originals, with up to three parts replaced by random bytes."""
+    """Draw one of the originals, with up to three ranges of bytes replaced by random bytes."""
     data = draw(st.sampled_from(originals))
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(data)))

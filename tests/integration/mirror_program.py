@@ -1,4 +1,4 @@
-"""A program that copies each Foo into a ConfigMap; the environment variable MIRROR is its name.
+"""A program that copies each Foo into a ConfigMap; the environment variable MIRROR is the program's name.
 
 MIRROR=NAME python -m tests.integration.mirror_program run ...
 """

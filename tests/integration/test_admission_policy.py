@@ -468,7 +468,7 @@ def test_admission_policy_admits_a_write_of_the_conversion_ca_bundle(plane: Cont
         for name, write in ESCALATIONS.items()
     ],
 )
-def test_admission_policy_refuses_escalation_with_a_stolen_token(
+def test_admission_policy_refuses_privilege_escalation_with_a_stolen_manager_token(
     plane: ControlPlane, thief: ApiAccess, write: Write
 ):
     with pytest.raises(ApiFailure, match=REFUSED) as refused:
@@ -495,7 +495,7 @@ def test_admission_policy_admits_certificate_secret_writes_only_from_the_webhook
         write_by("wordpress")
 
 
-def test_admission_policy_does_not_prevent_a_webhook_rule_change_with_a_stolen_token(thief: ApiAccess):
+def test_admission_policy_admits_a_webhook_rule_change_with_a_stolen_manager_token(thief: ApiAccess):
     # If this test fails, correct the statement in docs/security.md.
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     change = [{"op": "replace", "path": "/webhooks/0/rules", "value": rules}]

@@ -1,4 +1,4 @@
-"""The benchmark suite at its smallest size: two programs, a few objects, and only the quick parts."""
+"""Benchmarks with few objects: three quick benchmarks of two programs, and the benchmark of shards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.skipif(bool(why_not()), reaso
 PEERS = (*OURS, *BARE)
 
 
-def test_run_of_three_benchmark_parts_has_no_failed_sample():
+def test_three_benchmarks_run_without_a_failed_sample():
     parts = ("steady", "change", "ten")
     lacks = {peer.name: dict(peer.lacks) for peer in PEERS}
     run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())

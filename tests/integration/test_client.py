@@ -475,7 +475,7 @@ async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_
 
 
 async def test_apply_raises_already_exists_when_another_client_created_the_object_first(bench: Bench):
-    """Mount a volume twice, because the client creates such an object with an apply, not with POST."""
+    """Use a Deployment that mounts a volume twice, because the client creates such objects with an apply."""
 
     def wanted(name: str) -> Deployment:
         mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]

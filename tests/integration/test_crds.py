@@ -66,7 +66,7 @@ def widget(**spec: Any) -> dict[str, Any]:
     return manifest("test.example.com/v1", "Widget", "sample", **spec)
 
 
-def test_memcached_schema_refuses_name_longer_than_a_label_value(plane: ControlPlane, memcacheds: str):
+def test_memcached_schema_refuses_a_name_longer_than_63_characters(plane: ControlPlane, memcacheds: str):
     def named(length: int) -> dict[str, Any]:
         return {**memcached(size=1), "metadata": {"name": "m" * length}}
 
@@ -157,7 +157,7 @@ def test_server_stores_a_pod_template_field_with_its_defaults(plane: ControlPlan
     plane.api.delete(f"{path}/sample")
 
 
-def test_server_serves_short_names_labels_and_selectable_fields_of_a_kind(
+def test_server_stores_labels_and_serves_short_names_and_selectable_fields_of_a_crd(
     plane: ControlPlane, namespace: str
 ):
     path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"

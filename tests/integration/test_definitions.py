@@ -1,4 +1,4 @@
-"""A manager whose model differs from the installed CRD, at its start and again after a change of the CRD."""
+"""Differences between a kind's model and its installed CRD, at the manager's start and after a CRD change."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Deployed(NamedTuple):
 def run_as_deployed(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ) -> Iterator[Callable[[str], Deployed]]:
-    """Yield a function that runs the manager as a local process until the samples are reconciled.
+    """Yield a function that starts the manager as a local process and waits until the samples are reconciled.
 
     The manager has the Deployment's flags, environment and account, but addresses of this machine. A flag
     makes it store the webhooks' certificate in a Secret, as it does by default in a pod.

@@ -1,4 +1,4 @@
-"""The operators of examples/ on each control plane, with the generated roles, as their pages describe."""
+"""The operators of examples/, run on each control plane with only the rights of their generated roles."""
 
 from __future__ import annotations
 

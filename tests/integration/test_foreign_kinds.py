@@ -1,4 +1,4 @@
-"""Generated objects of third-party kinds, validated by the CRDs of those projects."""
+"""Objects of third-party kinds that this project generates, validated by the CRDs of the third parties."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ STEP_TIMEOUT = 300.0
 
 
 def why_not() -> str | None:
-    """Return why this machine cannot build images; None if it can."""
+    """Return the reason why this machine cannot build images; None if it can."""
     if os.geteuid() != 0:
         return "only root may change the root folder"
     missing = [name for name in ("unshare", "chroot", "mount") if shutil.which(name) is None]
@@ -251,7 +251,7 @@ def managed(
             assert manager.stop() == 0
 
 
-def test_manager_image_becomes_ready_as_unprivileged_user_on_a_read_only_root_and_sends_traces(
+def test_manager_image_runs_as_unprivileged_user_and_becomes_ready_and_sends_traces(
     tree: ImageTree, tmp_path: Path
 ):
     version = run(tree, "manager", "version")
@@ -315,7 +315,7 @@ def test_image_contains_every_module_that_its_programs_import(command: tuple[str
     output_of(*tree.program(image, entry=entry))
 
 
-def test_images_contain_no_pip_sources_or_compiler(tree: ImageTree):
+def test_images_contain_no_source_folder_no_pip_and_no_world_writable_file(tree: ImageTree):
     for image in ("manager", "petstore"):
         root = tree.build(image)
         assert not (root / "src").exists()

@@ -1,4 +1,4 @@
-"""The name rule that `create api --owns KIND` generates: it accepts only names that suit the child."""
+"""The name rule that `create api --owns KIND` generates: it accepts only names that the child may have."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def child_of(owned: str, name: str, namespace: str) -> dict[str, Any]:
     return wire
 
 
-def test_generated_name_rule_accepts_only_names_that_are_valid_for_the_owned_kind(
+def test_generated_crd_accepts_only_object_names_that_are_valid_for_the_owned_kind(
     control_plane: ControlPlane, namespace: str, owned: str, model: type[Resource]
 ):
     [definition] = custom_resource_definitions([model])

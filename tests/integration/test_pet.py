@@ -50,7 +50,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: 
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_pet_operator_adds_changes_and_deletes_the_records_of_the_samples(walk: PetWalk):
+def test_pet_operator_creates_updates_and_deletes_the_records_of_sample_pets(walk: PetWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)
     assert {each["name"] for each in records(walk.store.address)} == {"Thor", "Tron"}

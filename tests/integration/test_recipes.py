@@ -44,7 +44,7 @@ class Recipes:
         self.plane.api.patch(self.app(name), {"spec": spec})
 
     def delete(self, name: str) -> None:
-        """Delete an App, and wait until it is gone."""
+        """Delete an App, and wait until it no longer exists."""
         self.plane.api.delete(self.app(name))
         eventually(lambda: self.plane.api.find(self.app(name)) is None)
 

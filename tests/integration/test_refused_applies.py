@@ -191,7 +191,7 @@ async def test_apply_changes_the_generation_once_when_another_client_has_extende
     assert bench.writes() == before
 
 
-async def test_apply_removes_only_conflicting_list_items_of_other_clients(bench: Bench, crds: ControlPlane):
+async def test_apply_keeps_list_items_of_other_clients_unless_they_conflict(bench: Bench, crds: ControlPlane):
     await bench.client.apply(named(bench, "Service"))
     await bench.client.apply(
         named(bench, "Service", at("spec.ports.0.port", 81))

@@ -116,7 +116,7 @@ def test_foo_is_reconciled_once_when_the_pod_named_in_its_spec_is_created_or_del
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("walk", ["memcached"], indirect=True)
-def test_memcached_operator_runs_scales_and_deletes_its_sample(walk: SampleWalk):
+def test_memcached_operator_creates_scales_and_deletes_a_deployment_for_its_sample(walk: SampleWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     name = "memcached-sample"
 

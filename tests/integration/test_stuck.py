@@ -1,4 +1,4 @@
-"""Reconciles that ignore cancellation: the process still ends in time, and its log names them."""
+"""Reconciles that ignore cancellation: the manager still ends in time, and logs their names."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Stuck:
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
-        """Assert that the process was ended by force; return the logged seconds since `reason`."""
+        """Assert that the process was ended by force; return the seconds since `reason` from the log."""
         assert self.manager.wait() == 1
         last = self.manager.logs()[-1]
         assert (last["level"], last["logger"]) == ("error", "watchdog")

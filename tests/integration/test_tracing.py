@@ -63,7 +63,7 @@ def test_trace_connects_reconcile_api_server_and_webhook_spans(
     ).wait_ready()
 
     def is_asked_for_reviews() -> None:
-        """Assert that the API server calls the webhook, which it does some time after the registration."""
+        """Assert that the API server calls the webhook; the calls begin some time after the registration."""
         plane.api.create(f"{pet_path('traced')}?dryRun=All", pet("tried"))
         reviews = manager.metrics().select("controller_runtime_webhook_requests_total", code="200")
         assert any(each.value for each in reviews if each.labels["webhook"].startswith("/mutate"))

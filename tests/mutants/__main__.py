@@ -1,7 +1,7 @@
 """`make mutants`: makes one small fault at a time in the code, and lists the faults that no test finds.
 
-The faults are only in the memory of forked processes; no file changes. Programs that tests start run without
-the fault.
+The faults are only in the memory of forked processes; no file changes. A program that a test starts has no
+fault.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TIERS = (
 
 
 def main() -> int:
-    """Test the mutants; return 0 only if all were tested."""
+    """Test the mutants; return 0 if all were tested, even if some survived; otherwise return 1."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="which are chosen at random; default 1")

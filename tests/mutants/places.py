@@ -84,7 +84,7 @@ def mutants_of(paths: Iterable[Path]) -> list[Mutant]:
 
 
 def chosen(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
-    """Choose `count` mutants at random; a change of other code hardly changes the choice."""
+    """Choose `count` mutants by a hash of seed and key, so that code changes hardly affect the choice."""
     taken: list[Mutant] = []
     for mutant in sorted(mutants, key=lambda each: hashlib.sha256(f"{seed} {each.key}".encode()).digest()):
         if len(taken) == count:

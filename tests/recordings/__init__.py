@@ -50,7 +50,7 @@ class Answers(dict[str, Any]):
 
 
 def load_answers(part: str) -> Answers:
-    """Return the recorded answers of a part, which are empty before the first recording."""
+    """Return the recorded answers of a part (a file of cases); they are empty before the first recording."""
     path = ANSWERS / f"{part}.json"
     answers = Answers(json.loads(path.read_text())["answers"] if path.exists() else {})
     answers.part = part

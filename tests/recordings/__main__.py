@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 def main() -> int:
-    """Record the answers of the selected parts; return the exit code."""
+    """Record the answers to the selected files of cases; return the exit code."""
     parser = argparse.ArgumentParser(prog="make record", description=__doc__)
     parser.add_argument(
         "--only",
@@ -97,9 +97,9 @@ def write_generated(texts: Mapping[Path, str]) -> None:
 
 
 def keep(now: dict[str, Any], outcomes: Iterable[tuple[Part, dict[str, Any] | AssertionError]]) -> int:
-    """Write the answers after all parts are recorded; return the exit code.
+    """Write the answers after all files of cases are recorded; return the exit code.
 
-    If Kubernetes has a new version, and a part fails, nothing is written, so that versions never mix.
+    If Kubernetes has a new version and a recording failed, write nothing, so that versions never mix.
     """
     answers: dict[str, dict[str, Any]] = {}
     asked = changed = failed = 0
@@ -139,7 +139,7 @@ def _version_text(which: dict[str, Any]) -> str:
 
 
 def _outcomes(wanted: list[Part], folder: Path) -> Iterator[tuple[Part, dict[str, Any] | AssertionError]]:
-    """Yield the answers or the error of each part; each group of parts has its own control plane."""
+    """Yield each part (a file of cases) with its answers or error; each group of parts has its own server."""
 
     def outcome(part: Part) -> dict[str, Any] | AssertionError:
         try:

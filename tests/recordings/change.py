@@ -12,7 +12,7 @@ INSTEAD = "<instead>"
 
 
 def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
-    """Return the parts of `after` that differ; a list becomes a map by index if the map is shorter.
+    """Return the values of `after` that differ; a list becomes a map by index if that is shorter.
 
     With `ordered`, an object is returned completely if `changed` could not restore the order of its keys.
     """

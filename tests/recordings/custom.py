@@ -41,7 +41,7 @@ def definition_cases() -> dict[str, Json]:
 
 
 def schemas() -> dict[str, Json]:
-    """Return the schemas of the objects by name."""
+    """Return the schemas of the object cases by schema name."""
     (cases,) = load_cases(OBJECTS)
     return {name: each["schema"] for name, each in cases.items()}
 
@@ -185,7 +185,7 @@ def record_rules(server: Server) -> Json:
 
 
 class _Kind:
-    """A custom kind whose schema the test changes."""
+    """A custom kind on the server; `become` changes its schema."""
 
     def __init__(self, server: Server, plural: str) -> None:
         self._server = server

@@ -178,7 +178,7 @@ class Sources:
     """The Go types of some modules, parsed when they are needed."""
 
     def __init__(self, roots: Mapping[str, Path]) -> None:
-        """Create the table; `roots` has the folder of each module by import path."""
+        """Create the object; `roots` has the folder of each Go module by import path."""
         self._roots = roots
         self._packages: dict[str, dict[str, Any]] = {}
 

@@ -87,20 +87,20 @@ class ControlPlane(abc.ABC):
         """Return the path of a kubectl whose version suits the control plane."""
 
     def part(self, name: str) -> Daemon:
-        """Return the process of the part `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
+        """Return the process of `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
         return self._daemons[name]
 
     def check(self) -> None:
-        """Raise DaemonDied if a part does not run."""
+        """Raise DaemonDied if a component does not run."""
         for daemon in self._daemons.values():
             daemon.check()
 
     def kill(self, part: str) -> None:
-        """Kill one part, as a crash would."""
+        """Kill a component of the control plane, as a crash would."""
         self.part(part).kill()
 
     def restart(self, part: str) -> None:
-        """Kill a part if it runs, start it again on the same port, and wait for the API server."""
+        """Kill a component if it runs, start it again on the same port, and wait for the API server."""
         self.kill(part)
         self.part(part).start()
         # The API server can become ready only if it and its database run.
@@ -108,11 +108,11 @@ class ControlPlane(abc.ABC):
             self.wait_ready()
 
     def freeze(self, part: str) -> None:
-        """Suspend the process of a part; its connections stay open."""
+        """Suspend the process of a component; its connections stay open."""
         self.part(part).freeze()
 
     def thaw(self, part: str) -> None:
-        """Resume a suspended part."""
+        """Resume a suspended component."""
         self.part(part).thaw()
 
     def wait_ready(self) -> None:

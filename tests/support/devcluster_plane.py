@@ -116,5 +116,5 @@ class DevclusterControlPlane(ControlPlane):
         return self.part("all of it")
 
     def part(self, name: str) -> Daemon:
-        """Return the devcluster process for any part, because one process has all parts."""
+        """Return the devcluster process for any component, because one process has all components."""
         return self._daemons[PROGRAM.name]

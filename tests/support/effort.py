@@ -67,7 +67,7 @@ def _seconds_of_a_piece() -> float:
 
 
 async def turns_of_others(work: Awaitable[object]) -> int:
-    """Return how often the event loop runs another task while `work` runs."""
+    """Return the number of times that the event loop runs another task while `work` runs."""
     turns = 0
 
     async def other() -> None:

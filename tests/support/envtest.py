@@ -38,7 +38,7 @@ NO_GARBAGE = {"GOGC": "off", "GOMEMLIMIT": "500MiB"}
 
 
 def why_not(variable: str = VARIABLE) -> str | None:
-    """Return why a control plane of the programs in this variable's folder cannot run; None if it can."""
+    """Return the reason why the control plane in this variable's folder cannot run; None if it can run."""
     folder = os.environ.get(variable)
     if not folder:
         return f"{variable} is not set; it names a folder with {', '.join(REQUIRED)}"
@@ -47,7 +47,7 @@ def why_not(variable: str = VARIABLE) -> str | None:
 
 
 class EnvtestControlPlane(ControlPlane):
-    """etcd, kube-apiserver, and the other requested parts that are installed.
+    """etcd, kube-apiserver, and the other requested components that are installed.
 
     Data is written without fsync. Every port is on loopback. RBAC and TLS verification are on, and anonymous
     requests are refused. The administrator has a token, and other users have client certificates.
@@ -64,7 +64,7 @@ class EnvtestControlPlane(ControlPlane):
         before: Sequence[str] = (),
         measured: bool = False,
     ) -> None:
-        """Configure the parts.
+        """Configure the components.
 
         `programs` is the environment variable with the folder of the programs, `before` a prefix of each
         command. With `measured`, the programs keep their default settings, and their memory has no limit.
@@ -79,7 +79,7 @@ class EnvtestControlPlane(ControlPlane):
         self._token = secrets.token_urlsafe(16)
 
     def start(self) -> None:
-        """Start every part, which takes about 3 s."""
+        """Start every component, which takes about 3 s."""
         self._ports = PortBlock(6)
         self._url = f"https://127.0.0.1:{self._ports[0]}"
         self._write_files()
@@ -105,7 +105,7 @@ class EnvtestControlPlane(ControlPlane):
             )
 
     def stop(self) -> None:
-        """Stop every part, etcd last, and delete the data."""
+        """Stop every component, etcd last, and delete the data."""
         for daemon in reversed(self._daemons.values()):
             # Only etcd needs a clean stop, and its data is deleted.
             daemon.kill() if daemon.name in BARE else daemon.stop(grace=2.0)
@@ -114,7 +114,7 @@ class EnvtestControlPlane(ControlPlane):
         shutil.rmtree(self.folder / "etcd-data", ignore_errors=True)
 
     def supports(self, feature: Feature) -> bool:
-        """Return whether the running parts have the feature."""
+        """Return whether the running components have the feature."""
         needed = {
             Feature.WORKLOADS: {"controllers"},
             Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
@@ -125,7 +125,7 @@ class EnvtestControlPlane(ControlPlane):
         return needed.get(feature, set()) <= set(self._parts)
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """Return a kubeconfig with a new client certificate; the server needs no restart for it."""
+        """Return a kubeconfig with a new client certificate; the server accepts it without a restart."""
         certificate, key = self._authority.user(user, groups)
         credentials = Credentials(
             server=self._url, authority=self._authority.pem, certificate=certificate, key=key

@@ -362,7 +362,7 @@ def _is_accepted(task: asyncio.Task[Any]) -> bool:
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
-    """Abort the connection of an incomplete response, because a normal close waits for its end."""
+    """Abort the connection of an incomplete response; a normal close would wait for the response's end."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()

@@ -1,13 +1,13 @@
-"""Starts and ends the processes of a test run, most as forks of Python's fork server, which saves imports.
+"""Starts and ends the processes of a test run; most are forks of Python's fork server, to save import time.
 
 A test run may end in any way, even by `kill -9`, and must leave no control plane running. So each program
 asks Linux for a signal when the fork server ends. The fork server makes the request possible: a process with
 threads must not run Python between fork and exec.
 
 Imports take two thirds of a manager's start: 67 tests on devcluster take 165 s without forks and 101 s with
-them. So the fork server imports our programs once. A fork cannot adopt other environment variables that
-configure the interpreter or the C library; a program with such variables starts from its file. Programs whose
-speed or memory a test measures start from their files too.
+them. So the fork server imports our programs once. A fork ignores changes of environment variables that
+configure the interpreter or the C library; a program that needs such changes starts from its file. Programs
+whose speed or memory a test measures start from their files too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kinds from which tests generate files, and their operators."""
+"""Kinds and their operators, from which tests generate files."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
 
 
 class WidgetOperator(Operator[Widget]):
-    """Reconciles nothing."""
+    """Operator that reconciles nothing."""
 
     async def reconcile(self, obj: Widget, ctx: Context) -> None:
         """Do nothing."""
@@ -165,13 +165,13 @@ class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets",
 class OldGadget(
     Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets", namespaced=False
 ):
-    """A gadget, as it was."""
+    """A gadget in the older API version."""
 
     spec: GadgetSpec
 
 
 class GadgetOperator(Operator[Gadget]):
-    """Reconciles nothing."""
+    """Operator that reconciles nothing."""
 
     versions = (OldGadget,)
 

@@ -73,7 +73,7 @@ def unit_of(nodeid: str) -> str:
 
 
 class EndsWithItsTests:
-    """Plugin that ends a session fixture as soon as a test without a control plane begins.
+    """Plugin that ends a session fixture as soon as a test that needs no control plane begins.
 
     An idle API server uses a twentieth of a CPU. If a later test needs the fixture, pytest sets it up again.
     Hooks in tests/conftest.py would not work, because pytest does not call them for session fixtures.

@@ -236,7 +236,7 @@ ELSEWHERE: Mapping[str, str] = {
         "test_petstore_starts_from_the_backup_that_the_operations_page_makes"
     ),
     "examples/workloads/README.md": (
-        "tests/integration/test_workloads.py::test_workloads_example_deploys_follows_logs_and_cleans_up_after_sigint"
+        "tests/integration/test_workloads.py::test_workloads_example_follows_logs_and_deletes_namespace_after_sigint"
     ),
 }
 """Other pages with console blocks, and the test that runs each of them."""

@@ -34,7 +34,7 @@ class Walk:
         return [line for line in self.manager.logs() if line.get("level") == "error"]
 
     def reconciles(self, controller: str) -> int:
-        """Return how many reconciles of a controller have ended, with any result."""
+        """Return the number of reconciles of a controller that have ended, with any result."""
         samples = self.manager.metrics()
         return int(samples.value("controller_runtime_reconcile_total", controller=controller))
 

@@ -18,7 +18,7 @@ from tests.support.ports import PortBlock
 
 
 def wait_asked(plane: ControlPlane) -> None:
-    """Wait until the API server calls the webhooks, which it does some time after their registration."""
+    """Wait until the API server calls the webhooks; the calls begin some time after the registration."""
     body = memcached("is-anybody-asked", size=1001)
 
     def warned() -> None:
@@ -36,7 +36,7 @@ def webhook_manager(
     asked: Callable[[ControlPlane], object] = wait_asked,
     **options: Any,
 ) -> Iterator[ManagerProcess]:
-    """Run a manager with webhooks at a URL and its own certificates; yield it when the API server calls it.
+    """Run a manager with webhooks at a URL and its own certificates; yield it after the first webhook call.
 
     `asked` waits for the first call. `options` are those of `ManagerProcess`.
     """

@@ -116,7 +116,7 @@ def pack(installed: Distribution, folder: Path) -> Path:
 
 
 def build_library(folder: Path) -> Path:
-    """Build the library's wheel from a copy of the sources into `folder`, and return its path."""
+    """Build the library's wheel in `folder`, from a copy of the sources; return the path of the wheel."""
     with tempfile.TemporaryDirectory() as copy:
         for name in (*LIBRARY_PACKAGES, "pyproject.toml", "LICENSE", "README.md"):
             if (ROOT / name).is_dir():

@@ -49,7 +49,7 @@ class WordpressWalk(Walk):
         self.plane.api.patch(wordpress_path(self.namespace, name), {"spec": spec})
 
     def delete(self, name: str) -> None:
-        """Delete a Wordpress, and wait until it is gone."""
+        """Delete a Wordpress, and wait until it no longer exists."""
         self.kubectl("delete", "wordpress", name, "--wait=true")
 
     def site(self, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A client of the API server that sends its HTTP requests on a wire of the test."""
+"""A client of the API server that sends its requests on a wire (HTTP sender), which a test provides."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ async def test_events_that_differ_in_one_field_are_stored_separately(bench: Benc
     assert [event["count"] for event in await bench.settled()] == [1, 1]
 
 
-async def test_recorder_combines_similar_events_from_tenth_until_none_occurs_for_10_minutes(bench: Bench):
+async def test_recorder_combines_similar_events_beyond_nine_until_none_occurs_for_10_minutes(bench: Bench):
     for number in range(15):
         bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
         bench.recorder.event(widget("long"), "Warning", "Failed", f"{number} " + "x" * 1022)

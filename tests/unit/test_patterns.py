@@ -29,7 +29,7 @@ Pattern = tuple[str | bytes, int]
 
 
 def patterns() -> Iterator[tuple[str, Pattern]]:
-    """Yield the patterns of module variables, and those in calls of `re` functions, with their places."""
+    """Yield each pattern of a module variable or of a call of a `re` function, with its place in the code."""
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):

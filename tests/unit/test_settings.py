@@ -72,7 +72,7 @@ def test_setting_refuses_a_default_of_another_type(parse: Any, default: Any, exp
         Setting("x", parse, default=default, description="")
 
 
-def test_setting_values_refuse_an_undeclared_setting_that_has_the_name_of_a_declared_one():
+def test_setting_values_raise_lookup_error_for_an_undeclared_setting_with_a_declared_name():
     twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
     with pytest.raises(LookupError) as error:
         SettingValues({ADDRESS: "store:1"})[twin]
@@ -133,7 +133,7 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
 )
-def test_declared_settings_are_loaded_from_numbers_and_booleans_as_text(
+def test_declared_settings_get_numbers_and_booleans_of_the_config_file_as_text(
     write_file: WriteFile, written: str, text: str
 ):
     path = write_file(f"store-label: {written}\nstore-address:\n")

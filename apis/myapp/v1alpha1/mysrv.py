@@ -1,4 +1,4 @@
-"""MySrv: an announced service."""
+"""MySrv: the announcement of a service by its name and port; no workload runs for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["MySrv", "MySrvSpec", "MySrvStatus"]
 
 
 class MySrvSpec(ApiModel):
-    """The announced service."""
+    """The announced service: its name and its port."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the service."""

@@ -32,7 +32,7 @@ COMPARED = ("cold", "change")
 
 
 def manager(name: str = NAME, program: Path = PROGRAM) -> Program:
-    """Return `operator-manager run` with the Memcached operator, or another program for other workloads."""
+    """Return a Program that runs `operator-manager run` or, for some workloads, `benchmarks.peers.ours`."""
     five = [
         *(str(program), "run", "--kubeconfig={kubeconfig}", "--metrics-bind-address={metrics}"),
         *("--health-probe-bind-address={health}", "--webhook-bind-address=0", "--console-bind-address=0"),
@@ -45,10 +45,10 @@ def manager(name: str = NAME, program: Path = PROGRAM) -> Program:
 
 
 def on_python(text: str) -> Peer:
-    """Return the manager with another interpreter, given as version or program, in its own environment.
+    """Return the manager with the interpreter `text`, a version or a program, in its own environment.
 
     Raises:
-        ValueError: it is no Python.
+        ValueError: `text` is not a Python interpreter.
     """
     interpreter = find(text)
     try:

@@ -1,4 +1,4 @@
-"""The workloads other than memcached, with this project's library and the flags that all peers have."""
+"""The program of this peer for the workloads in `OPERATORS`, with this project's library."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def caching(name: str, kind: type[Resource], *, metadata_only: bool = False) -> 
 
 
 class Reading(Operator[Memcached]):
-    """A controller that only reads its object; ten of them share a kind."""
+    """A controller that only reads its object; the workload `ten` runs ten such controllers of one kind."""
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
         """Read the object from the cache, and ignore the result."""

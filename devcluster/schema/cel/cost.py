@@ -3,8 +3,8 @@
 A unit stands for about 50 ns. The server refuses definitions by this estimate, so the sums here are exactly
 the server's, with two oddities:
 
-- A size is looked up under the path that leads to a value. The lookup skips the first step of the path. So a
-  path of one step, for example of an item in a list literal, gives the size of the node with the rule.
+- The size of a value is looked up by the value's path, without the path's first step. So a path of one step,
+  for example the path of an item in a list literal, gives the size of `self`.
 - Two paths with the same beginning may share their memory. Then an addition to one path replaces the addition
   to the other path.
 """
@@ -497,7 +497,7 @@ def _is_scalar(kind: Type) -> bool:
 
 
 class _Macro(NamedTuple):
-    """Macro with a loop: the type of its result, and the cost of one iteration and of the rest."""
+    """Macro with a loop: the type of its result, the cost of an iteration, and the remaining cost."""
 
     result: str
     cost: Callable[[list[int]], tuple[int, int]]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class CelError(Exception):
-    """Error of an expression that cannot be evaluated; the message is Kubernetes' (`no such key: a`)."""
+    """Error of an expression that cannot be evaluated, with Kubernetes' message (`no such key: a`)."""
 
 
 class CompileError(Exception):
@@ -174,7 +174,7 @@ def join(one: Type, other: Type) -> Type:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
-    """Overload of a function, by its parameter types; the first parameter of a `member` is the receiver."""
+    """Overload of a function; if `member` is true, it is a method, and `params` begins with the receiver."""
 
     params: tuple[Type, ...]
     result: Type

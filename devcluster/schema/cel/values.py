@@ -1,4 +1,4 @@
-"""Values that JSON does not have, and comparison, arithmetic and formatting of all values."""
+"""Values of CEL that JSON does not have, and comparison, arithmetic and formatting of all values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SetList(list[Any]):
 
 
 class MapList(list[Any]):
-    """List of objects that `keys` identify (`x-kubernetes-list-type: map`)."""
+    """List of objects, each identified by its fields `keys` (`x-kubernetes-list-type: map`)."""
 
     __slots__ = ("keys",)
 
@@ -216,7 +216,7 @@ _SHOW: dict[type, Callable[[Any], str]] = {
 
 
 def to_string(value: Any) -> str:
-    """Convert a value as `string(value)` does; raise CelError for other types."""
+    """Convert a value as CEL's `string(value)` does; raise CelError if CEL cannot convert it."""
     show = _SHOW.get(type(value))
     if show is not None:
         return show(value)

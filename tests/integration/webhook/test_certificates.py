@@ -73,7 +73,7 @@ def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
 
 
 def install(plane: ControlPlane) -> None:
-    """Apply the manifests of the installation; this overwrites later changes."""
+    """Apply the webhook configurations, and replace the conversion in the CRD of Pets."""
     plane.api.apply(webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"))
     replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(AT_SERVICE)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
@@ -259,7 +259,7 @@ async def test_webhook_client_config_has_a_service_after_an_apply_replaced_the_u
 
 
 @pytest.mark.contract
-async def test_local_registration_restores_the_installed_client_configs_when_it_ends(plane: ControlPlane):
+async def test_local_webhook_registration_restores_former_client_configs_when_it_ends(plane: ControlPlane):
     await apply(plane, manifests(plane))
     before = client_configs(plane)
     await write_urls(plane)

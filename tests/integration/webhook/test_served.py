@@ -94,7 +94,7 @@ def served(
 
 
 def _is_asked(served: Served) -> None:
-    """Assert that the API server calls the webhooks, which it does some time after their registration."""
+    """Assert that the API server calls the webhooks; the calls begin some time after the registration."""
     stored = served.judged("first", dryRun="All")
     assert stored["spec"]["notes"]
     with pytest.raises(ApiFailure):
@@ -250,7 +250,7 @@ def test_webhook_is_called_for_exec_eviction_and_status_of_a_pod(served: Served,
     served.plane.api.patch(f"{here}/pods/ours/status", {"status": {"phase": "Running"}})
 
 
-def test_webhook_is_called_for_scale_but_for_no_other_change_of_a_deployment(served: Served, here: str):
+def test_webhook_is_called_for_the_scale_subresource_but_not_for_the_deployment(served: Served, here: str):
     deployments = here.replace("/api/v1", "/apis/apps/v1") + "/deployments"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
     spec = {"replicas": 9, "selector": {"matchLabels": {"a": "b"}}, "template": template}

@@ -31,7 +31,7 @@ def walk(
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_wordpress_operator_runs_exposes_and_deletes_its_samples(walk: WordpressWalk):
+def test_wordpress_operator_makes_its_samples_available_and_deletes_their_children(walk: WordpressWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.kubectl("apply", *SAMPLES)
     for name in (INLINE, BY_REFERENCE):

@@ -130,7 +130,7 @@ class Foreign(Resource, group="test.example.com", version="v1", plural="foreigns
         ({"kind": Foreign}, ()),
     ],
 )
-def test_conditions_of_an_operator_default_to_the_condition_types_of_its_status_model(
+def test_operator_has_the_condition_types_of_its_status_model_unless_it_declares_conditions(
     declared: dict[str, Any], conditions: tuple[str, ...]
 ):
     operator: Any = type("Some", (Operator,), declared)

@@ -240,7 +240,7 @@ class Sorted(Resource, group="test.example.com", version="v1", plural="sorteds")
         return sorted(set(names))
 
 
-def test_resource_copies_a_response_list_with_duplicate_items_despite_a_deduplicating_serializer():
+def test_resource_copies_a_response_list_unchanged_when_its_serializer_drops_duplicates():
     metadata = {"name": "a", "resourceVersion": "1"}
     held, stored = (Sorted.decode(orjson.dumps({"metadata": metadata, "spec": [each] * 2})) for each in "ba")
     held.take(stored, sent={})

@@ -1,4 +1,4 @@
-"""Scripted API server that distinguishes lists, streaming lists and watches of one kind."""
+"""Scripted API server with separate responses to lists, streaming lists and watches of one kind."""
 
 from __future__ import annotations
 

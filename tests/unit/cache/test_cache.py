@@ -24,7 +24,7 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestCacheInformer:
-    async def test_cache_shares_one_informer_among_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_uses_one_informer_for_all_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
             pass
 
@@ -42,7 +42,7 @@ class TestCacheInformer:
 
 
 class TestCacheOwnedBy:
-    """Informer that keeps complete objects only if a given kind owns them."""
+    """Informer that caches complete objects if a given kind owns them, and otherwise only metadata."""
 
     def held(self, informer: Informer) -> dict[str, bool]:
         """Return for each cached object, by name, whether it is complete."""
@@ -294,6 +294,6 @@ async def test_cache_uses_separate_informers_for_complete_objects_and_selected_f
 
 
 @pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])
-async def test_cache_refuses_invalid_field_paths_to_keep(cache: Cache, keeps: Any, error: type[Exception]):
+async def test_cache_refuses_an_invalid_list_of_field_paths(cache: Cache, keeps: Any, error: type[Exception]):
     with pytest.raises(error, match=r"status"):
         cache.informer(Pod, keeps=keeps)

@@ -195,7 +195,7 @@ class TestInformerObserveDelete:
         ({**DELETING, "spec": "a word"}, True),
     ],
 )
-async def test_observe_write_removes_a_deleting_object_from_the_cache_when_no_finalizer_is_left(
+async def test_observe_write_removes_a_terminating_object_from_the_cache_when_it_has_no_finalizer(
     informer: Informer, more: dict[str, Any], removed: bool
 ):
     informer.observe_write(encoded(pod("a", 1, finalizers=["x"])))

@@ -273,7 +273,7 @@ def test_decoder_drops_managed_fields_of_other_field_managers_and_nothing_else(
 
 
 class TestRecordDecoderOwners:
-    """Decoder that keeps complete objects only if a given kind owns them."""
+    """Decoder that keeps complete objects if a given kind owns them or we wrote them; otherwise metadata."""
 
     @pytest.fixture
     def decoder(self) -> RecordDecoder:
@@ -287,7 +287,7 @@ class TestRecordDecoderOwners:
         ],
         ids=["owned", "written-by-us"],
     )
-    def test_decoder_keeps_the_complete_object_when_it_is_owned_or_written_by_us(
+    def test_decoder_keeps_complete_objects_that_a_given_kind_owns_or_this_program_wrote(
         self, decoder: RecordDecoder, more: dict[str, Any]
     ):
         record, _ = decoder(encoded(pod("a", 1, **more)))

@@ -91,7 +91,7 @@ class TestReflectorStreamingList:
         assert scene.names == ["b"]
         assert scene.told.take() == ["ADDED ns/a@3", "ADDED ns/b@4", "MODIFIED ns/b@9", "DELETED ns/a@3"]
 
-    async def test_reflector_sends_namespace_selectors_and_metadata_only_type_in_every_request(
+    async def test_metadata_only_reflector_sends_its_namespace_and_selectors_in_every_request(
         self, make: Make, wire: ScriptedWire
     ):
         server = PodServer(wire, "/api/v1/namespaces/one/pods")

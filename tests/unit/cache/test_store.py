@@ -51,14 +51,14 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_store_remembers_a_deletion_after_events_of_a_former_object_of_the_same_name(self, store: Store):
+    def test_store_remembers_a_deletion_despite_old_events_of_a_former_object_of_its_name(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert summaries(store.put(record("a", 1, uid="first"))) == []
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_store_doubts_a_deletion_from_a_later_change_until_the_deletion_event(self, store: Store):
+    def test_store_doubts_a_deletion_when_a_change_arrives_before_the_deletion_event(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))

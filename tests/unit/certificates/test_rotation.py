@@ -29,7 +29,7 @@ LIFETIMES = Lifetimes(
 
 
 class Target:
-    """Rotation target whose first writes raise `fails`; later writes store the CA bundle unless `forgets`."""
+    """Rotation target whose first writes raise `fails`; with `forgets`, no write stores the CA bundle."""
 
     def __init__(
         self, name: str, written: Callable[[str], None], *fails: Exception, forgets: bool = False

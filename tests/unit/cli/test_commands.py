@@ -101,7 +101,7 @@ def test_command_reports_an_invalid_model_in_one_line(
     )
 
 
-def test_crds_command_sets_the_service_of_the_deployed_manager_for_conversion(command: Command):
+def test_crds_command_prints_crds_that_use_the_webhook_service_for_conversion(command: Command):
     outcome = command("crds", operators=[GadgetOperator])
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)
@@ -188,7 +188,7 @@ def install(install_package: Install) -> Install:
     return put
 
 
-def test_installed_package_command_receives_the_operators_of_the_manager(command: Command, install: Install):
+def test_command_of_installed_package_gets_the_operators_of_the_manager(command: Command, install: Install):
     install(f"{MODULE}:COMMANDS")
     said = command("hello", "again", operators=OPERATORS)
     assert (said.code, said.err) == (3, "")

@@ -227,7 +227,7 @@ def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("taken", ["by nobody else", "by a handler of the loop"])
-async def test_stop_signals_work_when_another_library_changed_the_signal_fd(exits: list[int], taken: str):
+async def test_stop_signals_take_effect_when_another_library_set_the_wakeup_fd(exits: list[int], taken: str):
     loop = asyncio.get_running_loop()
     with watched_signals() as (_, stop, flushed):
         if taken == "by nobody else":

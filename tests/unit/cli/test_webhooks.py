@@ -204,7 +204,7 @@ async def test_webhooks_require_a_client_certificate_unless_a_kind_has_conversio
         ({"webhook_certificates": "local", "webhook_url": "https://localhost:9443"}, IN_CLUSTER, "local"),
     ],
 )
-def test_webhook_certificates_setting_auto_becomes_files_local_secret_or_none(
+def test_webhook_certificates_setting_auto_becomes_files_or_local_or_secret_or_none(
     flags: dict[str, str], source: str, way: str | None
 ):
     config: Any = Config(source)
@@ -258,7 +258,7 @@ def left(server: Server) -> int:
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 
-async def test_reached_address_is_a_free_local_port_that_the_api_server_has_called():
+async def test_reached_address_has_a_free_local_port_that_the_api_server_has_called():
     server = Server()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address, url = await tried(server, {})

@@ -119,7 +119,7 @@ class TestClientPages:
         assert [sent.query.get("continue") for sent in wire.sent("GET", PATH)] == [None, "c1", "c2"]
 
     @pytest.mark.parametrize("resume", ["", "c1"])
-    async def test_pages_raise_gone_when_the_server_gives_no_new_continue_token(
+    async def test_pages_raise_the_gone_error_when_the_server_gives_no_new_continue_token(
         self, client: Client, wire: ScriptedWire, resume: str
     ):
         too_old = Reply.json(expired() | {"metadata": {"continue": resume}}, status=410)
@@ -195,7 +195,7 @@ class TestOwnWrites:
             ("update", {}, "0", None),  # the server treats it as none
         ],
     )
-    async def test_own_writes_set_contains_only_creates_and_writes_with_a_resource_version(
+    async def test_own_writes_set_omits_updates_and_patches_without_a_resource_version(
         self, client: Client, read: Pod, write: str, change: dict[str, Any], version: str, before: int | None
     ):
         written = own_writes_from_here()
@@ -203,7 +203,7 @@ class TestOwnWrites:
         await getattr(client, write)(read)
         assert written == (set() if before is None else {(read.metadata.uid, before, 7)})
 
-    async def test_own_writes_set_has_writes_of_child_tasks_started_later(self, client: Client, read: Pod):
+    async def test_own_writes_set_omits_writes_of_tasks_started_before_it(self, client: Client, read: Pod):
         other = asyncio.create_task(client.create(read))
         written = own_writes_from_here()
         await other
@@ -212,7 +212,7 @@ class TestOwnWrites:
             group.create_task(client.create(read))
         assert len(written) == 1
 
-    async def test_own_writes_set_is_freed_when_its_task_ends_before_a_child_task(
+    async def test_own_writes_set_is_freed_with_its_task_while_a_child_task_still_runs(
         self, client: Client, read: Pod
     ):
         async def collect() -> tuple[weakref.ref[set[Change]], asyncio.Task[Pod]]:

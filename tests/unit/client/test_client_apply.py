@@ -67,7 +67,7 @@ def applied(
 
 
 def stored(replicas: int, manager: str = "test") -> Reply:
-    """Return the Deployment; `replicas` is its replica count, set by `manager`, and its resource version."""
+    """Return the Deployment; `replicas` is its replica count (set by `manager`) and its resource version."""
     return applied({"replicas": replicas}, {"f:spec": {"f:replicas": {}}}, version=replicas, manager=manager)
 
 
@@ -469,7 +469,7 @@ class TestApplierTakenName:
             await scene.apply(WANTED, owner=self.OWNER)
         assert len(scene.wire.sent("GET", PATH)) == 1
 
-    async def test_apply_creates_the_child_when_the_cached_foreign_object_was_deleted(self, scene: Scene):
+    async def test_apply_creates_the_child_when_the_cached_object_of_its_name_was_deleted(self, scene: Scene):
         self.hold(scene)
         scene.there(Reply.status(404, "NotFound"))
         scene.wire.on("POST", COLLECTION, stored(1))

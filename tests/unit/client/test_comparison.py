@@ -153,7 +153,7 @@ KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = 
 @pytest.mark.parametrize(
     ("keys", "one", "other", "foreign"), KEYED, ids=["-".join(each[0]) for each in KEYED]
 )
-def test_comparison_requires_the_desired_order_of_keyed_items_among_foreign_items(
+def test_comparison_requires_the_desired_order_of_keyed_items_and_ignores_other_items(
     keys: list[str], one: dict[str, Any], other: dict[str, Any], foreign: dict[str, Any], compare: Any
 ):
     def full(item: dict[str, Any]) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def owned(entries: list[dict[str, Any]], *former: str) -> Ownership:
 
 
 def patched(entries: list[dict[str, Any]], *former: str, released: tuple[str, ...] = ()) -> Any:
-    """Return the entries after the patch that `takeover` returns; None if `takeover` returns no patch."""
+    """Return the managedFields entries after the patch by `takeover`; None if `takeover` returns no patch."""
     patch = owned(entries, *former).takeover(tuple(map(field_path, released)))
     return None if patch is None else changed(entries, patch)
 
@@ -330,7 +330,7 @@ def test_managed_fields_translation_returns_none_when_all_entries_have_one_api_v
     assert owned(entries, "old").translation((), "v1") is None
 
 
-def test_managed_fields_patch_removes_fields_to_release_from_our_entry():
+def test_managed_fields_patch_removes_released_fields_from_our_entry():
     assert patched([entry("memcached", "Apply", "a", "b")], released=(".spec.a",)) == [
         entry("memcached", "Apply", "b")
     ]

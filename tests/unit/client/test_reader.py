@@ -1,4 +1,4 @@
-"""Reads of objects, lists and live lists, from the cache and from the server."""
+"""Reads of objects, lists and watched lists (`client.watch`), from the cache and from the server."""
 
 from __future__ import annotations
 
@@ -395,7 +395,7 @@ class TestReaderLargeLists:
             ),
         ],
     )
-    async def test_concurrent_reads_of_a_large_object_decode_in_separate_loop_turns(
+    async def test_concurrent_reads_of_a_large_object_decode_in_separate_loop_iterations(
         self, large: World, read: Callable[[Client], Awaitable[object]]
     ):
         async def at_once(number: int) -> None:
@@ -434,7 +434,7 @@ class TestReaderOwnedBy:
             world.cache.observe_write(Pod, encoded(each))
         return found
 
-    async def test_get_reads_a_foreign_object_of_an_owned_kind_from_the_server(self, world: World):
+    async def test_get_reads_an_object_from_the_server_when_only_its_metadata_is_cached(self, world: World):
         [theirs] = self.others(world, 0)
         key, path = ObjectKey("ns", "p00"), "/api/v1/namespaces/ns/pods/p00"
         world.wire.on("GET", path, Reply.json(theirs), Reply.status(404, "NotFound"))
@@ -451,7 +451,7 @@ class TestReaderOwnedBy:
         assert names(await world.client.list(Pod, owner=self.node, labels="app=a,app notin (a)")) == []
         assert world.wire.sent("GET") == []
 
-    async def test_list_reads_foreign_objects_with_one_request(self, world: World):
+    async def test_list_reads_objects_cached_only_as_metadata_with_a_single_request(self, world: World):
         theirs = self.others(world, *range(3))
         self.others(world, 4)  # deleted before the request
         new = pod("new", 90, labels={"app": "a"})

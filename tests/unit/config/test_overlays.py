@@ -317,7 +317,7 @@ def test_namespaced_manager_has_cluster_roles_only_for_cluster_scoped_resources(
             assert resources <= CLUSTER_SCOPED, binding["metadata"]["name"]
 
 
-def test_admission_policy_names_the_service_account_when_namespace_and_prefix_change(tmp_path: Path):
+def test_admission_policy_names_the_service_account_by_namespace_and_prefix_of_the_overlay(tmp_path: Path):
     tool("kubectl")
     edited = shutil.copytree(ROOT / "config", tmp_path / "config") / "default"
     file = edited / "kustomization.yaml"

@@ -138,7 +138,7 @@ async def test_controller_stop_waits_for_running_reconciles_and_starts_no_more(l
     assert not [line for line in log_lines if line["event"] == "grace period over, reconciles cancelled"]
 
 
-async def test_controller_cancels_reconciles_after_the_shorter_grace_period_of_two_stops(log_lines: LogLines):
+async def test_controller_stopped_twice_cancels_reconciles_after_shorter_grace_period(log_lines: LogLines):
     cancelled: list[str] = []
 
     async def act(request: Request) -> Result | None:

@@ -89,7 +89,7 @@ OUTCOMES: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("answers", "times", "counted"), OUTCOMES.values(), ids=OUTCOMES)
-async def test_retry_delays_and_metric_counts_match_the_result_or_error_of_each_reconcile(
+async def test_reconcile_result_or_error_determines_retry_delays_and_metric_counts(
     answers: list[Any], times: list[float], counted: dict[str, int]
 ):
     running = await ran(answering(*answers), seconds=5000)
@@ -256,7 +256,7 @@ async def test_reconcile_timeout_metric_counts_only_timeouts_of_the_reconcile_ti
         assert (running.sample(TIMEOUTS), running.sample(ERRORS)) == (0, errors)
 
 
-async def test_failure_log_has_object_error_and_traceback_of_unexpected_errors(log_lines: LogLines):
+async def test_failure_log_contains_object_and_error_and_traceback_of_unexpected_errors(log_lines: LogLines):
     surprise = RuntimeError("who would have thought")
     group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
     outage = errors.ServiceUnavailable(503, "", "etcd is on holiday")

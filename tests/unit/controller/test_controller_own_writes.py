@@ -189,7 +189,7 @@ async def test_controller_skips_only_watch_events_caused_by_writes_of_the_same_r
 
 
 @pytest.mark.parametrize("skips", [True, False])
-async def test_controller_skips_events_of_its_own_creates_unless_skipping_is_off(world: World, skips: bool):
+async def test_controller_skips_events_of_objects_it_created_if_skipping_is_on(world: World, skips: bool):
     async def create() -> None:
         async with asyncio.TaskGroup() as group:
             for name in ("p1", "p2", "p3"):
@@ -205,7 +205,7 @@ async def test_controller_skips_events_of_its_own_creates_unless_skipping_is_off
     assert (world.skipped() == 0) is not skips
 
 
-async def test_controller_reconciles_after_a_write_by_another_controller_of_the_same_kind(world: World):
+async def test_controller_reconciles_an_object_after_another_controller_created_its_pod(world: World):
     async def create() -> None:
         await asyncio.sleep(1)
         world.answered(world.stored())
@@ -218,7 +218,7 @@ async def test_controller_reconciles_after_a_write_by_another_controller_of_the_
     assert other.names == ["f1", "f1"]
 
 
-async def test_controller_reconciles_an_object_again_after_a_write_for_another_object(world: World):
+async def test_controller_reconciles_an_object_again_when_another_reconcile_created_its_pod(world: World):
     """Run two workers: while one reconciles f1, the other reconciles f2 and creates a pod of f1."""
     began = asyncio.Event()
 

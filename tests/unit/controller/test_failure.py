@@ -102,7 +102,7 @@ DENIALS = [
 
 
 @pytest.mark.parametrize("error", DENIALS, ids=lambda error: error.message[-30:])
-def test_failure_cause_is_no_outage_when_the_server_refuses_the_object(error: KubeError):
+def test_refusal_of_an_object_by_the_server_does_not_count_as_outage(error: KubeError):
     assert Cause.of(error).awaited is None
 
 
@@ -152,7 +152,7 @@ async def test_controller_probes_the_server_with_a_different_failed_object_each_
         assert max(tried.values()) <= min(tried.values()) + 3
 
 
-async def test_failing_objects_delay_no_other_objects_and_are_not_retried_when_other_objects_succeed():
+async def test_permanently_failing_objects_do_not_delay_other_objects_and_are_rarely_retried():
     server = Server(ServiceUnavailable(503), until=600)
     server.broken = {f"{number}" for number in range(50)}
     async with Running(Reconciler(server.write)) as running:

@@ -37,7 +37,7 @@ async def at_work(queue: Queue) -> Queue:
     return queue
 
 
-async def test_queue_discards_a_key_that_only_the_given_causes_have_added(at_work: Queue):
+async def test_queue_discard_if_only_removes_a_key_added_only_by_the_given_causes(at_work: Queue):
     at_work.add("a", cause="x")
     at_work.add("a", cause="y")
     assert at_work.discard_if_only("a", {"x", "y", "z"})
@@ -65,7 +65,7 @@ X: dict[str, Any] = {"cause": "x"}
     ],
     ids=str,
 )
-async def test_queue_does_not_discard_a_key_that_another_cause_or_a_delay_has_added(
+async def test_queue_discard_if_only_keeps_a_key_added_by_another_cause_or_with_delay(
     at_work: Queue, adds: list[dict[str, Any]]
 ):
     for how in adds:
@@ -143,7 +143,7 @@ async def test_queue_metrics_show_age_of_oldest_key_and_time_to_next_retry(queue
     assert shown() == [1, 49]
 
 
-def test_key_backoff_doubles_the_delay_of_a_key_only_after_the_delay_has_passed(rng: random.Random):
+def test_key_backoff_doubles_a_delay_only_after_the_former_delay_has_passed(rng: random.Random):
     backoff = KeyBackoff[str](base=8, cap=100, jitter=0, rng=rng)
     assert backoff.next_delay("a", now=10) == 8
     assert [backoff.next_delay("a", now=now) for now in (11, 12, 17)] == [7, 6, 1]

@@ -198,7 +198,7 @@ async def drain(queue: Queue) -> list[tuple[str, int, float | None]]:
     return items
 
 
-async def test_kind_source_enqueues_existing_objects_at_low_and_events_at_normal_priority(
+async def test_kind_source_enqueues_existing_objects_with_low_and_events_with_normal_priority(
     pods: Watched, queue: Queue
 ):
     pods.listed("a", "b")
@@ -253,7 +253,7 @@ async def test_kind_source_enqueues_only_events_that_all_predicates_accept(pods:
         assert await drain(queue) == []
 
 
-async def test_kind_source_handles_new_events_while_it_enqueues_a_large_cache(pods: Watched, queue: Queue):
+async def test_kind_source_enqueues_new_events_during_its_scan_of_a_large_cache(pods: Watched, queue: Queue):
     pods.listed(*(f"pod-{number:04}" for number in range(2000)), annotations={"filler": "x" * 700})
     pods.synced()
     task = asyncio.create_task(KindSource(pods.informer, enqueue_object).run(queue))
@@ -395,7 +395,7 @@ async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queu
     assert max(intervals) - min(intervals) > 20
 
 
-async def test_channel_source_merges_requests_sent_before_its_start_at_their_highest_priority(queue: Queue):
+async def test_channel_source_merges_requests_sent_before_start_and_keeps_the_highest_priority(queue: Queue):
     source = ChannelSource()
     await source.wait_synced()
     source.send(Request("ns", "a"), priority=Priority.LOW)

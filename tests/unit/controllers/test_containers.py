@@ -33,7 +33,7 @@ OPERATORS: dict[AnyOperator, tuple[Resource, dict[str, tuple[str, str]]]] = {
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
 @pytest.mark.parametrize("proxied", [False, True])
-async def test_container_uses_the_image_of_the_spec_if_given_and_the_proxy_of_the_manager(
+async def test_container_uses_image_of_the_spec_or_settings_and_proxy_variables_of_the_manager(
     operator: AnyOperator, proxied: bool, monkeypatch: pytest.MonkeyPatch
 ):
     proxy = {"HTTPS_PROXY": "http://proxy.local:3128", "NO_PROXY": "127.0.0.1"} if proxied else {}

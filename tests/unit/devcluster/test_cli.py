@@ -64,7 +64,7 @@ def test_up_command_passes_flag_values_to_devcluster(flags: list[str], given: di
 
 
 @pytest.mark.parametrize("flag", ["--data", "--kubeconfig"])
-def test_up_command_reports_a_file_that_cannot_be_written_in_one_line(
+def test_up_command_reports_in_one_line_that_a_file_cannot_be_written(
     flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as ended:

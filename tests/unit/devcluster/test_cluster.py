@@ -46,7 +46,7 @@ async def test_user_kubeconfig_authenticates_a_user_without_rights(certificate: 
     assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
 
 
-async def test_temporary_cluster_kubeconfig_works_and_its_files_are_deleted_at_the_end(tmp_path: Path):
+async def test_temporary_cluster_accepts_its_kubeconfig_and_deletes_its_files_at_the_end(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
         path = cluster.kubeconfig_path

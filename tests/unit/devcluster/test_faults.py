@@ -116,7 +116,7 @@ async def test_delay_fault_delays_the_response():
     assert loop.time() - before >= 0.02
 
 
-async def test_fault_endpoint_adds_lists_and_removes_faults():
+async def test_fault_endpoint_creates_shows_and_removes_faults():
     handle = Server().handle
     body = b'{"do": "fail", "match": {"method": "GET", "userAgent": "curl"}, "code": 500, "times": 5}'
     made = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))

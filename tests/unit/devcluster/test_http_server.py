@@ -159,7 +159,7 @@ async def client(served: Served):
     return await served.connect()
 
 
-async def test_server_decodes_the_path_query_and_headers_of_a_request(client: Client):
+async def test_server_decodes_path_and_query_and_headers_of_a_request(client: Client):
     status, headers, body = await client.ask(
         "GET /a%20b?x=1&x=%202&y HTTP/1.1\nHost: h\nAccept: a\nAccept: b\n"
         f"Impersonate-Group: a,b\nImpersonate-Group: c\nX-Long: {'a' * 100_000}"

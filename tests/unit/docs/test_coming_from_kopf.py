@@ -39,7 +39,7 @@ async def test_example_operator_passes_the_test_that_the_page_shows(page: Any):
     await page.tests.test_registered_keeps_configmap_and_entry()
 
 
-async def test_example_operator_sets_the_status_volume_to_the_spec_volume(page: Any):
+async def test_example_operator_copies_the_volume_from_spec_to_status(page: Any):
     async with operated(page.Louder) as world:
         obj = await world.create(device(page, volume=3))
         await world.until(obj, lambda it: it.status.volume == 3, timeout=10)
@@ -74,7 +74,7 @@ async def test_example_operator_stops_after_three_failed_attempts_until_the_spec
         page.REGISTRY.clear()
 
 
-async def test_status_changes_are_stored_after_blocked_but_discarded_after_terminal_error(page: Any):
+async def test_status_changes_are_stored_when_reconcile_raises_blocked_but_not_terminal_error(page: Any):
     errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
 
     class Failing(page.Operator[page.Device]):
@@ -116,7 +116,7 @@ async def test_example_operator_reports_a_device_with_the_address_of_another_dev
         await world.until(second, lambda it: ready(it) == ("True", "AddressFree"))
 
 
-async def test_example_operator_ignores_devices_that_are_paused_quiet_or_without_the_label(page: Any):
+async def test_example_operator_ignores_devices_that_are_paused_or_quiet_or_lack_the_label(page: Any):
     async with operated(page.Loud) as world:
         loud = await world.create(device(page, "loud", volume=9, labels={"floor": "2"}))
         paused = device(page, "paused", volume=9, labels={"floor": "2"}, annotations={"pause": ""})

@@ -30,7 +30,7 @@ def names_of(module: str) -> set[str]:
 
 
 def public_names(module: str) -> set[str]:
-    """Return the public names of the module, or of its nearest listed package; empty if there is none."""
+    """Return the public names of the module, or of its nearest parent in PUBLIC, or an empty set."""
     while module not in PUBLIC:
         module = module.rpartition(".")[0]
         if not module:

@@ -41,7 +41,7 @@ class LeaseServer(ClusterServer):
         return {self.path(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in found}
 
     def put(self, namespace: str, name: str, spec: dict[str, Any], **metadata: Any) -> None:
-        """Store a Lease as another client, whether or not it exists or is valid."""
+        """Create or update a Lease as another client, without validation."""
         store, key = self.cluster.store, Key(GROUP, PLURAL, namespace, name)
         if (stored := store.get(key)) is not None:
             lease = stored.decode()

@@ -1,4 +1,4 @@
-"""Permission for effects outside the cluster; it is valid as long as the lease."""
+"""The right of a leader to act outside the cluster, which ends when its lease ends."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ async def test_lease_renewals_continue_during_1000_unanswered_requests(
         assert {type(each) for each in await asyncio.gather(*writes, return_exceptions=True)} == {Fenced}
 
 
-async def test_elector_renews_with_a_token_that_is_replaced_long_after_its_rejection(
+async def test_elector_keeps_its_lease_when_a_rejected_token_is_replaced_late(
     cluster: Cluster, authority: trustme.CA, tmp_path: Path
 ):
     file = tmp_path / "token"

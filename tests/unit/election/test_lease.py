@@ -74,7 +74,7 @@ MINE = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewT
     ids=["of another", "released", "new", "renewal", "frozen clock"],
 )
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5))])
-def test_acquired_lease_has_the_holder_a_higher_transition_count_and_utc_times(
+def test_lease_claim_sets_utc_times_and_counts_a_transition_only_for_a_new_holder(
     before: Lease, transitions: int, acquired: str, renewed: str, zone: timezone
 ):
     claimed = before.claimed(identity="me", seconds=15, now=NOW.astimezone(zone))

@@ -88,7 +88,7 @@ async def test_load_config_tries_flag_then_variable_then_pod_then_home_directory
     assert (await load(HOME=home)).server.host == "home"
 
 
-async def test_config_from_a_kubeconfig_has_its_server_token_namespace_and_path(tmp_path: Path):
+async def test_config_from_a_kubeconfig_has_its_namespace_and_server_and_token_and_path(tmp_path: Path):
     path = write(tmp_path / "config")
     config = await load(path)
     assert config.server == URL("https://a:6443")
@@ -104,7 +104,7 @@ async def test_config_from_a_kubeconfig_has_its_server_token_namespace_and_path(
     assert await config.authorization() is config.namespace is await config.ssl_context() is None
 
 
-async def test_config_in_a_pod_uses_token_namespace_and_ca_of_the_service_account(pod: Path):
+async def test_config_in_a_pod_uses_namespace_and_token_and_ca_of_the_service_account(pod: Path):
     config = await load(**IN_POD)
     assert config.server == URL("https://10.96.0.1:443")
     assert config.namespace == "pod-namespace"

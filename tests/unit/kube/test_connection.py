@@ -294,7 +294,7 @@ async def test_http_wire_aclose_closes_all_connections_even_when_it_is_cancelled
 
 @pytest.mark.each_loop
 @pytest.mark.usefixtures("closing")
-async def test_cancelled_request_leaves_no_state_and_no_socket_in_the_wire(
+async def test_cancelled_request_does_not_affect_the_next_request_and_leaves_no_open_socket(
     server: LocalServer, authority: trustme.CA
 ):
     """Cancel a request after 0, 1, 2, … loop iterations, until a request ends before its cancellation."""

@@ -94,7 +94,7 @@ class TestCredentialsRenewal:
         assert await numbered.header(rejected="1") == "2"
         assert numbered.calls == 2
 
-    async def test_credential_renewals_are_limited_when_the_server_rejects_every_request(
+    async def test_credentials_are_renewed_every_3_seconds_when_the_server_rejects_every_request(
         self, numbered: Numbered
     ):
         header = await numbered.header()
@@ -232,7 +232,7 @@ async def test_exec_program_gets_arguments_environment_and_exec_info(plugin: Plu
     assert orjson.loads(info) == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-async def test_exec_command_is_searched_in_path_only_when_it_contains_no_folder(
+async def test_exec_command_is_searched_in_the_path_variable_only_when_it_contains_no_folder(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
     environ = {"PATH": f"{plugin.folder}:{os.environ['PATH']}"}

@@ -170,7 +170,7 @@ async def test_line_splitter_yields_the_same_lines_for_any_chunks(wanted: list[b
         b'{"type":"MODIFIED","object":{"kind":"Pod", "x": {"y": 1}} }',
     ],
 )
-async def test_watch_event_contains_the_undecoded_object_for_any_order_of_its_fields(line: bytes):
+async def test_watch_event_contains_the_undecoded_object_for_any_order_of_the_event_fields(line: bytes):
     (event,) = [event async for event in watch_events(pieces(line + b"\n"))]
     assert (event.type, bytes(event.object)) == ("MODIFIED", b'{"kind":"Pod", "x": {"y": 1}}')
 
@@ -200,7 +200,7 @@ def test_decode_event_refuses_malformed_lines(line: bytes):
         decode_event(line)
 
 
-def test_status_error_returns_the_error_class_of_a_status_and_server_error_for_other_objects():
+def test_status_error_returns_gone_for_code_410_and_server_error_for_other_objects():
     line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}'
     error = status_error(decode_event(line).object)
     assert isinstance(error, Gone)
@@ -208,7 +208,7 @@ def test_status_error_returns_the_error_class_of_a_status_and_server_error_for_o
     assert isinstance(status_error(decode_event(b'{"type":"ERROR","object":{"a":1}}').object), ServerError)
 
 
-def test_synchronous_truncation_of_deep_json_leaves_texts_above_4_mib_unchanged():
+def test_shallow_at_once_truncates_deep_json_but_leaves_texts_above_4_mib_unchanged():
     deep = b"[" * 1_000 + b"]" * 1_000
     assert shallow_at_once(deep) == b"[" * 200 + b"null" + b"]" * 200
     for same in (b"<html>" * 1_000, deep + b" " * 4 * 1024 * 1024):

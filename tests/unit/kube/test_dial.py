@@ -1,4 +1,4 @@
-"""Connections through proxies and name resolution, on both event loops."""
+"""Connections through proxies, and name resolution, on the event loops of asyncio and uvloop."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ NUMBERS |= dict.fromkeys(("\N{ARABIC-INDIC DIGIT THREE}", "Thu, 01 Jan 1970 00:0
 
 
 @pytest.mark.parametrize(("value", "seconds"), NUMBERS.items(), ids=lambda value: str(value)[:9])
-def test_retry_after_header_is_limited_to_five_minutes_or_ignored(value: str, seconds: float | None):
+def test_retry_after_header_is_cut_to_5_minutes_or_ignored_if_not_decimal(value: str, seconds: float | None):
     assert error_from(429, {"Retry-After": value}, b"").retry_after == seconds
 
 

@@ -113,7 +113,7 @@ async def test_transport_repeats_a_read_after_transient_faults(
         ("POST", Reply.status(429, "TooManyRequests", "said so"), TooManyRequests, 1),
     ],
 )
-async def test_transport_raises_the_message_of_the_server_after_few_attempts(
+async def test_transport_raises_an_error_with_the_message_of_the_server_after_few_attempts(
     transport: Transport, wire: ScriptedWire, method: str, answer: Step, error: type[Exception], attempts: int
 ):
     wire.on(method, "/api", answer)
@@ -309,7 +309,7 @@ class TestTransportWrites:
             wire.on(method, PATH, Reply())
         return wire
 
-    async def test_transport_refuses_writes_after_the_time_passed_in_the_last_fence_at_call(
+    async def test_transport_refuses_writes_after_the_time_that_the_last_fence_at_call_sets(
         self, transport: Transport, wire: ScriptedWire
     ):
         for at in (10.0, 20.0):
@@ -335,7 +335,7 @@ class TestTransportWrites:
         assert await transport.request("GET", PATH) == b""
         assert wire.sent("PUT") == []
 
-    async def test_transports_with_a_shared_fence_are_fenced_together(
+    async def test_fence_of_a_transport_also_refuses_writes_of_transports_that_share_it(
         self, transport: Transport, wire: ScriptedWire
     ):
         other = ScriptedWire()
@@ -353,7 +353,7 @@ class TestTransportWrites:
         assert (wire.aborts, other.aborts) == (1, 1)
         assert (len(wire.sent("PUT")), len(other.sent("PUT"))) == (0, 1)
 
-    async def test_transport_refuses_writes_after_a_fence_work_call_unless_allowed_after_stop(
+    async def test_transport_refuses_writes_after_fence_work_unless_allow_after_stop_was_called(
         self, transport: Transport, wire: ScriptedWire
     ):
         beside = contextvars.copy_context()
@@ -380,7 +380,7 @@ class TestTransportWrites:
         assert (len(wire.requests), wire.aborts) == (1, 1)
 
     @pytest.mark.parametrize("is_beside", [False, True])
-    async def test_fence_work_call_aborts_a_write_in_flight_unless_allowed_after_stop(
+    async def test_fence_work_aborts_a_write_in_flight_unless_allow_after_stop_was_called(
         self, transport: Transport, wire: ScriptedWire, is_beside: bool
     ):
         wire.on("PUT", PATH, Delayed(1.0, Reply()))

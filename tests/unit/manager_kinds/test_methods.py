@@ -88,7 +88,7 @@ def test_owner_conditions_name_the_pod_problem_when_a_rollout_is_stuck():
     ]
 
 
-def test_pod_problem_replaces_a_progress_deadline_problem_and_is_added_to_a_replica_failure():
+def test_pod_problem_replaces_progress_deadline_exceeded_but_is_appended_to_a_replica_failure():
     late = deployment(("Progressing", "False"), reason="ProgressDeadlineExceeded", readyReplicas=0)
     assert late.problem(3) == ("ProgressDeadlineExceeded", "so")
     assert late.problem(3, [NEW]) == ("ImagePullBackOff", "1 of 1 pod: new-1: container memcached: not found")

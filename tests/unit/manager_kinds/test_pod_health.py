@@ -108,7 +108,7 @@ CRASH = "CrashLoopBackOff"
     ],
     ids=["out of memory", "just out of memory", "ends again and again", "ends once"],
 )
-def test_terminated_container_is_a_problem_unless_it_completed_once(
+def test_terminated_container_is_a_problem_unless_it_completed_and_never_restarted(
     state: dict[str, Any], last: dict[str, Any], restarts: int, expected: tuple[str, str] | None
 ):
     assert problem(pod(container(state, lastState=last, restartCount=restarts))) == expected
@@ -156,7 +156,7 @@ def test_unschedulable_pod_is_a_problem_after_ten_seconds():
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
-def test_starting_pod_has_no_problem_and_is_stuck_only_after_ten_seconds(reason: str):
+def test_starting_pod_has_no_problem_but_counts_as_stuck_after_ten_seconds(reason: str):
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(-9)}
     found = pod(container({"waiting": {"reason": reason}}), phase="Pending", conditions=[scheduled])
     health = judged(found)
@@ -201,7 +201,7 @@ def test_terminating_or_completed_pod_is_inactive_and_no_problem():
     ],
     ids=["last line", "escapes", "control characters", "long", "blank", "empty"],
 )
-def test_quoted_log_line_is_the_last_line_shortened_without_control_characters(said: str, line: str):
+def test_quoted_log_line_is_the_shortened_last_line_without_control_characters(said: str, line: str):
     assert one_line(said) == line
 
 

@@ -75,7 +75,7 @@ def test_kubernetes_asyncio_model_is_converted_to_unstructured_when_its_kind_has
         ("V2HorizontalPodAutoscaler", "autoscaling_v2"),
     ],
 )
-def test_kubernetes_asyncio_model_without_kind_gets_it_from_its_class_name(
+def test_missing_kind_of_a_kubernetes_asyncio_model_is_taken_from_its_class_name(
     models: Any, name: str, module: str
 ):
     model = getattr(models, name)(local_vars_configuration=unchecked(models))

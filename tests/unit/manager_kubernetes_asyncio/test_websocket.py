@@ -1,4 +1,4 @@
-"""WebSockets with a real server, on both event loops."""
+"""WebSockets with a real server, on the event loops of asyncio and uvloop."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def opening(wire: HttpWire, path: str = "/a", permit: Any = None) -> Any:
 
 
 async def said(wire: HttpWire) -> bytes | None:
-    """Send a message to the server; return what it sends back."""
+    """Send a message to the server; return the server's reply."""
     async with opening(wire) as opened:
         await opened.send_bytes(b"hello")
         found: bytes | None = await opened.receive_message()

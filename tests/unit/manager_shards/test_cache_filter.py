@@ -98,7 +98,7 @@ class TestShardFilter:
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
         self.server.on("stream", self.stream)
 
-    async def test_informer_requests_its_shards_and_drops_objects_of_other_shards(self, restricted: Informer):
+    async def test_informer_requests_its_shards_and_drops_unrequested_objects(self, restricted: Informer):
         async with running(restricted):
             await moments()
             assert held(restricted) == ["in-0", "in-1"]
@@ -217,7 +217,7 @@ class TestShardFilter:
     @pytest.mark.parametrize(
         "answer", [Reply.status(500, "", "no"), listed(9, in_shard(2, 3))], ids=["fails", "is behind"]
     )
-    async def test_informer_lists_all_shards_when_a_list_of_a_shard_fails(
+    async def test_informer_lists_all_its_shards_when_the_list_of_a_new_shard_fails(
         self, restricted: Informer, answer: Reply
     ):
         self.server.on("list", answer)

@@ -122,7 +122,7 @@ async def test_replica_stays_registered_while_it_deletes_many_leases_slowly(prog
 
 
 @pytest.mark.parametrize("cleans", [True, False])
-async def test_registry_deletes_only_its_expired_leases_if_cleaning_is_enabled(
+async def test_registry_deletes_expired_leases_of_its_replicas_unless_cleaning_is_disabled(
     program: Program, cleans: bool
 ):
     (a,) = await program.start("a", cleans=cleans)
@@ -206,7 +206,7 @@ async def test_registry_keeps_all_replicas_when_one_lease_renewal_fails(
     assert 30 <= len(a.wire.requests) - before <= 34, "only renewals"
 
 
-async def test_registry_keeps_a_renewing_replica_when_lease_versions_become_lower(program: Program):
+async def test_registry_keeps_a_renewing_replica_when_lease_resource_versions_become_lower(program: Program):
     a, *_ = await program.start("a", "b", "c")
     await asyncio.sleep(30)
     last = next(each for each in program.server.leases.values() if each["spec"]["holderIdentity"] == "b")

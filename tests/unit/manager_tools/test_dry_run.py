@@ -318,7 +318,7 @@ async def test_plan_sends_writes_of_the_kubernetes_asyncio_client_as_dry_runs():
     assert "v1.ConfigMap.default.made" in [title(each) for each in planned.changes]
 
 
-async def test_plan_lists_a_scale_patch_under_other_requests():
+async def test_plan_reports_a_scale_patch_as_a_request_and_not_as_a_change():
     async def scale(greeting: Greeting, ctx: Context) -> None:
         deployment = await ctx.client.uncached.get(Deployment, ObjectKey("default", "web"))
         await ctx.client.subresource("scale").patch(deployment, {"spec": {"replicas": 3}})

@@ -102,7 +102,7 @@ def stored_conditions(world: World) -> list[dict[str, Any]]:
     return found
 
 
-async def test_condition_update_keeps_its_transition_time_and_foreign_conditions():
+async def test_condition_message_update_keeps_the_transition_time_and_foreign_conditions():
     kind = kind_with(TheirStatus | None)
 
     async def set_words(_: Doing, obj: Any, ctx: Context) -> None:

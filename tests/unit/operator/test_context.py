@@ -215,7 +215,7 @@ async def test_condition_event_is_sent_once_for_each_change_of_the_condition():
         assert await world.events(found) == ["Greeted", "Greeted"]
 
 
-async def test_failed_reconcile_sends_no_condition_event_and_no_event_that_sets_once_written():
+async def test_failed_reconcile_sends_no_condition_event_and_no_event_with_once_written():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")
         ctx.event("Later", "in its time", once_written=True)

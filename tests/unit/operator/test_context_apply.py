@@ -163,7 +163,7 @@ async def test_ctx_apply_and_ctx_delete_log_each_write_with_changed_fields_and_f
 
 
 class TestContextApplySharedList:
-    """Apply to a list that another client also changes; a patch after a dry run repairs a refused apply."""
+    """Server-side apply of a list that another client changes too; a patch can repair a refused apply."""
 
     def operator(self, act: Act, refused: list[str] | None = None) -> type[Doing]:
         guard = webhook.Admission(Deployment)
@@ -203,7 +203,7 @@ class TestContextApplySharedList:
             await ctx.apply(self.wanted(obj.spec.name))
         obj.status.text = obj.spec.name
 
-    async def test_ctx_apply_changes_our_list_items_when_another_client_has_added_items(self):
+    async def test_ctx_apply_changes_list_items_of_the_operator_when_another_client_has_added_items(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, child = await self.started(world)
             await rename(world, obj, "me")
@@ -227,7 +227,7 @@ class TestContextApplySharedList:
                 "no other manager owns this field"
             )
 
-    async def test_ctx_apply_restores_our_list_item_when_another_client_has_changed_its_key(self):
+    async def test_ctx_apply_restores_a_list_item_when_another_client_has_changed_its_key(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, _ = await self.started(world)
             await rename(world, obj, "you")
@@ -258,7 +258,7 @@ class TestContextApplySharedList:
             assert 1 < len(asked) < 6
 
     @pytest.mark.parametrize("image", ["", "image:2"])
-    async def test_ctx_apply_sends_no_patch_when_the_server_refuses_our_list_items(self, image: str):
+    async def test_ctx_apply_sends_no_patch_when_the_server_refuses_the_applied_list_items(self, image: str):
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = deployment(image="image:1" if obj.spec.name == "you" else image)
             if obj.spec.name != "you":

@@ -182,7 +182,7 @@ def test_decorators_accept_static_and_class_methods_in_either_order():
     assert [each.name for each in Marked.daemons] == ["fourth"]
 
 
-def test_operator_is_refused_when_its_base_order_hides_a_method_of_a_mixin():
+def test_operator_is_refused_when_the_order_of_its_base_classes_hides_a_mixin_method():
     class Ready:
         async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
 

@@ -145,7 +145,7 @@ CALLS: list[tuple[Act, str, str, str]] = [
 @pytest.mark.parametrize(
     ("act", "group", "resource", "verb"), CALLS, ids=[each[0].__name__ for each in CALLS]
 )
-async def test_call_without_a_right_raises_an_error_with_code_line_and_missing_rule(
+async def test_error_of_a_call_without_a_right_names_the_code_line_and_missing_rule(
     act: Act, group: str, resource: str, verb: str
 ):
     code: Any = act

@@ -65,7 +65,7 @@ def test_proxy_environment_omits_a_malformed_url_that_may_contain_a_password(url
     assert SECRET not in str(line)
 
 
-def test_proxy_environment_includes_the_password_when_credentials_are_kept():
+def test_proxy_environment_includes_the_password_when_the_credentials_setting_is_keep():
     assert values({"HTTP_PROXY": URL}, credentials=PROXY_ENVIRONMENT.parse("keep"))["HTTP_PROXY"] == URL
     assert PROXY_ENVIRONMENT.default_value() is False
     with pytest.raises(ValueError, match="drop or keep"):
@@ -73,7 +73,7 @@ def test_proxy_environment_includes_the_password_when_credentials_are_kept():
 
 
 @pytest.mark.parametrize(("credentials", "seen"), [(False, "http://proxy:3128"), (True, URL)])
-def test_proxy_attribute_of_operator_logs_dropped_credentials_once(
+def test_proxy_attribute_of_operator_logs_once_that_it_has_dropped_credentials(
     credentials: bool, seen: str, monkeypatch: pytest.MonkeyPatch
 ):
     for name in VARIABLES:

@@ -39,9 +39,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize("cluster_scoped", [False, True])
-async def test_on_predicate_ignores_foreign_status_writes_unless_it_includes_status_changes(
-    cluster_scoped: bool,
-):
+async def test_generation_changed_predicate_ignores_status_writes_of_other_clients(cluster_scoped: bool):
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 

@@ -205,7 +205,7 @@ async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_on_predicat
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_handed_over_hook_runs_for_moved_objects_and_gone_hook_for_deleted_objects():
+async def test_handed_over_method_runs_for_moved_objects_and_gone_method_for_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen
@@ -508,7 +508,7 @@ async def test_children_keep_an_existing_shard_label_and_get_no_label_when_shard
 
 
 @pytest.mark.parametrize("declares", [False, True])
-async def test_ctx_list_of_sharded_children_raises_not_cached_unless_reads_declares_the_kind(declares: bool):
+async def test_ctx_list_of_sharded_children_raises_not_cached_unless_operator_declares_reads(declares: bool):
     found: dict[str, object] = {}
 
     async def read(_: Copying, obj: Secret, ctx: Context) -> None:
@@ -543,7 +543,7 @@ async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context
     return Result(requeue_after=error.retry_after)
 
 
-async def test_ctx_refuse_taken_detects_a_name_that_was_taken_without_an_event():
+async def test_ctx_refuse_taken_detects_a_taken_name_after_30_seconds_without_an_event():
     taken: set[str] = set()
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:

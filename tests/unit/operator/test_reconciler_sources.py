@@ -124,7 +124,7 @@ BARE = Unstructured.of(Foo.gvk.api_version, "Foo"), Unstructured.of("v1", "Pod")
 
 
 @pytest.mark.parametrize(("primary", "owned"), [(Foo, Pod), BARE], ids=["models", "without models"])
-async def test_primary_object_is_enqueued_by_its_own_events_and_those_of_children_and_mapped_objects(
+async def test_primary_object_is_enqueued_by_its_events_and_events_of_children_and_mapped_objects(
     host: Host, primary: type[Resource], owned: type[Resource]
 ):
     watches = (Watch(owned, label="foo"),)
@@ -140,7 +140,7 @@ async def test_primary_object_is_enqueued_by_its_own_events_and_those_of_childre
     assert (controller.name, reconciler.names) == ("foo", ["f1", "f2", "f3", "f4"])
 
 
-async def test_controller_waits_for_the_first_list_of_every_kind_in_reads(host: Host):
+async def test_controller_waits_for_the_first_list_of_every_kind_in_its_reads_declaration(host: Host):
     controller, reconciler = host.runs(declaring(reads=(Reads(Pod, metadata_only=True),)))
     foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod, metadata_only=True)
     async with running(controller):

@@ -171,7 +171,7 @@ async def test_timer_waits_for_a_change_after_a_terminal_error(error: Exception,
         assert 3 <= Refusing.runs.count("refresh") <= 5
 
 
-async def test_timer_waits_for_a_change_when_the_object_does_not_fit_the_model_of_its_kind():
+async def test_timer_waits_for_a_change_when_its_object_violates_the_model():
     Refusing.error, Refusing.in_timer, Refusing.runs = TerminalError("unused"), False, []
     async with operated(Refusing, objects=[greeting("a")]) as world:
         await asyncio.sleep(1)

@@ -22,7 +22,7 @@ async def grpc_stays() -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Restore the environment variables that the program sets, for later child processes."""
+    """Restore the environment variable GRPC_VERBOSITY, which the program sets, for later child processes."""
     monkeypatch.setenv("GRPC_VERBOSITY", "NONE")
 
 

@@ -149,7 +149,7 @@ async def test_store_adds_one_record_when_calls_repeat_an_idempotency_key(store:
     assert [found.name for found in await store.pets()] == ["Thor", "Tron"]
 
 
-async def test_store_update_sets_the_key_of_a_record_without_a_key(store: LocalStore):
+async def test_store_update_sets_an_idempotency_key_only_on_a_record_without_a_key(store: LocalStore):
     free, taken = await store.client.add([pet("free"), pet("taken", idempotency_key="uid-1")])
     with pytest.raises(KeyRefused, match="another pet has"):
         await store.client.update([pet("changed", id=free, idempotency_key="uid-1")])

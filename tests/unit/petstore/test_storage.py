@@ -81,7 +81,7 @@ def test_storage_refuses_damaged_files_and_files_of_other_programs(tmp_path: Pat
         refused(bad, reason)
 
 
-async def test_storage_opens_a_database_without_tables_from_a_killed_process(tmp_path: Path):
+async def test_storage_opens_a_database_whose_process_was_killed_before_it_created_tables(tmp_path: Path):
     path = tmp_path / "pets.db"
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")

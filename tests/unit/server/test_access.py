@@ -170,7 +170,7 @@ async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) ->
         (DENIED, 31, (0, 1)),
     ],
 )
-async def test_auth_caches_a_token_review_for_60_a_grant_for_300_and_a_denial_for_30_seconds(
+async def test_auth_caches_token_reviews_for_60_s_grants_for_300_s_and_denials_for_30_s(
     wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, accepted())
@@ -312,7 +312,7 @@ async def test_console_access_accepts_a_console_token_only_when_the_server_confi
 
 
 @pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", [], 7, [f"{CONSOLE}s"]])
-async def test_console_access_token_review_has_no_audience_for_other_tokens(
+async def test_console_access_token_review_requests_no_audience_for_a_token_without_the_console_audience(
     wire: ScriptedWire, console: Access, audience: object
 ):
     allow(wire)
@@ -494,7 +494,7 @@ async def test_answer_cache_shares_one_lookup_until_its_last_caller_is_cancelled
 
 
 @pytest.mark.parametrize("after", [0.5, 0.0], ids=["begun", "not begun"])
-async def test_answer_cache_repeats_a_started_lookup_whose_only_caller_was_cancelled(after: float):
+async def test_answer_cache_repeats_a_cancelled_lookup_for_the_next_caller(after: float):
     oracle, remembered = Oracle(), answers()
     leaving = asyncio.create_task(remembered.get("q", oracle))
     await asyncio.sleep(after)

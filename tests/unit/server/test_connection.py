@@ -522,7 +522,7 @@ async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monke
     assert [line for line in lines if line["log_level"] != "info"] == []
 
 
-async def test_server_closes_only_one_connection_when_a_connection_causes_an_internal_error(
+async def test_server_closes_only_the_connection_that_causes_an_internal_error(
     monkeypatch: pytest.MonkeyPatch,
 ):
     loop = asyncio.get_running_loop()
@@ -582,7 +582,7 @@ async def test_server_answers_400_to_a_plain_http_request_on_an_https_port():
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
-async def test_server_answers_a_partly_received_request_before_it_stops(sent: int, tls: bool):
+async def test_stopping_server_answers_a_partly_received_request(sent: int, tls: bool):
     request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:      30\r\n\r\n" + b"." * 30
     limits = replace(PATIENT, drain=LONG)
     async with AsyncExitStack() as stack:

@@ -69,7 +69,7 @@ async def test_connection_closes_when_a_request_stays_incomplete_despite_frequen
     assert asyncio.get_running_loop().time() == pytest.approx(LIMITS.head, abs=1)
 
 
-async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
+async def test_idle_connection_closes_after_the_keep_alive_time_and_sends_nothing():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.begin_answer(0)
@@ -78,7 +78,7 @@ async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
     transport.write.assert_not_called()
 
 
-async def test_connection_closes_at_the_exchange_limit_when_its_response_is_unfinished():
+async def test_connection_closes_at_the_exchange_time_limit_when_its_response_is_unfinished():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.begin_answer(0)

@@ -1,4 +1,4 @@
-"""The import of aiohttp for the manager's servers, in fresh interpreters."""
+"""`manager.server.lean`, which reduces the cost of importing aiohttp; each test runs a new interpreter."""
 
 from __future__ import annotations
 

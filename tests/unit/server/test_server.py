@@ -132,7 +132,7 @@ async def test_https_server_presents_a_renewed_certificate_and_keeps_open_connec
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.filterwarnings("ignore:.*TLSv1_1 is deprecated:DeprecationWarning")
 @pytest.mark.each_loop
-async def test_server_accepts_only_tls_1_2_clients(
+async def test_server_accepts_tls_1_2_and_refuses_tls_1_1_and_tls_1_3(
     authority: trustme.CA, secret: Secret, version: ssl.TLSVersion
 ):
     """Refuse also TLS 1.3, which allows endless key updates."""
@@ -201,7 +201,7 @@ async def test_server_port_can_be_used_again_immediately_after_the_stop():
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
-async def test_server_closes_each_connection_after_its_response_before_it_stops():
+async def test_stopping_server_closes_each_connection_after_its_response():
     leaving = False
 
     async def sends_itself(request: web.Request) -> web.StreamResponse:

@@ -201,7 +201,7 @@ async def test_tls_transports_share_reading_time_when_many_clients_send_simultan
         assert max(turns.values()) <= 2  # the count may begin within a turn
 
 
-async def test_tls_read_time_per_loop_iteration_ends_after_5_milliseconds(monkeypatch: pytest.MonkeyPatch):
+async def test_tls_read_time_per_loop_iteration_is_limited_to_5_ms(monkeypatch: pytest.MonkeyPatch):
     now = 100.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     turn = Turn()

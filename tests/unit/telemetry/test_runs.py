@@ -164,7 +164,7 @@ def test_history_keeps_records_of_a_deleted_object_for_an_hour():
     assert len(records) == 4
 
 
-def test_record_shows_a_deleted_object_only_when_the_deletion_is_its_last_trigger():
+def test_reconcile_record_shows_a_deleted_object_only_when_the_last_trigger_is_its_deletion():
     child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
     assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
     assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # it exists again

@@ -247,7 +247,7 @@ async def test_conversion_refuses_an_invalid_review(versions: Versions, body: by
 
 
 @pytest.mark.parametrize("levels", [MOST_LEVELS - 2, MOST_LEVELS - 1, 300, 985, 990, 1_000, 5_000, 50_000])
-async def test_conversion_names_the_object_when_it_is_nested_beyond_the_limit(
+async def test_conversion_error_names_the_object_that_is_nested_beyond_the_limit(
     versions: Versions, levels: int
 ):
     deep = b"[" * levels + b"]" * levels

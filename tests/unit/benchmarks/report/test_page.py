@@ -24,7 +24,7 @@ def whole() -> Results:
     return with_parts(*parts)
 
 
-def test_benchmark_page_shows_every_section_all_versions_and_missed_targets():
+def test_benchmark_page_shows_all_sections_and_program_versions_and_missed_targets():
     text, printed = page(whole()), shown(whole())
     for part in PARTS.values():
         assert f"\n## {part.title}\n" in text

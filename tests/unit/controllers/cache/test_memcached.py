@@ -54,7 +54,7 @@ async def test_memcached_status_names_its_pods_without_decoding_complete_pods(
         assert memcacheds.status("m")["nodes"] == ["a", "b"]
 
 
-async def test_memcached_pods_have_probes_resources_and_the_recommended_labels():
+async def test_memcached_pods_have_the_recommended_labels_and_resource_limits_and_probes():
     async with operated(MemcachedOperator) as world:
         cluster = await world.create(memcached(1))
         await world.until(cluster, lambda it: it.status.node_count == 1)

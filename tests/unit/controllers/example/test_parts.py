@@ -50,7 +50,7 @@ def test_ownership_check_accepts_a_child_with_labels_or_owner_reference_of_the_s
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_ownership_check_refuses_foreign_leftover_and_terminating_children(metadata: ObjectMeta, reason: str):
+def test_ownership_check_refuses_a_child_of_another_owner_or_in_deletion(metadata: ObjectMeta, reason: str):
     with pytest.raises(Blocked) as blocked:
         check_ours("PersistentVolumeClaim", metadata, site(), "test")
     assert blocked.value.reason == reason
@@ -92,7 +92,7 @@ def test_site_owns_its_child_only_with_reclaim_policy_delete():
 
 
 @pytest.mark.virtual_time
-async def test_wordpress_becomes_available_after_blocking_objects_are_gone_and_its_secret_exists():
+async def test_wordpress_becomes_available_after_blocking_objects_are_deleted_and_its_secret_exists():
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = PersistentVolumeClaim.model_validate({"metadata": {"name": "blog-wp-pv-claim"}, "spec": storage})
     secret = Secret(metadata=ObjectMeta(name="blog-mysql"))

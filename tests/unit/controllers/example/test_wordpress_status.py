@@ -51,7 +51,7 @@ def up() -> Sight:
     )
 
 
-def test_wordpress_conditions_are_ready_when_its_deployments_are_ready():
+def test_wordpress_has_available_true_and_degraded_false_when_its_deployments_are_ready():
     assert seen(up()) == {
         "DatabaseReady": (True, "Ready"),
         "Available": (True, "Ready"),
@@ -75,7 +75,7 @@ def test_wordpress_is_unavailable_while_its_database_is_not_ready():
     [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
     ids=["permanent", "awaited", "temporary"],
 )
-def test_blocked_wordpress_is_progressing_for_a_temporary_cause_and_otherwise_degraded(
+def test_blocked_wordpress_is_degraded_unless_the_cause_is_temporary(
     *, passing: bool, awaited: bool, progressing: bool, degraded: bool
 ):
     sight = up()

@@ -76,7 +76,7 @@ async def test_wordpress_steps_create_no_volume_or_password_for_a_deleted_or_rec
     assert world.children() == {}
 
 
-async def test_volume_does_not_grow_for_a_deleted_site_of_the_same_name(world: World):
+async def test_recreated_site_keeps_its_volume_size_while_the_cache_shows_the_deleted_site(world: World):
     # A volume cannot shrink.
     await world.run(storageSize="10Gi")
     await world.change(storageSize="20Gi")

@@ -44,7 +44,7 @@ def test_wordpress_pods_contain_no_plain_text_password():
             assert ("PASSWORD" in variable["name"]) is ("valueFrom" in variable)
 
 
-def test_wordpress_database_and_frontend_have_the_same_user_password_and_host():
+def test_wordpress_database_and_frontend_have_the_same_user_and_password_and_host():
     database, frontend = (
         {each["name"]: each for each in pod_of(deployment)["containers"][0]["env"]}
         for deployment in both(site())
@@ -77,7 +77,7 @@ def test_wordpress_child_names_and_labels_stay_below_64_characters_for_a_long_si
 
 
 def test_wordpress_readiness_probe_requests_the_installer_page_with_the_host_of_the_service():
-    """WordPress redirects to the requested host; the kubelet follows only redirects to the pod."""
+    """A redirect to HTTPS on the same host would fail the probe, because the pod serves no TLS."""
     probe = pod_of(WORKLOADS.frontend(site()))["containers"][0]["readinessProbe"]["httpGet"]
     assert probe["path"] == "/wp-admin/install.php?step=1"
     headers = {each["name"]: each["value"] for each in probe["httpHeaders"]}

@@ -124,7 +124,7 @@ async def test_store_check_yields_to_other_tasks_after_each_large_pet(scene: Sce
     assert len(set(asked_in)) == len(keys)
 
 
-async def test_store_check_repairs_our_unreadable_record_and_ignores_foreign_records(
+async def test_store_check_repairs_an_unreadable_record_of_a_pet_and_ignores_other_records(
     server: ApiServer, store: EmbeddedStore
 ):
     plain = store.client
@@ -132,7 +132,7 @@ async def test_store_check_repairs_our_unreadable_record_and_ignores_foreign_rec
     unreadable = {theirs}
 
     async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Call the store; searches return `unreadable` records without a birthday; an update repairs ours."""
+        """Call the store; clear the birthday of `unreadable` records; an update makes our record readable."""
         answer = await call()
         if method == "UpdatePets":
             unreadable.intersection_update({theirs})

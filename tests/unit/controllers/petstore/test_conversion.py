@@ -67,7 +67,7 @@ def same(one: JsonObject, other: JsonObject) -> bool:
         ("9999-12-31T23:59:59+00:01", "9999-12-31"),
     ],
 )
-def test_converted_birthday_is_the_utc_day_and_an_annotation_keeps_its_text(text: str, day: str):
+def test_converted_birthday_is_the_utc_day_and_an_annotation_keeps_the_original_text(text: str, day: str):
     converted = to_beta(alpha(text))
     assert converted == beta(day, {FROM_V1ALPHA1: note(birthday=text)})
     assert to_alpha(converted) == alpha(text)
@@ -181,7 +181,7 @@ def given(**fields: Any) -> JsonObject:
 
 
 def rest(obj: JsonObject) -> JsonObject:
-    """Return the Pet without the parts that a conversion may change."""
+    """Return the Pet without its spec and without the annotations that a conversion writes."""
     annotations = obj["metadata"].get("annotations") or {}
     named = {key: value for key, value in annotations.items() if key not in {FROM_V1ALPHA1, FROM_V1BETA1}}
     return {**obj, "spec": None, "metadata": {**obj["metadata"], "annotations": named}}

@@ -320,7 +320,7 @@ async def test_reconcile_sends_no_request_to_a_store_that_is_down(stage: Stage):
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-async def test_record_is_found_when_its_pet_is_renamed_before_the_record_id_is_in_the_status(
+async def test_pet_finds_its_record_when_renamed_before_its_status_has_the_record_id(
     keyless: Stage, deleted: bool
 ):
     """Kill the process before the status has the id, then rename or delete the Pet."""

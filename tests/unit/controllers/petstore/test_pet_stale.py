@@ -49,7 +49,7 @@ async def test_pet_operator_never_reverts_a_record_when_its_cache_is_stale(
 async def one_that_vanishes(
     server: ApiServer, store: EmbeddedStore, *, before: int, replaced: bool, blow: str, behind: bool
 ) -> bool:
-    """Delete a new Pet before a call of its first reconcile; return whether the reconcile has that call."""
+    """Delete a new Pet just before call `before` of its first reconcile; return whether that call exists."""
     fate = Fate()
     server.begin_anew()
     process = Process(server, store.client, fate)
@@ -106,7 +106,7 @@ async def test_pet_is_read_from_the_server_only_before_a_lost_record_is_added_ag
 
 
 async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(stage: Stage):
-    """Stop serving Pets before the first status write of a Pet, as a replaced CRD does."""
+    """Stop serving Pets just before the first status write of a Pet, as happens when a CRD is replaced."""
     fate, process, server, store = stage.fate, stage.process, stage.server, stage.store
     stage.create()
 

@@ -1,6 +1,6 @@
 """Test world of the Pet reconciler: a control plane with Pets, a store, and a process that can die.
 
-`Fate` can lose each call of the process, or its response, or end the process at the call. The store and the
+`Fate` can lose a call of the process, lose the response of a call, or end the process at a call. Store and
 control plane are real, but in the process of the test. A new process has no state of an earlier process.
 """
 
@@ -86,7 +86,7 @@ class FatefulStore:
 
 
 class ApiServer:
-    """Pets of a control plane, with immediate and unvalidated writes by other clients."""
+    """Pets of a control plane; the methods write as other clients, immediately and without validation."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.cluster = cluster
@@ -160,7 +160,7 @@ class ApiServer:
             self.edit(key, metadata={"deletionTimestamp": "2026-01-02T00:00:00Z"})
 
     def vanish(self, key: ObjectKey) -> None:
-        """Remove the Pet's finalizers as another client, and delete the Pet, which is gone immediately."""
+        """Remove the Pet's finalizers and then the Pet itself at once, as another client does."""
         self.edit(key, metadata={"finalizers": None})
         self.delete(key)
 

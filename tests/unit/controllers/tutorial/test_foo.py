@@ -75,7 +75,7 @@ async def test_foo_status_is_happy_while_the_pod_named_in_its_spec_exists(foos: 
         assert await foos.events_of(name) == [("Waiting", 1), ("BecameHappy", 1), ("BecameUnhappy", 1)]
 
 
-async def test_foo_is_not_reconciled_for_unrelated_pods_labels_or_finalizers(foos: Seen):
+async def test_foo_is_not_reconciled_for_unrelated_pods_or_changed_labels_or_finalizers(foos: Seen):
     await create(foos, foo_01="jack")
     await foos.cost(pod(foos, "jack"))
     for changes in (
@@ -110,7 +110,7 @@ async def test_foo_operator_decodes_no_unrelated_foo_when_a_pod_event_arrives(
     assert len(read) < 25, "fewer reads than Foos"
 
 
-async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_name_in_its_spec(foos: Seen):
+async def test_foo_is_happy_while_the_pod_named_in_its_spec_exists_in_any_namespace(foos: Seen):
     await create(foos, foo_01="jack")
     assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
     assert await foos.cost(pod(foos, "jack", "there")) == ONE_IN_VAIN

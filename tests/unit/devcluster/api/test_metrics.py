@@ -76,7 +76,7 @@ async def test_request_metrics_count_a_watch_only_when_it_ends(api: Api):
     assert after.value("apiserver_request_total", scope="namespace", code="200", **labels) == 2
 
 
-async def test_metrics_contain_durations_sizes_stored_objects_and_deprecated_versions(api: Api):
+async def test_metrics_contain_request_durations_and_response_sizes_and_object_counts(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     for _ in range(3):
         await api.ask("GET", f"{CONFIG_MAPS}/a")

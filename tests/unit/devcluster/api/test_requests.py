@@ -40,7 +40,7 @@ async def test_list_with_an_expired_continue_token_returns_a_usable_new_token(fi
     assert await names(filled, f"continue={gone['metadata']['continue']}") == ["c", "e"]
 
 
-async def test_list_accepts_an_old_minimum_resource_version_and_refuses_a_future_version(filled: Api):
+async def test_list_not_older_than_an_old_version_succeeds_and_a_future_version_is_refused(filled: Api):
     assert await names(filled, "resourceVersion=3&resourceVersionMatch=NotOlderThan") == list("abcde")
     refused = await filled.expect(504, "GET", f"{CONFIG_MAPS}?resourceVersion=999")
     assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"
@@ -108,7 +108,7 @@ async def bind(api: Api) -> None:
     )
 
 
-async def test_pod_log_request_passes_container_and_limits_to_the_log_handler(pod: Api):
+async def test_pod_log_request_passes_container_and_tail_and_since_to_the_log_handler(pod: Api):
     logs = pod.server.subresources.pods.sessions.logs = Logs()
     await bind(pod)
     answer = await pod.ask("GET", f"{PODS}/p/log?container=main&tailLines=3&sinceSeconds=10&limitBytes=6")
@@ -138,7 +138,7 @@ async def test_local_client_writes_as_field_manager_kube_controller_manager(api:
     assert api.server.store.get(Key("", "configmaps", "default", "a")) is None
 
 
-async def test_concurrent_updates_of_the_same_resource_version_succeed_only_once(api: Api):
+async def test_only_one_of_concurrent_updates_of_the_same_resource_version_succeeds(api: Api):
     live = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**live, "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))

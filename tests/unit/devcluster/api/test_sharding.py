@@ -52,7 +52,7 @@ async def test_watch_with_a_shard_selector_reports_only_objects_of_the_shard(sha
     await watch.aclose()
 
 
-async def test_delete_collection_with_a_shard_selector_keeps_the_other_shards(sharded: Api):
+async def test_delete_collection_with_a_shard_selector_deletes_only_objects_of_that_shard(sharded: Api):
     await sharded.expect(200, "DELETE", f"{CONFIG_MAPS}?{urlencode({'shardSelector': sixteenth(5)})}")
     assert {*(await shards_of(sharded, 16)).values()} == {*range(16)} - {5}
 

@@ -46,7 +46,7 @@ async def test_pods_are_spread_over_three_nodes_with_distinct_addresses(cluster:
     assert len({each["status"]["podIP"] for each in pods}) == 30
 
 
-async def test_unschedulable_pod_reports_the_reason_and_starts_when_a_node_fits(cluster: Cluster):
+async def test_unschedulable_pod_reports_the_reason_and_starts_when_a_node_matches(cluster: Cluster):
     await cluster.settled("pods", pod(nodeSelector={"disk": "fast"}))
     message = (
         "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. no new claims to "
@@ -154,7 +154,7 @@ async def test_sidecar_init_container_keeps_running_beside_the_main_containers(c
     assert list(map(list, states)) == [["running"], ["terminated"]]
 
 
-async def test_controllers_assign_no_used_pod_address_after_a_restart(cluster: Cluster):
+async def test_controllers_assign_only_unused_pod_addresses_after_a_restart(cluster: Cluster):
     await cluster.settled("pods", pod())
     before = cluster.store.version
     first = cluster.status()["podIP"]

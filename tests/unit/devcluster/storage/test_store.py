@@ -28,7 +28,7 @@ def test_decode_of_a_stored_object_returns_a_new_object_each_time():
     assert stored.decode()["list"] == [1]
 
 
-def test_store_refuses_writes_when_version_or_existence_is_not_as_expected():
+def test_store_refuses_create_of_an_existing_and_update_of_a_missing_or_changed_object():
     store = Store()
     first = store.create(key("a"), thing("a"))
     with pytest.raises(Exists):

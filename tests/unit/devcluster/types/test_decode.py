@@ -30,7 +30,7 @@ def test_type_convert_is_idempotent_and_does_not_change_its_argument():
     assert json.dumps(document) == before
 
 
-def test_decode_strict_keeps_the_last_duplicate_field_and_names_it_when_raw_text_is_given():
+def test_decode_strict_reports_duplicate_fields_only_when_the_raw_text_is_given():
     body = '{"spec":{"hostname":"a","hostname":"b"},"x":1}'
     pod, problems = decode_strict(json.loads(body), schema_for(*GVK), GVK, raw=body)
     assert pod["spec"]["hostname"] == "b"

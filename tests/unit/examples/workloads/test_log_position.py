@@ -22,7 +22,7 @@ def read(position: LogPosition, lines: list[str]) -> list[str]:
     return [text for line in lines if (text := position.advance(line)) is not None]
 
 
-def test_log_position_loses_and_repeats_no_line_when_streams_are_cut():
+def test_log_position_neither_loses_nor_repeats_a_line_when_streams_are_cut():
     assert LogPosition().advance("2026-11-21T12:00:01+01:00  zone ") == " zone "
     rng = random.Random(5)
     for _ in range(200):

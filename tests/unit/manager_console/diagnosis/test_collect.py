@@ -324,7 +324,7 @@ EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node had cond
     ],
     ids=["stuck", "progress", "evicted and replaced"],
 )
-async def test_deployment_explanation_is_ready_during_a_rollout_unless_the_new_pod_fails(
+async def test_explanation_reports_a_deployment_as_ready_during_a_rollout_unless_the_new_pod_fails(
     new_pod: dict[str, Any], updated: int, blocking: list[tuple[str, str]], line: str
 ):
     explained = explanation_of(await Rollout(new_pod, updated=updated).collect(DEPLOYMENT))

@@ -81,7 +81,7 @@ async def test_shard_lease_reader_returns_each_shard_holder_and_whether_it_stopp
     assert await leases.read() is None
 
 
-async def test_shard_holders_read_the_leases_once_when_many_pages_need_them(program: Program):
+async def test_shard_holders_class_reads_the_leases_once_when_many_pages_need_them(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     (a,) = await program.start("a")
@@ -115,7 +115,7 @@ async def test_shard_holders_read_the_leases_once_when_many_pages_need_them(prog
         (Reply.json({"metadata": {}, "items": [5]}), "the leases cannot be read: "),
     ],
 )
-async def test_shard_holders_report_a_problem_when_leases_cannot_be_read(answer: Reply, said: str):
+async def test_shard_holders_class_reports_a_problem_when_it_cannot_read_the_leases(answer: Reply, said: str):
     wire = ScriptedWire()
     wire.on("GET", LEASES, answer)
     holders = ShardHolders(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True})
@@ -134,7 +134,7 @@ def lease(number: int, **spec: object) -> dict[str, object]:
     return {"metadata": metadata, "spec": spec}
 
 
-async def test_shard_holders_list_at_most_64_replicas():
+async def test_shard_holders_class_lists_at_most_64_replicas():
     wire = ScriptedWire()
     items = [lease(number, holderIdentity=f"replica-{number}", renewTime="whenever") for number in range(128)]
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": items}))

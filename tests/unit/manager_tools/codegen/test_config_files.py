@@ -9,7 +9,7 @@ from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen.config_files import HEADER, GeneratedTree
 
 
-def test_yaml_stream_keeps_key_order_writes_block_scalars_and_has_no_aliases():
+def test_yaml_stream_has_block_scalars_and_no_aliases_and_keeps_the_order_of_keys():
     shared = {"b": 1, "a": [2]}
     manifest: dict[str, Any] = {"second": shared, "first": shared}
     assert yaml_stream([manifest]) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"

@@ -94,7 +94,7 @@ LISTED = "Either:\n- one\n- two\n  indented\n1. first\n* starred"
     ],
     ids=["a paragraph", "paragraphs", "lists and indented lines", "a text after a list"],
 )
-def test_crd_description_joins_lines_of_a_paragraph_and_keeps_lines_of_lists(text: str, shown: str):
+def test_crd_description_joins_lines_of_a_paragraph_and_keeps_line_breaks_of_lists(text: str, shown: str):
     assert paragraphs(text) == shown
 
 

@@ -127,7 +127,7 @@ def without_words(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
-def test_model_source_of_a_repository_crd_generates_an_equal_crd(path: Path, tmp_path: Path):
+def test_model_source_of_each_crd_of_this_repository_generates_an_equal_crd(path: Path, tmp_path: Path):
     ours = definition(path)
     [found] = definitions_in(path.read_text())
     versions = [each["name"] for each in ours["spec"]["versions"]]
@@ -142,7 +142,7 @@ def test_model_source_of_a_repository_crd_generates_an_equal_crd(path: Path, tmp
     assert again == ours
 
 
-def test_model_source_of_a_vendor_crd_lists_every_part_that_it_cannot_express(tmp_path: Path):
+def test_model_source_of_a_vendor_crd_reports_everything_that_it_omits(tmp_path: Path):
     theirs = definition(VENDOR)
     [found] = definitions_in(VENDOR.read_text())
     source = model_source(found.served(None), VENDOR.name)
@@ -329,7 +329,7 @@ def test_model_source_keeps_the_status_subresource_when_there_is_no_status_field
         ({"type": "string", "nullable": False, "title": "T", "example": "x"}, ""),
     ],
 )
-def test_model_source_reports_a_lost_keyword_only_when_a_model_cannot_express_it(
+def test_model_source_reports_a_schema_keyword_only_when_a_model_cannot_express_it(
     value: Any, lost: str, tmp_path: Path
 ):
     source = model_of(value)

@@ -70,7 +70,7 @@ def test_chart_renders_alerts_only_when_its_values_enable_prometheus(project: Pa
         assert 'up{job="shop"}' in str(rules)
 
 
-def test_chart_has_the_image_of_the_flag_and_the_environment_variables_of_its_values(project: Path):
+def test_chart_image_comes_from_its_flag_and_environment_variables_come_from_chart_values(project: Path):
     tool("kubectl")
     digest = "sha256:" + "a" * 64
     assert write_chart(f"--image=example.test/shop:2@{digest}") == 0

@@ -248,7 +248,7 @@ def test_tiltfile_of_new_project_runs_the_manager_on_a_local_cluster_or_devclust
         ({"conditions": [("Happy", "Unknown")]}, False),
     ],
 )
-def test_demo_requires_a_current_status_with_good_conditions_for_ready(status: dict[str, Any], ready: bool):
+def test_demo_reports_ready_only_for_current_status_with_good_conditions(status: dict[str, Any], ready: bool):
     given = {"reason": "Set", "message": "", "lastTransitionTime": None}
     listed = [{"type": name, "status": holds, **given} for name, holds in status.get("conditions", ())]
     metadata, spec = {"name": "a", "generation": 1}, {"text": "Hello"}

@@ -164,7 +164,7 @@ async def test_explain_error_names_the_flag_of_an_unreadable_file(flag: str, kin
 
 
 @pytest.mark.virtual_time
-async def test_explain_finds_the_owning_replica_by_shard_leases_without_a_manager(program: Program):
+async def test_explain_finds_the_owning_replica_by_shard_leases_without_asking_the_manager(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")

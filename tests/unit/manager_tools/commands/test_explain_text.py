@@ -112,7 +112,7 @@ def test_explain_text_strips_control_characters_from_the_manager_response(path: 
 
 
 @pytest.mark.parametrize("at", [-1e300, 0, 1e300])
-def test_explain_text_lines_stay_short_when_the_manager_reports_extreme_times(at: float):
+def test_explain_text_lines_stay_short_when_the_manager_reports_extreme_timestamps(at: float):
     report = {**CONTROLLER, "runs": [{**RUN, "started": at}], "next": {"at": at, "triggers": []}}
     decoded = decode_report(json.dumps({"controllers": [report]}).encode())
     text = to_text(explain(found(), decoded.controllers, has_conditions=True))

@@ -195,9 +195,7 @@ async def test_migration_succeeds_when_requests_fail_twice_with_transient_errors
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_fails_when_the_server_stays_unreachable_and_the_next_run_resumes(
-    server: GadgetServer,
-):
+async def test_migration_with_an_unreachable_server_fails_and_the_next_run_resumes(server: GadgetServer):
     gone = False
 
     def leave(sent: Sent) -> Step | None:

@@ -33,7 +33,7 @@ BOTH = "(\n    GreetingOperator,\n    CompanyOperator,\n)\n"
         ("OPERATORS: tuple[object, ...] = ()", "OPERATORS: tuple[object, ...] = (\n    CompanyOperator,\n)"),
     ],
 )
-def test_new_operator_is_added_to_the_operators_tuple_in_each_notation(project: Path, there: str, then: str):
+def test_new_operator_is_added_to_an_operators_tuple_of_any_layout(project: Path, there: str, then: str):
     main_module = (project / "controllers" / "main.py").read_text()
     assert "OPERATORS = (GreetingOperator,)\n" in main_module
     names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
@@ -89,7 +89,7 @@ def operator_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     return module
 
 
-async def test_generated_operator_becomes_ready_with_owned_children_of_any_kind(operator_module: ModuleType):
+async def test_generated_operator_creates_children_of_any_kind_and_reports_ready(operator_module: ModuleType):
     async with operated(operator_module.GreetingOperator) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
         await world.until(greeting, lambda it: [each.status for each in it.status.conditions] == ["True"])

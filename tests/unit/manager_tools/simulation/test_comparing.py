@@ -28,7 +28,7 @@ def asked_of(operator: AnyOperator, *others: AnyOperator, **there: dict[str, Any
     return asked_for(cast("DevCluster", cluster), (operator, *others), (), (), {})
 
 
-def test_job_for_a_fresh_install_omits_fields_that_the_control_plane_sets() -> None:
+def test_job_copied_to_a_fresh_cluster_omits_fields_that_the_control_plane_sets() -> None:
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": []}}
     spec = {"selector": {"matchLabels": {"controller-uid": "1"}}, "template": template, "backoffLimit": 1}
     [job] = asked_of(
@@ -40,14 +40,14 @@ def test_job_for_a_fresh_install_omits_fields_that_the_control_plane_sets() -> N
     assert job.object["spec"]["backoffLimit"] == 1
 
 
-def test_pod_for_a_fresh_install_keeps_its_name_and_generate_name() -> None:
+def test_pod_copied_to_a_fresh_cluster_keeps_its_name_and_generate_name() -> None:
     metadata = {"name": "a-x7k2p", "generateName": "a-", "namespace": "default"}
     [pod] = asked_of(JobOperator, pods={"kind": "Pod", "metadata": metadata, "spec": {}})
     assert pod.object["metadata"] == metadata
 
 
 @pytest.mark.parametrize("owned", [True, False])
-def test_objects_for_a_fresh_install_exclude_objects_that_another_operator_owns(owned: bool) -> None:
+def test_objects_copied_to_a_fresh_cluster_exclude_objects_that_another_operator_owns(owned: bool) -> None:
     metadata: dict[str, Any] = {"name": "a", "uid": "1"}
     if owned:
         owner = {"apiVersion": DaskCluster.gvk.api_version, "kind": "DaskJob", "name": "a", "uid": "2"}

@@ -137,7 +137,7 @@ def test_nondeterministic_call_raises_not_repeatable_that_names_its_file_and_lin
     assert "\n" not in what
 
 
-def test_simulation_allows_clock_reads_of_the_manager_shards_package():
+def test_simulation_permits_the_manager_shards_package_to_read_the_clock():
     assert not run(replace(SHORT, shards=4), [GreetingOperator], compare=False).violations
 
 

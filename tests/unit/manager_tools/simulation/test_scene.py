@@ -90,7 +90,7 @@ class AgeOperator(Operator[Greeting]):
         return Result(requeue_after=7)
 
 
-def test_assert_holds_ignores_differences_in_fields_listed_in_may_differ():
+def test_assert_holds_ignores_differences_in_fields_of_the_may_differ_argument():
     operators = (AgeOperator,)
     outcome = run(plan_of(1, operators, minutes=2), operators)
     assert {"status: seconds" in each.what for each in outcome.violations} == {True}
@@ -154,7 +154,7 @@ async def calls_what_is_not_faked() -> None:
         await asyncio.sleep(5)
 
 
-async def test_call_of_an_http_service_without_a_fake_raises_an_error_that_names_it():
+async def test_error_of_a_simulated_http_call_names_the_service_that_has_no_fake():
     with pytest.raises(NotRepeatable, match=r"test_scene.py:\d+: registry.default.svc is looked up, and"):
         await calls_what_is_not_faked()
 

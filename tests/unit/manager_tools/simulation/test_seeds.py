@@ -223,7 +223,7 @@ def test_assert_holds_refuses_malformed_field_lists_and_an_empty_seed_list(given
         assert_holds(GreetingOperator, **given)
 
 
-def test_assert_holds_refuses_an_operator_whose_outside_is_no_subclass_of_outside():
+def test_assert_holds_refuses_an_invalid_outside_attribute_of_an_operator():
     class Outside:
         """Class that does not derive from `manager_tools.simulation.Outside`."""
 

@@ -1,4 +1,4 @@
-"""Operators recover from all simulated faults; the variable SEEDS sets the number of quick seeds."""
+"""Operators recover from all simulated faults; tests of seeds >= SEEDS (a variable) have the mark `whole`."""
 
 from __future__ import annotations
 

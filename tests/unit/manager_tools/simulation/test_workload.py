@@ -71,7 +71,7 @@ def test_memcached_operator_recovers_when_users_write_to_its_children(act: str, 
     assert any(took in each for each in done)
 
 
-def test_simulation_finds_no_fault_when_orphaned_children_remain_after_their_owner():
+def test_simulation_finds_no_fault_when_orphaned_children_remain_after_deletion_of_their_owner():
     operators, missing = (NAMES["wordpress"],), {"name": "missing", "key": "password"}
     specs = [{"sqlrootpassword": "kept"}, {"sqlRootPasswordSecretRef": missing, "reclaimPolicy": "Delete"}]
     steps = (Step(0.0, "create", 0, 1), Step(20.0, "orphan", 0, 1), Step(40.0, "create", 0, 2))
@@ -98,7 +98,7 @@ async def test_cluster_state_masks_pod_names_with_template_hashes_of_any_length(
     ("reason", "name", "told"),
     [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
 )
-def test_fresh_cluster_comparison_ignores_only_extra_children_of_owners_with_reason_name_taken(
+def test_comparison_with_a_fresh_cluster_ignores_extra_children_of_owners_with_reason_name_taken(
     reason: str, name: str, told: int
 ):
     condition = {"type": "Ready", "reason": reason}

@@ -196,7 +196,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
 
 
 def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Iterable[Plan]:
-    """Return one plan per seed; with `crash`, each plan has one crash of this type in an object's life."""
+    """Return one plan per seed; with `crash`, return plans with exactly one crash, which has this type."""
     if not crash:
         return (plan_of(seed, operators, minutes=3, **options) for seed in itertools.count())
     life = tuple(

@@ -11,7 +11,7 @@ __all__ = ["GreetingOperator"]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Converts a Greeting between its two versions."""
+    """Methods that convert a Greeting between its two versions."""
 
     versions = (GreetingV1beta1,)
 

@@ -10,7 +10,7 @@ __all__ = ["GreetingOperator"]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Sets missing values of a Greeting."""
+    """Method that sets missing values of a Greeting."""
 
     @webhook.default
     async def fill_in(self, greeting: JsonObject, _: AdmissionRequest) -> None:

@@ -12,12 +12,12 @@ __all__ = ["GreetingOperator"]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Refuses an invalid Greeting."""
+    """Method that refuses an invalid Greeting."""
 
     @webhook.validate_create
     @webhook.validate_update
     async def check(self, old: Greeting | None, new: Greeting, _: AdmissionRequest) -> Iterable[str] | None:
-        """Refuse what the schema cannot, here a name that is invalid for a Service; return warnings.
+        """Refuse a name that the schema allows, but that is invalid for a Service; return warnings.
 
         Check only what a request changes, so that an invalid stored object can still be corrected or deleted.
         """
