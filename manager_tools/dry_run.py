@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from devcluster.patch.json_patch import json_patch, merge_patch
-from manager.client.comparison import place_in, release
+from manager.client.comparison import place_in
+from manager.client.managed_fields import release
 from manager.client.write import APPLY_PATCH, DRY_RUN, JSON, JSON_PATCH, merge_diff
 from manager.kube.decoding import json_object
 from manager.kube.errors import ApiError, Conflict, Fenced, Invalid, NotFound
@@ -348,8 +349,8 @@ def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, 
 def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> Object:
     """Return an object without the fields that the apply of `manager` no longer contains.
 
-    Without dry run, the client first merges entries in managedFields (see `client.comparison`), so that the
-    API server then removes these fields.
+    Without dry run, the client first merges entries in managedFields (see `client.managed_fields`), so that
+    the API server then removes these fields.
     """
     joined = {(each.get("manager"), each.get("operation")) for each in taken_over} - {(manager, "Apply")}
     entries = [each for each in answer["metadata"].get("managedFields", ()) if not each.get("subresource")]

@@ -26,7 +26,10 @@ from manager.api import (
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT, Record, RecordDecoder
 from manager.client.child_label import ChildLabel, label_of
-from manager.client.comparison import (
+from manager.client.comparison import matches
+from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
+from manager.client.kubernetes import api_client_on, pod_streams_on
+from manager.client.managed_fields import (
     APPLIED_METADATA,
     Ownership,
     Path,
@@ -35,15 +38,12 @@ from manager.client.comparison import (
     decoded,
     field_name,
     field_path,
-    matches,
     may_repeat_keys,
     metadata_steps,
     owned_fields,
     refused_lists,
     without_fields,
 )
-from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
-from manager.client.kubernetes import api_client_on, pod_streams_on
 from manager.client.reader import (
     CachedReader,
     LiveList,
@@ -754,7 +754,7 @@ class Client(CachedReader):
         return await self._patch(change, repair.patch_of({"uid": change.live.uid}), dry_run=True)
 
     async def _take_over(self, change: _Change, there: Ownership) -> None:
-        """Merge our entries into one apply entry (see `comparison`), before the apply of the change."""
+        """Merge our entries into one apply entry (see `managed_fields`), before the apply of the change."""
         version, refusal, attempts = None, None, 0
         while attempts < TAKEOVER_ATTEMPTS:
             translation = there.translation(change.given_up, change.kind.gvk.api_version)

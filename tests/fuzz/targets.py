@@ -31,7 +31,8 @@ from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.rotation import Rotation
 from manager.certificates.store import Material
-from manager.client.comparison import Ownership, matches
+from manager.client.comparison import matches
+from manager.client.managed_fields import Ownership
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection

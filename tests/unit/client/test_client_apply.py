@@ -14,7 +14,7 @@ from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta, OwnerReference
 from manager.cache import Cache, own_writes_from_here
 from manager.client import Applied, ApplyConflict, Client, Outcome, OwnedByOther
-from manager.client.comparison import creator_name
+from manager.client.managed_fields import creator_name
 from manager.controller.failure import Failure
 from manager.kube.errors import BadRequest, Conflict, Invalid, ProtocolError
 from manager_kinds.apps_v1 import Deployment

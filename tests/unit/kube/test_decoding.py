@@ -18,7 +18,7 @@ from manager.api import ObjectKey
 from manager.cache.informer import deleted_uid
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark
-from manager.client.comparison import decoded
+from manager.client.managed_fields import decoded
 from manager.client.reader import decode_at_once
 from manager.election.lease import Lease
 from manager.kube import rest_mapping
