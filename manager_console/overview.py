@@ -77,7 +77,7 @@ async def search(
 def _activity(
     controller: Controller, key: ObjectKey, seconds: float
 ) -> tuple[str, float | None, dict[str, bool]]:
-    """Return a controller's activity on an object, the seconds since its start, and the matching states."""
+    """Return what a controller does with an object, for how many seconds, and which page filters match it."""
     last, waiting = controller.runs.last(key), controller.waiting(key)
     doing, began = "", None
     if (running := controller.running(key)) is not None:

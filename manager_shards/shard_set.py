@@ -13,7 +13,7 @@ _is_label = re.compile("[0-9a-f]{2}").fullmatch
 
 
 def slice_of_label(label: str) -> int | None:
-    """Return the slice that a label value names; None for any other text."""
+    """Return the number of the hash slice that a shard label's value names; None for any other text."""
     return int(label, 16) if _is_label(label) else None
 
 

@@ -41,7 +41,7 @@ class WatchFilter(Protocol):
         """Record that the watch has reached a version."""
 
     async def run(self) -> None:
-        """Call the reflector's `run` until cancelled, and read the lists that the filter needs."""
+        """List and watch the objects that the filter selects, by means of the reflector, until cancelled."""
 
 
 _KINDS = {"ADDED", "MODIFIED", "DELETED"}

@@ -60,12 +60,12 @@ async def report_exhaustion() -> None:
     repeats = Repeats()
     while True:
         reserve = Reserve()
-        if not reserve.take() and (looks := repeats.count()) is not None:
+        if not reserve.take() and (times := repeats.count()) is not None:
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             _log.error(
                 "no file descriptor is left for connections and files; raise the limit (ulimit -n)",
                 limit=limit,
-                looks=looks,
+                times=times,
             )
         reserve.give_up()
         await asyncio.sleep(_LOOK)
