@@ -45,10 +45,10 @@ There are {objects:,} finished Memcacheds in {namespaces} namespaces, each with 
 of a row start together. The start ends when every shard has a holder and every queue is empty. Memory is the
 resident memory at the end of the start. For the changes, four clients give {load:,} Memcacheds another size,
 as quickly as they can. Parentheses show a figure as a percentage of the single replica's figure. With one
-object, a replica takes {idle} of memory. One of three replicas has 6 of {shards} shards, or 38 %. A higher
-percentage shows the fixed cost of a process, which does not depend on objects.
+object, a replica takes {idle} of memory. One of three replicas has 6 of {shards} shards, or 38 %. A
+percentage above 38 % shows the fixed cost of a process, which does not depend on the number of objects.
 
-Each replica receives and caches only the Deployments of its own Memcacheds, by their label.
+Each replica receives and caches only the Deployments of its own Memcacheds, which it selects by a label.
 """
 COMERS = """\
 The next table shows a replica that joins others:
@@ -56,12 +56,12 @@ The next table shows a replica that joins others:
 CHANGES = """\
 ### Replicas that join and leave
 
-The table has medians over the shards, with the shortest and the longest time. *Had to move* counts the
-objects of a replica that has left, or the objects that a new replica has at the end. *Without an owner* is
-the time from a shard's release, or the kill of its holder, until another replica has the shard's Lease. At
-the release or kill, the benchmark changes one object of the shard. *To a status* is the time until this
-change is reconciled; all objects of the shard wait in the same queue. Lease duration, renew deadline and
-retry period have their defaults: 15, 10 and 2 s.
+The table has medians over the shards, with the shortest and the longest time. *Had to move* is the number of
+objects that a leaving replica had, or that a new replica has at the end. *Without an owner* is the time from
+a shard's release, or the kill of its holder, until another replica has the shard's Lease. At the release or
+kill, the benchmark changes one object of the shard. *To a status* is the time until this change is
+reconciled; all objects of the shard wait in the same queue. Lease duration, renew deadline and retry period
+have their defaults: 15, 10 and 2 s.
 """
 REPEAT = """\
 ### How to repeat it with replicas
@@ -72,8 +72,8 @@ make bench ONLY=shards ARGS=--write   # and kept for `python -m benchmarks --ren
 make bench ONLY=shards ARGS=--objects=2000   # a quick trial with fewer objects
 ```
 
-Bytes are counted between the replica and the API server, with TLS. The replicas, the API server, etcd and
-the benchmark share the cores. `{raw}` in the folder of this page has the figures.
+The received bytes are counted between replica and API server, including TLS. The replicas, the API server,
+etcd and the benchmark share the cores. `{raw}` in the folder of this page has the figures.
 """
 
 

@@ -46,7 +46,7 @@ def test_requests_get_the_answers_recorded_from_a_real_api_server(
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if each.flags], ids=lambda part: part.name)
-def test_requests_get_the_answers_recorded_from_a_real_api_server_with_extra_flags(
+def test_api_server_with_extra_flags_gives_the_answers_recorded_from_a_real_api_server(
     part: Part, own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, apiserver_flags=part.flags)

@@ -68,7 +68,7 @@ async def test_exec_sends_stdin_reads_output_and_returns_the_exit_code(streams: 
     say(f"exec: {len(stdin)} bytes in and out, exit code 3")
 
 
-async def test_exec_raises_an_error_with_its_reason_when_the_command_cannot_run(streams: PodStreams):
+async def test_exec_error_says_why_the_command_cannot_run(streams: PodStreams):
     with pytest.raises(ServerError, match="no-such-program"):
         await streams.exec(POD, ["no-such-program"])
     with pytest.raises(BadRequest, match="container no is not valid"):

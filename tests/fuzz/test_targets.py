@@ -11,5 +11,5 @@ from tests.fuzz.targets import TARGETS, run
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_fuzz_target_raises_only_declared_errors(name: str):
+def test_fuzzed_function_raises_only_the_error_types_that_it_declares(name: str):
     run(name, examples=20, number=1 if os.environ.get("CI") else random.randrange(1_000_000))

@@ -495,7 +495,7 @@ def test_admission_policy_admits_certificate_secret_writes_only_from_the_webhook
         write_by("wordpress")
 
 
-def test_admission_policy_admits_a_webhook_rule_change_with_a_stolen_manager_token(thief: ApiAccess):
+def test_admission_policy_cannot_prevent_a_webhook_rule_change_with_a_stolen_manager_token(thief: ApiAccess):
     # If this test fails, correct the statement in docs/security.md.
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     change = [{"op": "replace", "path": "/webhooks/0/rules", "value": rules}]

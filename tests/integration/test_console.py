@@ -136,7 +136,7 @@ def test_console_live_update_keeps_opened_details_open(visit: Visit, crds: Contr
 
 
 @pytest.mark.parametrize("path", ["/", "/search", "/objects/foos.tutorial.my.domain/{namespace}/lonely"])
-def test_console_page_loads_under_40_kb_and_only_its_css_blocks_rendering(
+def test_console_page_transfers_less_than_40_kb_and_only_its_css_blocks_rendering(
     visit: Visit, crds: ControlPlane, namespace: str, path: str
 ):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))

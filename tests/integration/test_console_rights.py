@@ -163,7 +163,7 @@ def test_console_grants_a_token_exactly_the_rights_that_rbac_grants_to_its_accou
 
 
 @pytest.mark.contract
-def test_console_with_the_rights_of_its_kustomize_overlay_shows_pods_of_an_object(
+def test_console_overlay_grants_the_rights_to_show_the_pods_of_an_object(
     start: Callable[..., Console], crds: ControlPlane, namespace: str
 ):
     crds.require(Feature.READY_PODS)

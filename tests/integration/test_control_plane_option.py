@@ -118,7 +118,7 @@ def test_operator_tests_pass_on_a_real_api_server(tmp_path: Path):
     assert "world.cluster is devcluster" in done.stdout
 
 
-def test_control_plane_option_error_names_the_missing_variable_in_one_line(tmp_path: Path):
+def test_control_plane_option_error_names_the_unset_environment_variable_without_a_traceback(tmp_path: Path):
     done = run(tmp_path, "--control-plane=envtest", **{VARIABLE: None})
     assert done.returncode == 4
     assert f"--control-plane=envtest: {VARIABLE} is not set" in done.stderr

@@ -136,7 +136,7 @@ def tick(**pod: Any) -> dict[str, Any]:
     return manifest("demo.example.com/v1", "Tick", "sample", jobTemplate=template)
 
 
-def test_server_stores_a_pod_template_field_with_its_defaults(plane: ControlPlane, namespace: str):
+def test_server_adds_defaults_to_a_pod_template_in_a_custom_object(plane: ControlPlane, namespace: str):
     path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
     container = {
         "name": "main",
@@ -157,7 +157,7 @@ def test_server_stores_a_pod_template_field_with_its_defaults(plane: ControlPlan
     plane.api.delete(f"{path}/sample")
 
 
-def test_server_stores_labels_and_serves_short_names_and_selectable_fields_of_a_crd(
+def test_server_serves_the_short_names_and_selectable_fields_that_a_crd_declares(
     plane: ControlPlane, namespace: str
 ):
     path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
@@ -201,7 +201,7 @@ def test_server_stores_labels_and_serves_short_names_and_selectable_fields_of_a_
         ({"tolerations": [{"tolerationSeconds": "9"}]}, ".tolerations[0].tolerationSeconds: Invalid value"),
     ],
 )
-def test_server_refuses_an_invalid_pod_template_field(
+def test_server_refuses_a_custom_object_with_an_invalid_pod_template(
     plane: ControlPlane, namespace: str, pod: dict[str, Any], message: str
 ):
     path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"

@@ -79,7 +79,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_documented_operator_gives_the_output_that_its_page_shows(
+def test_documented_operator_gives_the_output_shown_on_its_page(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     example = ExampleOperator(tmp_path / "example")
@@ -137,7 +137,7 @@ def test_documented_webhooks_answer_reviews(plane: ControlPlane, tmp_path: Path)
         remove_greetings(plane, definitions)
 
 
-def test_petstore_starts_from_the_backup_that_the_operations_page_makes(tmp_path: Path):
+def test_petstore_starts_from_a_backup_made_as_the_operations_page_describes(tmp_path: Path):
     with Terminal(tmp_path / "one") as terminal:
         follow(Path("docs/operations.md"), terminal)
         copy = (tmp_path / "one" / "backup.db").rename(tmp_path / "backup.db")

@@ -48,7 +48,7 @@ GONE = {"cronjob": "jobs", "dask": "daskclusters", "database": "jobs"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_work_with_only_the_rights_of_their_generated_roles(
+def test_examples_need_only_the_rights_of_their_generated_roles(
     name: str, control_plane: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path
 ):
     control_plane.require(Feature.READY_PODS)

@@ -118,7 +118,7 @@ def test_external_operator_runs_with_only_the_wheel_installed(
     control_plane.kubectl("delete", "--filename=-", stdin=definitions)
 
 
-def test_testing_extra_lets_another_project_run_its_tests_on_devcluster(project: Path):
+def test_extra_named_testing_lets_another_project_run_its_tests_on_devcluster(project: Path):
     (project / "test_mine.py").write_text(TEST)
     tests = ("test_mine.py", "tests/test_greeting.py")
     output = done(python(project), "-m", "pytest", "-q", "-o", "asyncio_mode=auto", *tests, cwd=project)
@@ -126,7 +126,7 @@ def test_testing_extra_lets_another_project_run_its_tests_on_devcluster(project:
 
 
 @pytest.mark.whole
-def test_make_targets_of_new_project_work_on_a_cluster(
+def test_make_targets_of_new_project_succeed_on_a_cluster(
     project: Path, own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane, shop = own_control_plane(), tmp_path / "shop"

@@ -102,7 +102,7 @@ def test_plan_reports_no_changes_when_all_objects_are_reconciled(cluster: Cluste
 
 
 @pytest.mark.contract
-def test_plan_shows_the_new_image_in_the_child_and_in_the_status(cluster: Cluster):
+def test_plan_shows_that_a_new_image_changes_the_deployment_and_the_status(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached", f"--memcached-image={NEW}")
     assert code == 3
     name = f"apps.v1.Deployment.{cluster.namespace}.web"

@@ -129,7 +129,7 @@ async def state(client: Client, child: Resource) -> dict[str, Any]:
 @pytest.mark.parametrize("extended", [False, True], ids=["", "extended by another client"])
 @pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
 @pytest.mark.parametrize(("kind", "changes"), CASES.values(), ids=CASES)
-async def test_apply_changes_no_field_when_the_server_refuses_it(
+async def test_apply_leaves_the_stored_object_unchanged_when_the_server_refuses_the_desired_fields(
     bench: Bench, kind: str, changes: list[Any], applied: bool, extended: bool
 ):
     client = bench.client.named("child")

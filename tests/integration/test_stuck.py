@@ -185,7 +185,7 @@ def test_released_lease_forbids_the_writes_of_an_unawaited_task(plane: ControlPl
         ("stops-the-loop", "RuntimeError: "),
     ],
 )
-def test_manager_exits_with_1_without_releasing_its_lease_when_a_reconcile_ends_the_process(
+def test_manager_exits_with_1_without_releasing_its_lease_when_a_reconcile_stops_the_event_loop(
     plane: ControlPlane, run: Run, how: str, error: str
 ):
     stuck = Stuck(plane, plane.kubeconfig, run, how)

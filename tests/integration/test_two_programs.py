@@ -19,7 +19,7 @@ REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 SORTS = ("mutating", "validating")
 
 
-def test_two_programs_use_their_own_names_for_leases_field_managers_and_events(
+def test_each_manager_program_uses_its_own_name_in_leases_field_managers_and_events(
     crds: ControlPlane, namespace: str, tmp_path: Path
 ):
     api = crds.api

@@ -31,7 +31,7 @@ def own_namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 
 @pytest.mark.contract
-def test_workloads_example_follows_logs_and_deletes_namespace_after_sigint(
+def test_workloads_example_deletes_its_namespace_after_sigint(
     control_plane: ControlPlane,
     own_namespace: str,
     fault_proxy: Callable[[Path], FaultProxy],

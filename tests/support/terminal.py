@@ -228,15 +228,15 @@ WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
 
 ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
-        "tests/integration/test_documentation.py::test_documented_operator_gives_the_output_that_its_page_shows"
+        "tests/integration/test_documentation.py::test_documented_operator_gives_the_output_shown_on_its_page"
     ),
     "docs/webhooks.md": ("tests/integration/test_documentation.py::test_documented_webhooks_answer_reviews"),
     "docs/operations.md": (
         "tests/integration/test_documentation.py::"
-        "test_petstore_starts_from_the_backup_that_the_operations_page_makes"
+        "test_petstore_starts_from_a_backup_made_as_the_operations_page_describes"
     ),
     "examples/workloads/README.md": (
-        "tests/integration/test_workloads.py::test_workloads_example_follows_logs_and_deletes_namespace_after_sigint"
+        "tests/integration/test_workloads.py::test_workloads_example_deletes_its_namespace_after_sigint"
     ),
 }
 """Other pages with console blocks, and the test that runs each of them."""

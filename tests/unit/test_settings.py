@@ -44,7 +44,7 @@ def test_setting_refuses_a_declaration_without_description():
         (Path, Path("/tmp"), "/tmp"),
     ],
 )
-def test_setting_default_can_be_a_value_of_the_parsed_type_or_its_text(parse: Any, default: Any, shown: str):
+def test_setting_default_can_be_a_parsed_value_or_a_text_to_parse(parse: Any, default: Any, shown: str):
     setting = Setting("x", parse, default=default, description="")
     assert (setting.default, setting.default_value()) == (shown, default)
     assert setting.parse(shown) == default
@@ -72,7 +72,7 @@ def test_setting_refuses_a_default_of_another_type(parse: Any, default: Any, exp
         Setting("x", parse, default=default, description="")
 
 
-def test_setting_values_raise_lookup_error_for_an_undeclared_setting_with_a_declared_name():
+def test_setting_values_refuse_an_undeclared_setting_that_has_the_name_of_a_declared_setting():
     twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
     with pytest.raises(LookupError) as error:
         SettingValues({ADDRESS: "store:1"})[twin]

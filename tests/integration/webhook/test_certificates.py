@@ -239,7 +239,7 @@ async def test_ca_bundle_write_does_not_overwrite_a_concurrent_change(
 @pytest.mark.contract
 @pytest.mark.parametrize("applied_before", [False, True])
 @pytest.mark.parametrize("server_side", [False, True])
-async def test_webhook_client_config_has_a_service_after_an_apply_replaced_the_url(
+async def test_applied_manifest_replaces_the_url_with_the_service_in_webhook_client_configs(
     plane: ControlPlane, *, applied_before: bool, server_side: bool
 ):
     installation = manifests(plane)

@@ -41,7 +41,7 @@ HEAD = (
 
 @pytest.mark.last
 @pytest.mark.long
-def test_manager_keeps_its_lease_and_answers_valid_reviews_during_hostile_reviews(
+def test_manager_keeps_its_lease_and_answers_valid_reviews_under_malicious_requests(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, crds=True)

@@ -104,7 +104,7 @@ class Bare(Resource, group="test.example.com", version="v1", plural="bares"):
     pass
 
 
-def test_status_schema_has_conditions_last_and_describes_their_types():
+def test_status_schema_lists_conditions_last_and_describes_each_condition_type():
     class LedStatus(LampStatus):
         hue: int = 0
 

@@ -240,7 +240,7 @@ class Sorted(Resource, group="test.example.com", version="v1", plural="sorteds")
         return sorted(set(names))
 
 
-def test_resource_copies_a_response_list_unchanged_when_its_serializer_drops_duplicates():
+def test_resource_copies_a_response_list_unchanged_even_if_the_model_serializer_drops_duplicates():
     metadata = {"name": "a", "resourceVersion": "1"}
     held, stored = (Sorted.decode(orjson.dumps({"metadata": metadata, "spec": [each] * 2})) for each in "ba")
     held.take(stored, sent={})
@@ -423,7 +423,7 @@ def test_unstructured_round_trips_unchanged():
     assert copy.deepcopy(widget) == widget == Unstructured.parse(STORED)
 
 
-def test_unstructured_content_is_mutable_and_never_shared_between_objects():
+def test_unstructured_content_can_be_changed_without_changing_its_source_json():
     widget = Unstructured.parse(STORED)
     before = widget.to_wire()
     widget.content["spec"]["size"] = 2

@@ -49,7 +49,7 @@ def rendered(*flags: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_benchmark_render_writes_the_files_that_render_check_reports_as_stale(
+def test_benchmark_render_writes_the_files_that_its_check_flag_reported_as_stale(
     capsys: pytest.CaptureFixture[str], folder: Path
 ):
     run = made_run("operator-manager", "kopf")

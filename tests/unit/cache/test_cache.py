@@ -48,7 +48,7 @@ class TestCacheOwnedBy:
         """Return for each cached object, by name, whether it is complete."""
         return {record.key.name: not record.is_cut for record in informer.list()}
 
-    async def test_informer_with_owned_by_caches_only_metadata_of_unowned_objects(
+    async def test_informer_with_owned_by_caches_only_metadata_of_objects_without_an_owner_of_that_kind(
         self, cache: Cache, wire: ScriptedWire
     ):
         stream = Listed(10, ("theirs", 1), ("another", 2))
@@ -84,7 +84,7 @@ class TestCacheOwnedBy:
             assert informer.get(ObjectKey("ns", "another")) is before
             assert self.held(informer) == {"another": False, "new": False}
 
-    async def test_observe_write_caches_complete_objects_that_an_operator_owns_or_wrote(self, cache: Cache):
+    async def test_observe_write_caches_complete_objects_that_have_a_given_owner_kind(self, cache: Cache):
         informer = cache.informer(Pod, owned_by=Node)
         assert cache.informer(Pod, owned_by=Widget) is informer
         cache.observe_write(Pod, encoded(pod("theirs", 1)))

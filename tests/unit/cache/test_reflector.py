@@ -44,7 +44,7 @@ TOO_LARGE = Reply.status(504, "Timeout", "Too large resource version: 50, curren
 
 
 class TestReflectorStreamingList:
-    async def test_streaming_list_applies_concurrent_changes_and_continues_as_the_watch(self, scene: Scene):
+    async def test_streaming_list_delivers_concurrent_changes_and_continues_as_a_watch(self, scene: Scene):
         stream = Stream()
         for name, version in (("a", 1), ("b", 7), ("gone", 2)):
             stream.event("ADDED", pod(name, version))
@@ -315,7 +315,7 @@ class TestReflectorWatch:
         assert scene.sorts() == ["stream", "check", "watch", "stream"]
         assert scene.restarts == {"closed": 1, "expired": 1}
 
-    async def test_reflector_lists_immediately_if_its_version_expired_in_an_outage(self, scene: Scene):
+    async def test_reflector_lists_soon_after_an_outage_in_which_its_version_expired(self, scene: Scene):
         stream, again = Listed(10, ("a", 1)), Listed(30)
         scene.serve("stream", stream, again)
         scene.serve("watch", *[Unreached()] * 8, Reply.status(410, "Expired", "too old resource version"))
@@ -413,7 +413,7 @@ class TestReflectorWatch:
         ],
     )
     @pytest.mark.parametrize("end", ["closed", "lost"])
-    async def test_lost_watch_resumes_unless_a_check_shows_that_the_server_was_restored(
+    async def test_ended_watch_resumes_only_if_a_check_shows_that_the_server_was_not_restored(
         self, scene: Scene, now: list[tuple[str, int]], events: list[str] | None, end: str
     ):
         def check(sent: Sent) -> Step:
@@ -447,7 +447,7 @@ class TestReflectorWatch:
             await asyncio.sleep(4)
             assert sorted(scene.told.take()) == ["MODIFIED ns/a@30", "MODIFIED ns/b@20"]
 
-    async def test_watch_resumes_without_a_history_check_when_it_ended_at_its_timeout(self, scene: Scene):
+    async def test_watch_resumes_after_its_timeout_without_a_check_for_a_restored_server(self, scene: Scene):
         scene.serve("watch", Stream())
         async with scene.following(10, ("a", 1)) as stream:
             await moments()

@@ -105,7 +105,7 @@ def test_selections_are_equal_when_they_select_the_same_objects():
     assert Selection.of() == WHOLE
 
 
-def test_selection_refuses_an_invalid_label_selector_and_a_string_as_namespaces():
+def test_selection_refuses_an_invalid_label_selector_or_a_single_string_for_namespaces():
     with pytest.raises(ValueError, match="not a label selector"):
         Selection.of(label_selector="app in web")
     with pytest.raises(TypeError, match="a sequence of names, not 'one'"):

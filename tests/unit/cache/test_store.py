@@ -51,14 +51,14 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_store_remembers_a_deletion_despite_old_events_of_a_former_object_of_its_name(self, store: Store):
+    def test_store_remembers_a_deletion_when_events_of_older_objects_of_that_name_arrive(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert summaries(store.put(record("a", 1, uid="first"))) == []
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_store_doubts_a_deletion_when_a_change_arrives_before_the_deletion_event(self, store: Store):
+    def test_store_reports_a_deletion_as_doubtful_when_a_newer_change_event_arrives(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
@@ -104,7 +104,7 @@ class TestStoreList:
             "ADDED ns/deleted-later@3",
         ]
 
-    def test_store_replace_reverts_an_observed_write_unless_the_list_is_older(self, store: Store):
+    def test_store_replace_undoes_an_observed_write_unless_it_is_newer_than_the_list(self, store: Store):
         """Simulate a server restored from a backup without the write; it sends no watch event."""
         store.put(record("a", 10))
         store.advance("", 20)

@@ -288,7 +288,7 @@ class FollowingFields(Following):
     sees_own_writes = False
 
 
-def test_store_omits_an_object_that_stopped_matching_its_selector_despite_a_late_response():
+def test_store_omits_an_object_that_no_longer_matches_its_selector_despite_a_late_write_response():
     following = FollowingLabels()
     following.start()
     following.we_write("a", selected=True)
@@ -304,7 +304,7 @@ def test_store_omits_an_object_that_stopped_matching_its_selector_despite_a_late
     assert not len(following.store)
 
 
-def test_store_has_every_object_when_the_server_is_restored_during_the_first_list():
+def test_store_has_every_object_when_the_server_is_restored_from_a_backup_during_the_first_list():
     following = Following()
     following.start()
     for _ in range(9):

@@ -71,7 +71,7 @@ async def serving(
 
 
 @pytest.mark.virtual_time
-async def test_assembly_sets_up_each_operator_with_its_reconcile_and_rollout_limits(
+async def test_assembly_sets_the_reconcile_and_rollout_limits_of_each_operator(
     wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     limits: list[int | None] = []
@@ -94,7 +94,7 @@ async def test_assembly_sets_up_each_operator_with_its_reconcile_and_rollout_lim
 
 
 @pytest.mark.virtual_time
-async def test_manager_uses_leader_election_only_with_the_flag_leader_elect_or_shards(wire: ScriptedWire):
+async def test_manager_uses_leader_election_only_with_flag_leader_elect_or_flag_shards(wire: ScriptedWire):
 
     def takes_part(manager: Any) -> bool:
         return "leader-election" in manager.health.readiness.names

@@ -101,7 +101,7 @@ def test_command_reports_an_invalid_model_in_one_line(
     )
 
 
-def test_crds_command_prints_crds_that_use_the_webhook_service_for_conversion(command: Command):
+def test_crds_command_prints_crds_whose_conversion_uses_the_webhook_service(command: Command):
     outcome = command("crds", operators=[GadgetOperator])
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)
@@ -123,7 +123,7 @@ def handled(number: signal.Signals, handler: Any) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("before", "meanwhile"), [(signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)]
 )
-def test_command_replaces_the_interrupt_handler_while_it_runs(
+def test_command_sets_sigint_to_its_default_action_while_it_runs_unless_sigint_is_ignored(
     command: Command, monkeypatch: pytest.MonkeyPatch, before: Any, meanwhile: Any
 ):
     seen: list[Any] = []
@@ -188,7 +188,7 @@ def install(install_package: Install) -> Install:
     return put
 
 
-def test_command_of_installed_package_gets_the_operators_of_the_manager(command: Command, install: Install):
+def test_installed_command_is_called_with_the_operators_of_the_manager(command: Command, install: Install):
     install(f"{MODULE}:COMMANDS")
     said = command("hello", "again", operators=OPERATORS)
     assert (said.code, said.err) == (3, "")
@@ -317,7 +317,7 @@ with configured() as lines, Watchdog(stop_within=0.1, before_exit=lines.flush) a
 """
 
 
-def test_stuck_process_exits_when_its_log_pipe_is_full():
+def test_stuck_process_exits_even_if_its_log_pipe_is_full():
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as full:

@@ -132,7 +132,7 @@ def test_invalid_operator_class_is_reported_in_one_line_with_file_and_line(
         assert said.startswith(f" {told}")
 
 
-def test_command_propagates_an_exception_that_the_operators_function_raises(command: Command):
+def test_command_propagates_an_exception_from_the_function_that_returns_the_operators(command: Command):
     def operators() -> list[Any]:
         raise ValueError("their own")
 

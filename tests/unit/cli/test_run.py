@@ -194,7 +194,7 @@ def test_run_help_shows_flag_environment_variables_and_default_of_every_setting(
         assert "(default " in said
 
 
-def test_flag_of_plan_overrides_the_operator_setting_of_the_same_name(command: Command):
+def test_plan_command_flag_overrides_the_operator_setting_of_the_same_name(command: Command):
     same = operator("same", setting("timeout"))
     assert command("plan", "--all", "--timeout=soon", operators=[same]).refusal() == (
         'plan: Invalid value for \'--timeout\': a duration such as "15s", "1m30s" or "500ms" is expected'

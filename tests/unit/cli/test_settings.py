@@ -41,7 +41,7 @@ def test_flag_overrides_environment_and_environment_overrides_file(
     assert found == ["info", "error", "debug", "warn", "debug"]
 
 
-def test_list_of_a_flag_or_variable_replaces_the_list_of_the_settings_file(
+def test_list_from_a_flag_or_environment_variable_replaces_the_list_from_the_settings_file(
     monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
 ):
     monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "b")
@@ -268,7 +268,7 @@ def test_conflicting_settings_are_refused_with_the_names_of_their_flags(flags: d
     assert refusal(flags).startswith(told)
 
 
-def test_unknown_variable_check_suggests_a_similar_setting_and_ignores_service_variables(
+def test_unknown_variable_check_suggests_a_similar_setting_and_ignores_variables_of_kubernetes_services(
     monkeypatch: pytest.MonkeyPatch,
 ):
     settings = ("LOGLEVEL", "LOG_LEVEL", "PETSTORE_ADDRESS", "XYZ")

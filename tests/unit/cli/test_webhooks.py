@@ -258,7 +258,7 @@ def left(server: Server) -> int:
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 
-async def test_reached_address_has_a_free_local_port_that_the_api_server_has_called():
+async def test_reached_address_returns_a_free_local_port_that_the_api_server_has_called():
     server = Server()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address, url = await tried(server, {})
@@ -277,7 +277,7 @@ async def test_reached_address_has_a_free_local_port_that_the_api_server_has_cal
         ("[::1]:19443", "https://[::1]:19443"),
     ],
 )
-async def test_reached_address_uses_the_given_bind_address(given: str, url: str):
+async def test_reached_address_returns_the_bind_address_from_the_settings(given: str, url: str):
     assert await tried(Server(), {"webhook_bind_address": given}) == (given, url)
 
 
@@ -289,7 +289,7 @@ async def test_reached_address_uses_the_given_bind_address(given: str, url: str)
         ("context deadline exceeded", r"has called no webhook within 0\.05 s$", True),
     ],
 )
-async def test_reached_address_raises_not_called_when_the_api_server_calls_no_webhook(
+async def test_reached_address_raises_not_called_error_when_the_api_server_does_not_call_the_webhook(
     monkeypatch: pytest.MonkeyPatch, says: str, problem: str, is_temporary: bool
 ):
     monkeypatch.setattr(webhooks, "_PATIENCE", 0.05)

@@ -102,7 +102,7 @@ class TestClientPages:
         pages = client.uncached.pages(Pod, namespace="ns", labels={"app": "web"}, limit=2)
         return [[each.metadata.name for each in found] async for found in pages]
 
-    async def test_pages_are_requested_one_by_one(self, client: Client, wire: ScriptedWire):
+    async def test_each_page_request_sends_the_last_continue_token(self, client: Client, wire: ScriptedWire):
         wire.on("GET", PATH, page(9, ("a", 1), ("b", 2), resume="c1"), page(9, ("c", 3)))
         assert await self.read(client) == [["a", "b"], ["c"]]
         assert [sent.query for sent in wire.sent("GET", PATH)] == [
@@ -195,7 +195,7 @@ class TestOwnWrites:
             ("update", {}, "0", None),  # the server treats it as none
         ],
     )
-    async def test_own_writes_set_omits_updates_and_patches_without_a_resource_version(
+    async def test_own_writes_set_contains_an_update_or_patch_only_if_it_sends_a_resource_version(
         self, client: Client, read: Pod, write: str, change: dict[str, Any], version: str, before: int | None
     ):
         written = own_writes_from_here()
@@ -203,7 +203,7 @@ class TestOwnWrites:
         await getattr(client, write)(read)
         assert written == (set() if before is None else {(read.metadata.uid, before, 7)})
 
-    async def test_own_writes_set_omits_writes_of_tasks_started_before_it(self, client: Client, read: Pod):
+    async def test_own_writes_omit_writes_of_tasks_started_before_recording(self, client: Client, read: Pod):
         other = asyncio.create_task(client.create(read))
         written = own_writes_from_here()
         await other
@@ -212,7 +212,7 @@ class TestOwnWrites:
             group.create_task(client.create(read))
         assert len(written) == 1
 
-    async def test_own_writes_set_is_freed_with_its_task_while_a_child_task_still_runs(
+    async def test_own_writes_set_is_freed_when_its_task_ends_while_a_child_task_still_runs(
         self, client: Client, read: Pod
     ):
         async def collect() -> tuple[weakref.ref[set[Change]], asyncio.Task[Pod]]:

@@ -241,7 +241,7 @@ class TestOutcome:
         assert (await self.apply(scene, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_apply_reports_restored_when_the_object_was_created_with_the_desired_fields(
+    async def test_apply_reports_restored_only_if_the_desired_fields_are_unchanged_since_the_create(
         self, scene: Scene, same: bool
     ):
         name = {"name": "cache", "namespace": "team"}
@@ -269,7 +269,7 @@ class TestOutcome:
         ({"spec": {"replicas": 5}}, {"spec": {"replicas": 2}}, False),
     ],
 )
-async def test_apply_counts_as_write_of_this_client_when_only_desired_fields_changed(
+async def test_apply_counts_as_write_of_this_client_only_if_the_desired_fields_alone_changed(
     scene: Scene, before: dict[str, Any], answer: dict[str, Any], is_own: bool
 ):
     written = own_writes_from_here()
@@ -317,7 +317,7 @@ async def test_apply_dry_run_of_a_create_accepts_a_response_without_resource_ver
     assert (came.outcome, came.object.spec) == (Outcome.CREATED, {"replicas": 1})
 
 
-async def test_apply_dry_run_sends_a_patch_instead_of_a_create_when_list_keys_repeat(scene: Scene):
+async def test_apply_dry_run_sends_a_patch_instead_of_a_create_when_list_items_have_equal_keys(scene: Scene):
     scene.there(Reply.status(404, "NotFound"))
     scene.answers(Reply.json({"metadata": METADATA, "spec": {}}))
     mounts = [{"name": "data", "mountPath": path} for path in ("/a", "/b")]
@@ -426,7 +426,7 @@ async def test_apply_raises_conflict_when_another_client_writes_before_each_atte
 
 
 @pytest.mark.parametrize("accepted", [0, 1], ids=["dry run refused", "patch after dry run refused"])
-async def test_apply_raises_invalid_when_the_server_refuses_the_first_apply_after_create(
+async def test_apply_raises_invalid_error_when_the_server_refuses_the_first_apply_after_create(
     scene: Scene, accepted: int
 ):
     scene.there(Reply.json(created_by_us(1)))
@@ -452,7 +452,7 @@ class TestApplierTakenName:
         scene.cache.observe_write(Deployment, held.body)
         return held
 
-    async def test_apply_error_names_the_controller_from_cached_metadata_and_sends_no_get(self, scene: Scene):
+    async def test_apply_refuses_an_object_with_another_cached_controller_without_a_get(self, scene: Scene):
         self.hold(scene, {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": True})
         for refused in (
             scene.apply(WANTED, owner=self.OWNER),

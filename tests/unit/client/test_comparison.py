@@ -117,7 +117,7 @@ CHANGES: dict[str, tuple[Change, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("change", "held", "exactly"), CHANGES.values(), ids=CHANGES)
-def test_object_does_not_match_when_a_desired_value_or_its_field_owner_has_changed(
+def test_object_does_not_match_the_desired_fields_when_a_value_or_its_field_manager_changed(
     change: Change, held: bool, exactly: bool
 ):
     wanted, stored, owned = copy.deepcopy(WANTED), live(), copy.deepcopy(OWNED)
@@ -126,7 +126,7 @@ def test_object_does_not_match_when_a_desired_value_or_its_field_owner_has_chang
     assert matches_exactly(wanted, stored, owned) is exactly
 
 
-def test_object_does_not_match_when_a_list_item_lacks_a_key_field():
+def test_object_does_not_match_the_desired_fields_when_a_list_item_lacks_a_key_field():
     port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     assert matches({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
     assert not matches({"ports": [port]}, {"ports": [port]}, {"f:ports": record})

@@ -28,7 +28,7 @@ def test_key_repetition_check_returns_true_when_list_items_have_equal_keys(items
         assert may_repeat_keys(orjson.dumps(wanted))
 
 
-def test_key_repetition_check_knows_at_least_one_key_of_every_builtin_list_map():
+def test_key_repetition_check_knows_a_key_field_of_every_builtin_list_of_type_map():
     types = [each["schema"].get("properties", {}) for each in table.entries().values() if "schema" in each]
     fields = (field for properties in types for field in properties.values() if isinstance(field, dict))
     keys = {tuple(each) for field in fields if (each := field.get("x-kubernetes-list-map-keys"))}

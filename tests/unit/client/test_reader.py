@@ -168,7 +168,7 @@ class TestReaderNamespaces:
                 assert [each.key for each in await world.client.metadata.list(Pod, **read)] == everywhere
                 assert await world.client.metadata.keys(Pod, **read) == everywhere
 
-    async def test_reader_raises_not_cached_for_an_unwatched_namespace(self):
+    async def test_reader_raises_not_cached_error_for_an_unwatched_namespace(self):
         world = World("n1", "n2")
         client, key = world.client, ObjectKey("n3", "a")
         for reader in (client, client.metadata):
@@ -217,7 +217,7 @@ class TestReaderSelection:
         assert await metadata.find(Pod, ObjectKey("ns", "b")) is None
         assert [each.key for each in await metadata.list(Pod)] == [("ns", "a")]
 
-    async def test_reader_raises_not_cached_when_the_kind_is_cached_only_with_a_label_selector(
+    async def test_reader_raises_not_cached_error_when_the_kind_is_cached_only_with_a_label_selector(
         self, world: World
     ):
         ways = r"Pod is not cached: .* with the same selection, "
@@ -229,7 +229,7 @@ class TestReaderSelection:
         with pytest.raises(NotCached, match=r"metadata of Pod is not cached"):
             await world.client.metadata.keys(Pod)
 
-    async def test_list_by_label_selector_raises_not_cached_when_no_operator_declares_the_selector(
+    async def test_list_by_label_selector_raises_not_cached_error_when_no_operator_declares_the_selector(
         self, world: World
     ):
         world.cache.informer(Pod)
@@ -395,7 +395,7 @@ class TestReaderLargeLists:
             ),
         ],
     )
-    async def test_concurrent_reads_of_a_large_object_decode_in_separate_loop_iterations(
+    async def test_each_concurrent_read_decodes_a_large_object_in_a_separate_event_loop_iteration(
         self, large: World, read: Callable[[Client], Awaitable[object]]
     ):
         async def at_once(number: int) -> None:
@@ -500,7 +500,7 @@ class TestLiveList:
         assert wire.in_progress == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_live_list_yields_an_empty_list_and_skips_old_states_for_a_slow_reader(
+    async def test_live_list_skips_intermediate_states_when_its_reader_is_slow(
         self, client: Client, server: PodServer
     ):
         stream = Listed(5)

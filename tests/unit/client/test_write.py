@@ -241,7 +241,7 @@ async def test_status_report_overwrites_a_conditions_list_with_malformed_items()
     assert server.status == {"conditions": ["warm"]}
 
 
-async def test_status_report_raises_invalid_when_the_server_refuses_the_value():
+async def test_status_report_raises_invalid_error_when_the_server_refuses_the_value():
     server = Server({})
     server.refused = Reply.status(422, "Invalid", "status.a: too odd")
     thing = server.read()
@@ -264,7 +264,7 @@ async def test_status_patch_raises_protocol_error_when_the_server_returns_a_malf
 @pytest.mark.parametrize(
     "lost", [LostAfter, lambda _: Reply.status(500, "InternalError")], ids=["cut off", "500"]
 )
-async def test_status_report_overwrites_the_result_of_a_write_whose_response_was_lost(
+async def test_status_report_is_sent_after_a_lost_response_even_if_the_cache_shows_the_desired_status(
     lost: Callable[[Reply], Step],
 ):
     server = Server({"text": "good", "conditions": [condition("Ready", "good"), condition("Theirs", "x")]})

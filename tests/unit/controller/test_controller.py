@@ -138,7 +138,7 @@ async def test_controller_stop_waits_for_running_reconciles_and_starts_no_more(l
     assert not [line for line in log_lines if line["event"] == "grace period over, reconciles cancelled"]
 
 
-async def test_controller_stopped_twice_cancels_reconciles_after_shorter_grace_period(log_lines: LogLines):
+async def test_controller_stopped_twice_applies_the_shorter_of_both_grace_periods(log_lines: LogLines):
     cancelled: list[str] = []
 
     async def act(request: Request) -> Result | None:
@@ -164,7 +164,7 @@ async def test_controller_stopped_twice_cancels_reconciles_after_shorter_grace_p
 
 
 @pytest.mark.parametrize(("synced", "seconds"), [(True, 1), (False, 1), (True, 0)])
-async def test_controller_stops_immediately_when_idle_unsynced_or_starting(synced: bool, seconds: float):
+async def test_controller_stops_immediately_while_idle_or_unsynced_or_starting(synced: bool, seconds: float):
     source = ManualSource(synced=False)
     async with Running(Reconciler(), sources=[source]) as running:
         if not (synced and seconds):

@@ -189,7 +189,7 @@ async def test_controller_skips_only_watch_events_caused_by_writes_of_the_same_r
 
 
 @pytest.mark.parametrize("skips", [True, False])
-async def test_controller_skips_events_of_objects_it_created_if_skipping_is_on(world: World, skips: bool):
+async def test_controller_with_skips_own_writes_skips_events_of_objects_it_created(world: World, skips: bool):
     async def create() -> None:
         async with asyncio.TaskGroup() as group:
             for name in ("p1", "p2", "p3"):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 Queue = WorkQueue[Any]
 
 
-async def test_queue_item_contains_its_highest_priority_and_first_triggers(queue: Queue):
+async def test_queue_item_has_the_highest_priority_and_the_first_triggers_of_its_additions(queue: Queue):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
     for trigger in triggers:
@@ -37,7 +37,7 @@ async def at_work(queue: Queue) -> Queue:
     return queue
 
 
-async def test_queue_discard_if_only_removes_a_key_added_only_by_the_given_causes(at_work: Queue):
+async def test_queue_discard_if_only_removes_a_key_when_every_cause_of_its_additions_is_given(at_work: Queue):
     at_work.add("a", cause="x")
     at_work.add("a", cause="y")
     assert at_work.discard_if_only("a", {"x", "y", "z"})
@@ -65,7 +65,7 @@ X: dict[str, Any] = {"cause": "x"}
     ],
     ids=str,
 )
-async def test_queue_discard_if_only_keeps_a_key_added_by_another_cause_or_with_delay(
+async def test_queue_discard_if_only_keeps_a_key_with_another_cause_or_a_delayed_addition(
     at_work: Queue, adds: list[dict[str, Any]]
 ):
     for how in adds:
@@ -226,7 +226,7 @@ def push(ready: ReadyItems[str], key: str, priority: Priority, *, since: float) 
     ready.push(item)
 
 
-def test_ready_items_pop_returns_a_long_waiting_item_at_every_nth_call(ready: ReadyItems[str]):
+def test_every_nth_pop_of_ready_items_returns_a_long_waiting_low_priority_item(ready: ReadyItems[str]):
     for number in range(1000):
         push(ready, f"low {number}", Priority.LOW, since=0)
     taken = []

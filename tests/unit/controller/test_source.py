@@ -119,7 +119,7 @@ FINALIZER_GONE = changed({"deletionTimestamp": NOW, "finalizers": ["a", "b"]}, f
     ],
     ids=["removed", "added", "kind without generation", "state: finalizer removed", "finalizer removed"],
 )
-def test_desired_state_changed_accepts_terminating_objects_and_presence_changed_rejects_them(
+def test_presence_changed_predicate_rejects_additions_and_deletions_of_terminating_objects(
     predicate: Predicate, event: CacheEvent, passes: bool
 ):
     assert predicate(event) is passes
@@ -198,7 +198,7 @@ async def drain(queue: Queue) -> list[tuple[str, int, float | None]]:
     return items
 
 
-async def test_kind_source_enqueues_existing_objects_with_low_and_events_with_normal_priority(
+async def test_kind_source_enqueues_existing_objects_with_low_priority_and_events_with_normal_priority(
     pods: Watched, queue: Queue
 ):
     pods.listed("a", "b")

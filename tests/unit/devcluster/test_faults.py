@@ -56,7 +56,7 @@ async def read(response: ApiResponse, received: bytearray) -> None:
         received += chunk
 
 
-async def test_fail_fault_refuses_the_given_number_of_matching_requests():
+async def test_fail_fault_refuses_only_the_first_n_matching_requests():
     server = Server()
     number = server.control.add("fail", Match(path="pods$"), code=429, retry_after=3, times=2)
     assert (await server.handle(get("/api/v1/nodes"))).status == 200
@@ -143,7 +143,7 @@ async def test_fault_endpoint_creates_shows_and_removes_faults():
         (b'{"do": "fail", "tims": 1}', "unknown field `tims`"),
     ],
 )
-async def test_fault_endpoint_names_the_error_in_an_invalid_fault(body: bytes, message: str):
+async def test_fault_endpoint_refuses_an_invalid_fault_and_names_its_mistake(body: bytes, message: str):
     handle = Server().handle
     answer = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))
     assert answer.status == 400
@@ -157,7 +157,7 @@ async def test_fault_endpoint_refuses_users_who_are_not_administrators(user: Use
     assert (await handle(get())).status == 200
 
 
-async def test_history_endpoint_expires_earlier_resource_versions():
+async def test_history_expire_endpoint_makes_watches_from_earlier_versions_fail():
     server = Server()
     handle = server.handle
     server.store.create(Key("", "pods", "ns", "a"), {"metadata": {"name": "a"}})

@@ -47,7 +47,7 @@ async def test_example_operator_copies_the_volume_from_spec_to_status(page: Any)
         await world.until(obj, lambda it: it.status.volume == 1, timeout=10)
 
 
-async def test_example_operator_waits_for_registration_and_fails_for_an_invalid_address(page: Any):
+async def test_example_operator_waits_for_an_unregistered_device_but_fails_for_an_invalid_address(page: Any):
     async with operated(page.Careful) as world:
         good = await world.create(device(page, "good"))
         bad = await world.create(device(page, "bad", address="over there"))
@@ -74,7 +74,7 @@ async def test_example_operator_stops_after_three_failed_attempts_until_the_spec
         page.REGISTRY.clear()
 
 
-async def test_status_changes_are_stored_when_reconcile_raises_blocked_but_not_terminal_error(page: Any):
+async def test_status_changes_are_stored_after_a_blocked_error_but_lost_after_a_terminal_error(page: Any):
     errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
 
     class Failing(page.Operator[page.Device]):
@@ -93,7 +93,7 @@ async def test_status_changes_are_stored_when_reconcile_raises_blocked_but_not_t
             assert obj.status.attempts == written, name
 
 
-async def test_example_operator_increases_the_level_and_periodically_resets_it_to_zero(page: Any):
+async def test_example_operator_increases_the_device_level_and_resets_it_to_zero_every_minute(page: Any):
     async with operated(page.Measuring) as world:
         obj = await world.create(device(page))
         levels = []
@@ -142,7 +142,7 @@ async def test_example_operator_updates_the_pod_count_when_a_pod_is_created_or_d
         await world.until(obj, lambda it: it.status.level == 0)
 
 
-async def test_example_operator_copies_each_level_from_the_configmap_named_in_the_spec(page: Any):
+async def test_example_operator_copies_the_level_from_the_configmap_after_each_change(page: Any):
     async with operated(page.Configured) as world:
         obj = device(page)
         obj.spec.settings = "common"

@@ -129,7 +129,7 @@ def test_code_blocks_of_pages_name_a_known_language():
     assert wrong == [], f"after ``` one of these is expected: {', '.join(sorted(LANGUAGES))}"
 
 
-def test_pages_with_console_blocks_are_run_by_a_test():
+def test_each_page_with_console_blocks_has_a_test_that_runs_them():
     pages = {str(block.page) for block in blocks("console")}
     assert pages <= FOLLOWED, "tests/support/terminal.py must name a test that runs each of these pages"
     assert [runner for runner in ELSEWHERE.values() if not is_test(*runner.split("::"))] == []

@@ -26,7 +26,7 @@ def names_of(code: str) -> dict[str, Any]:
     return found
 
 
-def test_switchboard_simulation_passes_and_fails_when_the_cleanup_method_is_removed():
+def test_switchboard_simulation_fails_only_when_the_cleanup_method_is_removed():
     page = Path("docs/simulation.md").read_text()
     [code] = re.findall(r"```python\n# switchboard.py\n(.*?)```", page, re.DOTALL)
     names_of(code)["test_line_operator_holds"]()

@@ -85,7 +85,7 @@ async def test_leadership_guard_propagates_errors_timeouts_and_cancellation_of_i
         await task
 
 
-async def test_leadership_permit_can_be_called_from_a_thread(election: Election):
+async def test_leadership_permit_method_called_in_a_thread_raises_only_after_the_release(election: Election):
     first = await election.leader()
     await asyncio.to_thread(first.elector.leadership.permit)
     await first.elector.release()

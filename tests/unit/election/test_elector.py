@@ -334,7 +334,7 @@ async def test_lease_acquisition_is_repeated_when_the_process_paused_during_the_
     assert len(first.wire.sent("PUT", LEASE)) == 1
 
 
-async def test_elector_starts_no_work_when_stopped_before_the_shard_count_is_written(election: Election):
+async def test_elector_starts_no_work_when_stopped_before_it_has_written_the_shard_count(election: Election):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
     first = election.candidate("first")
     answer = election.server.answer
@@ -476,7 +476,7 @@ async def test_elector_release_waits_for_the_renewal_in_flight(election: Electio
     assert first.elector.problem is None
 
 
-async def test_standby_stops_immediately_and_writes_nothing(election: Election):
+async def test_standby_ends_immediately_without_a_write_when_it_is_stopped(election: Election):
     await election.leader()
     second = await election.standby()
     await asyncio.sleep(30)
@@ -512,7 +512,7 @@ async def test_elector_stop_releases_a_lease_acquired_without_a_response(electio
 
 
 @pytest.mark.parametrize("claims_again", [False, True])
-async def test_elector_stop_releases_the_lease_when_response_is_lost_and_watch_is_outdated(
+async def test_elector_stop_releases_the_lease_when_acquisition_response_is_lost_and_watch_outdated(
     election: Election, claims_again: bool
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
@@ -533,7 +533,7 @@ async def test_elector_stop_releases_the_lease_when_response_is_lost_and_watch_i
     assert not first.elector.elected.is_set()
 
 
-async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_created(election: Election):
+async def test_elector_retries_at_intervals_when_a_missing_lease_cannot_be_created(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Reply.status(409, "AlreadyExists", "it exists"))
     first.start()
@@ -556,7 +556,7 @@ async def test_election_raises_the_error_when_the_work_of_the_leader_cannot_star
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_replica_with_shards_waits_while_a_leader_without_shards_runs(program: Program, killed: bool):
+async def test_replica_with_sharding_waits_while_an_unsharded_leader_runs(program: Program, killed: bool):
     leader = await program.lead("leader")
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
@@ -569,7 +569,7 @@ async def test_replica_with_shards_waits_while_a_leader_without_shards_runs(prog
     assert program.shares == [4, 4]
 
 
-async def test_leader_without_shards_starts_after_the_last_shard_is_released(program: Program):
+async def test_replica_without_sharding_leads_only_after_the_last_shard_is_released(program: Program):
     await program.start("a", "b", ends=20.0)
     first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
     leader = await program.lead("leader")
@@ -584,7 +584,7 @@ async def test_leader_without_shards_starts_after_the_last_shard_is_released(pro
     assert not other.permitted
 
 
-async def test_leader_without_shards_waits_for_a_replica_whose_lease_reads_fail(program: Program):
+async def test_replica_without_sharding_waits_for_a_shard_owner_that_cannot_read_leases(program: Program):
     await program.start("a")
     (b,) = await program.start("b")
     leader = await program.lead("leader")
@@ -610,7 +610,7 @@ async def test_leader_reports_missing_permission_to_list_shard_leases(program: P
     assert "it cannot list" in (leader.elector.problem or "")
 
 
-async def test_replica_with_shards_retries_at_intervals_when_it_cannot_read_the_lease(program: Program):
+async def test_replica_with_sharding_retries_at_intervals_when_leader_lease_is_unreadable(program: Program):
     await program.start("a")
     b = program.begin("b")
     b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))

@@ -122,7 +122,7 @@ async def test_lease_renewals_continue_during_1000_unanswered_requests(
         assert {type(each) for each in await asyncio.gather(*writes, return_exceptions=True)} == {Fenced}
 
 
-async def test_elector_keeps_its_lease_when_a_rejected_token_is_replaced_late(
+async def test_elector_keeps_its_lease_when_the_token_is_replaced_after_many_rejections(
     cluster: Cluster, authority: trustme.CA, tmp_path: Path
 ):
     file = tmp_path / "token"

@@ -51,7 +51,7 @@ def test_decoded_lease_round_trips_unchanged(levels: int):
         assert Lease.decode(written.encode()).spec["x"] == read.spec["x"]
 
 
-def test_lease_decoding_skips_deeply_nested_managed_fields():
+def test_lease_decode_drops_managed_fields_even_if_they_are_deeply_nested():
     body = b'{"metadata": {"name": "x", "managedFields": %b%b}}' % (b"[" * 1_000, b"]" * 1_000)
     assert Lease.decode(body).metadata == {"name": "x"}
 
@@ -187,7 +187,7 @@ def test_lease_timing_error_names_flags_of_invalid_values(durations: tuple[float
         LeaseTiming(*durations)
 
 
-def test_lease_timing_rounds_the_duration_up_and_leaves_time_for_a_second_renewal_attempt():
+def test_lease_timing_rounds_lease_seconds_up_and_leaves_time_for_a_second_renewal():
     timing = LeaseTiming()
     assert (timing.lease_duration, timing.renew_deadline, timing.retry_period) == (15.0, 10.0, 2.0)
     assert (timing.lease_seconds, timing.attempt_timeout) == (15, 5.0)

@@ -106,7 +106,7 @@ def test_lease_observation_sees_no_renewal_when_an_event_has_only_metadata():
     assert seen.claimable_at() == 127.0
 
 
-def test_lease_observation_ignores_not_found_when_the_watch_showed_a_newer_lease():
+def test_lease_observation_ignores_a_not_found_response_when_the_watch_showed_a_newer_lease():
     seen = view()
     seen.saw(lease(5), now=100.0)
     seen.was_read(None, before=4)
@@ -126,7 +126,7 @@ def test_lease_observation_ignores_an_outdated_event_and_requests_a_read():
         assert seen.holder == "other"
 
 
-def test_lease_observation_accepts_an_older_version_after_a_reset_of_the_newest_version():
+def test_lease_observation_accepts_a_lower_resource_version_after_newest_is_reset():
     seen = view()
     seen.saw(lease(500, renewTime="a"), now=100.0)
     seen.newest = None

@@ -256,7 +256,7 @@ async def test_load_config_error_is_one_line_that_names_the_file_and_quotes_no_s
     assert "hunter2" not in str(caught.value)
 
 
-async def test_load_config_error_names_the_missing_file_or_all_possible_sources(tmp_path: Path):
+async def test_load_config_error_names_the_missing_file_or_the_sources_to_choose_from(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"^--kubeconfig /none/such: no such file$"):
         await load(Path("/none/such"))
     with pytest.raises(ConfigError, match=r"^KUBECONFIG=/none/such:/none/other: no such file$"):
@@ -317,7 +317,7 @@ async def test_kubeconfig_user_credentials_become_the_authorization_header(
     assert await (await load(write(tmp_path / "config", user=user))).authorization() == expected
 
 
-async def test_exec_program_with_a_relative_path_receives_the_cluster_info(
+async def test_exec_program_receives_the_cluster_info_even_if_its_path_is_relative(
     tmp_path: Path, authority: trustme.CA
 ):
     plugin = tmp_path / "plugin"

@@ -56,7 +56,7 @@ async def test_connection_is_reused_after_a_complete_response_unless_the_server_
 
 
 @pytest.mark.parametrize("between", [b"", b"\r\n", b"\r\n\r\n"], ids=len)
-async def test_response_headers_exclude_1xx_responses_and_join_repeated_headers(
+async def test_response_headers_omit_1xx_headers_and_join_repeated_headers_with_commas(
     wire: HttpWire, script: ScriptedServer, between: bytes
 ):
     hint = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + between
@@ -91,7 +91,7 @@ def test_response_headers_are_parsed_only_once():
     ],
     ids=["no response", "other protocol", "upgrade", "endless head", "bad chunk"],
 )
-async def test_http_wire_raises_connection_lost_and_reconnects_after_an_invalid_response(
+async def test_http_wire_raises_a_connection_lost_error_for_an_invalid_response_and_then_reconnects(
     wire: HttpWire, script: ScriptedServer, answer: bytes | None, message: str
 ):
     script.answers = [answer]
@@ -229,7 +229,7 @@ async def test_http_wire_returns_an_early_response_when_the_server_stops_reading
     answered.set()
 
 
-async def test_connection_is_reused_after_an_unread_response(wire: HttpWire, script: ScriptedServer):
+async def test_connection_is_reused_after_a_complete_unread_response(wire: HttpWire, script: ScriptedServer):
     begun = asyncio.Event()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (READ_AHEAD + 2)
     script.play(head, b"x" * (READ_AHEAD - 100), begun, b"x" * 102, script.take_answers)

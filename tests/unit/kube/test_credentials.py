@@ -94,7 +94,7 @@ class TestCredentialsRenewal:
         assert await numbered.header(rejected="1") == "2"
         assert numbered.calls == 2
 
-    async def test_credentials_are_renewed_every_3_seconds_when_the_server_rejects_every_request(
+    async def test_credentials_are_renewed_at_most_once_in_3_seconds_when_every_request_is_rejected(
         self, numbered: Numbered
     ):
         header = await numbered.header()

@@ -185,7 +185,7 @@ async def test_watch_event_reader_yields_to_other_tasks_between_events_of_one_ch
 
 
 @pytest.mark.parametrize("rest", [b"", b'"a":1},"object":{'])
-async def test_record_decoder_refuses_a_watch_event_with_an_incomplete_object(rest: bytes):
+async def test_record_decoder_refuses_a_watch_event_whose_object_lacks_required_fields(rest: bytes):
     line = b'{"type":"ADDED","object":{"kind":"Secret",%b"metadata":{' % rest + b"}}}\n"
     (event,) = [event async for event in watch_events(pieces(line))]
     with pytest.raises(ProtocolError, match="not a Secret object"):
@@ -200,7 +200,7 @@ def test_decode_event_refuses_malformed_lines(line: bytes):
         decode_event(line)
 
 
-def test_status_error_returns_gone_for_code_410_and_server_error_for_other_objects():
+def test_status_error_returns_gone_for_code_410_and_server_error_for_a_non_status_object():
     line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}'
     error = status_error(decode_event(line).object)
     assert isinstance(error, Gone)
@@ -208,7 +208,7 @@ def test_status_error_returns_gone_for_code_410_and_server_error_for_other_objec
     assert isinstance(status_error(decode_event(b'{"type":"ERROR","object":{"a":1}}').object), ServerError)
 
 
-def test_shallow_at_once_truncates_deep_json_but_leaves_texts_above_4_mib_unchanged():
+def test_shallow_at_once_truncates_deep_json_unless_the_text_is_above_4_mib():
     deep = b"[" * 1_000 + b"]" * 1_000
     assert shallow_at_once(deep) == b"[" * 200 + b"null" + b"]" * 200
     for same in (b"<html>" * 1_000, deep + b" " * 4 * 1024 * 1024):
@@ -260,7 +260,7 @@ class Sliced(bytes):
         return found
 
 
-def test_depth_truncation_searches_a_large_text_in_pieces_of_64_kib():
+def test_depth_truncation_searches_at_most_64_kib_of_a_large_text_at_a_time():
     raw = Sliced(b"[" * 300 + b'"' + b"a" * 1024 * 1024 + b'"' + b"]" * 300)
     assert _shallow(raw) == b"[" * 200 + b"null" + b"]" * 200
     searched = [length for length in raw.lengths if length > 200]

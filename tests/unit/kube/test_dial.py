@@ -289,7 +289,7 @@ class TestDialNames:
         yield name_server
         name_server.answers.set()
 
-    async def test_slow_dns_lookups_of_one_wire_do_not_delay_another_wire(self, name_server: NameServer):
+    async def test_slow_dns_lookups_of_one_http_wire_do_not_delay_another_wire(self, name_server: NameServer):
         """The lease has its own HTTP wire, because its renewal must succeed within seconds."""
         async with (
             LocalServer() as server,

@@ -88,7 +88,7 @@ def test_error_from_plain_text_response_has_a_readable_message(status: int, body
         ({"Content-Type": "application/json"}, b'{"kind":"Status","message":"hunter2'),
     ],
 )
-def test_error_from_response_quotes_only_a_status_message_or_plain_text(headers: dict[str, str], body: bytes):
+def test_error_from_response_never_quotes_an_unexpected_response_body(headers: dict[str, str], body: bytes):
     assert str(error_from(502, headers, body)) == "502 Bad Gateway"
     assert str(status_error(body)) == "an error that is no Status"
 

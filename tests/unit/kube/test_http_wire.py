@@ -93,7 +93,7 @@ async def test_host_header_omits_the_default_port_and_keeps_brackets_of_an_ipv6_
     assert lines == ["GET /api?a=b HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "", ""]
 
 
-async def test_http_wire_closes_a_connection_when_its_response_is_not_read_to_the_end(
+async def test_http_wire_closes_a_connection_when_its_unread_response_is_incomplete(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"x" * 1000, claimed_length=2000)
@@ -104,7 +104,7 @@ async def test_http_wire_closes_a_connection_when_its_response_is_not_read_to_th
     assert server.connections == 2
 
 
-async def test_requests_wait_for_a_free_connection_and_streams_use_additional_connections(
+async def test_requests_wait_for_a_free_connection_but_streams_get_additional_connections(
     server: LocalServer, authority: trustme.CA
 ):
     blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

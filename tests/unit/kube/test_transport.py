@@ -113,7 +113,7 @@ async def test_transport_repeats_a_read_after_transient_faults(
         ("POST", Reply.status(429, "TooManyRequests", "said so"), TooManyRequests, 1),
     ],
 )
-async def test_transport_raises_an_error_with_the_message_of_the_server_after_few_attempts(
+async def test_transport_raises_the_error_of_the_server_after_at_most_four_attempts(
     transport: Transport, wire: ScriptedWire, method: str, answer: Step, error: type[Exception], attempts: int
 ):
     wire.on(method, "/api", answer)
@@ -209,7 +209,7 @@ async def test_stream_is_not_retried_when_the_server_refuses_or_does_not_answer(
     assert len(wire.requests) == 1
 
 
-async def test_stream_passes_on_a_timeout_error_that_its_consumer_raises(
+async def test_stream_propagates_a_timeout_error_raised_in_its_async_with_block(
     transport: Transport, wire: ScriptedWire
 ):
     wire.on("GET", "/watch", Stream())
@@ -309,7 +309,7 @@ class TestTransportWrites:
             wire.on(method, PATH, Reply())
         return wire
 
-    async def test_transport_refuses_writes_after_the_time_that_the_last_fence_at_call_sets(
+    async def test_transport_refuses_writes_after_the_deadline_of_the_latest_fence_at_call(
         self, transport: Transport, wire: ScriptedWire
     ):
         for at in (10.0, 20.0):
@@ -335,7 +335,7 @@ class TestTransportWrites:
         assert await transport.request("GET", PATH) == b""
         assert wire.sent("PUT") == []
 
-    async def test_fence_of_a_transport_also_refuses_writes_of_transports_that_share_it(
+    async def test_fence_also_refuses_writes_of_other_transports_that_share_it(
         self, transport: Transport, wire: ScriptedWire
     ):
         other = ScriptedWire()

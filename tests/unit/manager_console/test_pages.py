@@ -84,7 +84,7 @@ async def visited(
         yield world, await serve_pages(console_of(world, access).routes(has_debug_pages=debugs))
 
 
-async def test_console_api_shows_the_reconciles_of_an_object_to_local_clients(serve_pages: ServePages):
+async def test_console_api_lists_the_recent_reconciles_of_an_object_to_local_clients(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site)
         assert status == 200
@@ -208,7 +208,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
         assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
 
 
-async def test_overview_page_has_numbers_but_no_object_names(serve_pages: ServePages):
+async def test_overview_page_shows_counts_but_no_object_names(serve_pages: ServePages):
     async with lonely() as world:
         served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
         site = await serve_pages(console_of(world).routes())
@@ -236,7 +236,7 @@ async def test_overview_page_of_a_standby_names_the_leader(
         assert "<dt>Leader</dt><dd>pod-a_1</dd>" in text
 
 
-async def test_readiness_count_runs_in_slices_and_stops_if_no_page_needs_it(monkeypatch: pytest.MonkeyPatch):
+async def test_readiness_count_runs_in_time_slices_and_stops_if_no_page_asks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager_console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
         [(controller, informer)] = sources(world.manager)
@@ -303,7 +303,7 @@ async def test_console_creates_at_most_four_pages_at_the_same_time(
     assert most == 4
 
 
-def test_bundled_third_party_files_are_unchanged():
+def test_bundled_third_party_files_have_the_documented_checksums():
     folder = ROOT / "manager_console/static"
     said = dict(re.findall(r"`([\w.-]+\.js)` \|.*`([0-9a-f]{64})`", (folder / "README.md").read_text()))
     assert len(said) == 1

@@ -201,7 +201,7 @@ async def test_console_pages_of_all_users_use_at_most_a_quarter_of_a_cpu(monkeyp
         assert spent / (loop.time() - began) <= 0.26
 
 
-async def test_overview_rates_count_each_reconcile_once_even_when_the_history_drops_records():
+async def test_overview_rates_count_each_reconcile_once_even_when_the_history_drops_its_record():
     async with operated(FooOperator) as world:
         [controller] = world.manager.controllers
         figures, count = Figures(controller), 0

@@ -68,7 +68,7 @@ class Part:
 
 
 @pytest.mark.parametrize("here", [True, False], ids=["on the owner", "on another replica"])
-async def test_object_page_names_the_owning_replica_and_only_its_console_offers_actions(
+async def test_object_page_names_the_owning_replica_and_offers_actions_only_on_that_replica(
     serve_pages: ServePages, here: bool
 ):
     async with lonely() as world:

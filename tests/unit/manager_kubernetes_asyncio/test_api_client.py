@@ -153,7 +153,7 @@ async def test_kubernetes_asyncio_writes_fail_and_reads_succeed_after_the_lease_
 
 
 @pytest.mark.parametrize("timeout", [3, 3.0, (1, 2)])
-async def test_kubernetes_asyncio_request_timeout_limits_the_request(core: Any, scene: Scene, timeout: Any):
+async def test_kubernetes_asyncio_request_fails_at_its_request_timeout(core: Any, scene: Scene, timeout: Any):
     scene.wire.on("GET", CONFIG_MAPS, Stall())
     began = asyncio.get_running_loop().time()
     with pytest.raises(DeadlineExceeded):
@@ -182,7 +182,7 @@ async def test_kubernetes_asyncio_watch_yields_events_and_reconnects_after_silen
     assert scene.wire.sent("GET", CONFIG_MAPS)[-1].query["resourceVersion"] == "5"
 
 
-async def test_response_without_preload_content_supports_all_read_methods(
+async def test_response_with_preload_content_false_can_be_read_as_a_whole_or_by_line(
     core: Any, models: Any, scene: Scene
 ):
     for text in (b"one\ntwo", b""):
@@ -196,7 +196,7 @@ async def test_response_without_preload_content_supports_all_read_methods(
     assert orjson.loads(await created.read())["metadata"]["name"] == "a"
 
 
-async def test_response_without_preload_content_is_limited_in_size(
+async def test_response_with_preload_content_false_is_limited_in_size(
     core: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ):
     for bound in ("LONGEST", "LONGEST_LINE"):

@@ -55,7 +55,7 @@ def test_kubernetes_asyncio_model_is_serialised_without_its_unset_fields(models:
     }
 
 
-def test_kubernetes_asyncio_model_is_converted_to_the_declared_kind(models: Any):
+def test_kubernetes_asyncio_model_is_converted_to_the_declared_class_of_its_kind(models: Any):
     assert type(resource_of(deployment(models), [ConfigMap, OwnDeployment])) is OwnDeployment
 
 
@@ -83,12 +83,12 @@ def test_missing_kind_of_a_kubernetes_asyncio_model_is_taken_from_its_class_name
     assert (found.__module__, found.__name__) == (f"manager_kinds.{module}", name[2:])
 
 
-def test_kubernetes_asyncio_model_of_an_unknown_kind_must_set_api_version_and_kind(models: Any):
+def test_kubernetes_asyncio_model_of_an_unknown_kind_is_refused_without_api_version_and_kind(models: Any):
     with pytest.raises(ValueError, match=r"V1Scale has to set its kind: V1Scale\(api_version="):
         resource_of(models.V1Scale())
 
 
-def test_resource_of_function_returns_a_resource_unchanged_and_refuses_a_dict():
+def test_function_resource_of_returns_a_resource_unchanged_and_refuses_a_dict():
     secret = Secret()
     assert resource_of(secret) is secret
     with pytest.raises(

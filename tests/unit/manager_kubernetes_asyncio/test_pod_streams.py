@@ -155,7 +155,7 @@ async def test_exec_starts_no_command_after_the_lease_is_lost(scene: Scene):
     assert not scene.begun.is_set()
 
 
-async def test_attach_transfers_data_in_both_directions_and_ends_with_the_process(scene: Scene):
+async def test_attach_transfers_data_in_both_directions_until_the_process_ends(scene: Scene):
     scene.cluster.sessions.attach = cat
     async with scene.streams.attach(WEB, container="main", stdin=True) as attached:
         for text in (b"one", b"two"):
@@ -203,7 +203,7 @@ async def test_exec_raises_the_error_of_the_api_server_or_the_kubelet(scene: Sce
         await scene.streams.exec(WEB, ["ls"])
 
 
-async def test_exec_refuses_a_pod_without_namespace_and_a_command_string(scene: Scene):
+async def test_exec_refuses_a_command_string_and_a_pod_without_a_namespace(scene: Scene):
     with pytest.raises(ValueError, match="a pod has a namespace and a name"):
         await scene.streams.exec(ObjectKey("", "web"), ["ls"])
     with pytest.raises(TypeError, match="a list of its words"):

@@ -93,7 +93,7 @@ async def said(wire: HttpWire) -> bytes | None:
         return found
 
 
-async def test_websocket_sends_and_receives_messages_with_the_credentials_of_the_user(
+async def test_websocket_sends_the_credentials_of_the_user_and_then_exchanges_messages(
     server: Server, authority: trustme.CA
 ):
     headers = [("Impersonate-User", "jane"), ("Impersonate-Group", "a")]

@@ -98,7 +98,7 @@ class TestShardFilter:
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
         self.server.on("stream", self.stream)
 
-    async def test_informer_requests_its_shards_and_drops_unrequested_objects(self, restricted: Informer):
+    async def test_informer_requests_only_its_shards_and_ignores_other_objects(self, restricted: Informer):
         async with running(restricted):
             await moments()
             assert held(restricted) == ["in-0", "in-1"]
@@ -283,7 +283,7 @@ class TestShardFilterChildren:
             self.stream.event("ADDED", child(version=version, **each))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
 
-    async def test_informer_omits_unowned_objects_and_objects_labelled_for_other_shards(self, children: Make):
+    async def test_informer_omits_children_with_a_label_or_owner_of_another_shard(self, children: Make):
         informer = children(0, 1, label_selector="app=web")
         async with running(informer):
             await moments()

@@ -75,7 +75,7 @@ def test_shard_balance_does_not_change_while_shards_move_to_their_assigned_repli
     assert balance(count, members, holders) == wanted
 
 
-async def test_shard_balance_gives_new_replicas_shards_with_few_moves(program: Program):
+async def test_shard_balance_moves_the_fewest_possible_shards_when_a_replica_joins(program: Program):
     (a,) = await program.start("a")
     assert program.shares == [8]
     assert a.coordinator.held.everything
@@ -165,7 +165,7 @@ async def test_stopping_replica_works_until_the_next_owners_have_listed_its_obje
     )
 
 
-async def test_replica_releases_shards_when_the_next_owner_never_finishes_its_list(program: Program):
+async def test_replica_releases_shards_even_if_the_next_owner_never_finishes_its_list(program: Program):
     (a,) = await program.start("a")
     program.begin("b", prepares=1000.0)
     await asyncio.sleep(40)
@@ -173,7 +173,7 @@ async def test_replica_releases_shards_when_the_next_owner_never_finishes_its_li
 
 
 @pytest.mark.parametrize("refused", [False, True])
-async def test_replica_without_peers_stops_within_1_s_or_within_6_s_with_a_refused_token(
+async def test_lone_replica_stops_within_1_s_or_within_6_s_when_its_token_is_refused(
     program: Program, refused: bool
 ):
     (a,) = await program.start("a")
@@ -280,7 +280,7 @@ async def test_replica_uses_a_shard_whose_acquisition_response_was_lost(program:
     assert not a.task.done()
 
 
-async def test_replica_repeats_a_failed_shard_acquisition_despite_events_of_other_shards(program: Program):
+async def test_replica_repeats_a_lost_shard_acquisition_that_causes_no_watch_event(program: Program):
     a = program.begin("a")
     answer = program.server.answer
     # The replica creates its own Lease and shard 0's Lease. The third request gets lost: no event follows.
@@ -424,7 +424,7 @@ async def test_coordinator_ends_with_the_error_of_a_failed_shard_release(
     a.gone()
 
 
-async def test_replica_that_stops_before_it_owns_a_shard_holds_no_lease_at_the_end(program: Program):
+async def test_replica_stopped_before_it_owns_a_shard_leaves_no_lease_behind(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)
     await asyncio.sleep(1)

@@ -109,7 +109,7 @@ async def test_registry_removes_stopped_replicas_immediately_and_killed_replicas
     assert [view.holder for view in a.watcher] == ["a"], "the registry forgets it"
 
 
-async def test_replica_stays_registered_while_it_deletes_many_leases_slowly(program: Program):
+async def test_replica_stays_registered_while_it_slowly_deletes_many_expired_leases(program: Program):
     (a,) = await program.start("a", cleans=True)
     others = await program.start(*(f"gone-{number}" for number in range(12)))
     for each in others:
@@ -137,7 +137,7 @@ async def test_registry_deletes_expired_leases_of_its_replicas_unless_cleaning_i
     assert program.leases == (["a", "them"] if cleans else ["a", "b", "them"])
 
 
-async def test_registry_lists_all_replicas_when_one_lease_is_deeply_nested(program: Program):
+async def test_registry_lists_all_replicas_even_if_one_lease_is_deeply_nested(program: Program):
     """Serve also a Lease of 5 MB, and no watch events."""
     (a,) = await program.start("a")
     b = Replica(program.server, "b")
@@ -179,7 +179,7 @@ async def test_registry_removes_a_disconnected_replica_until_it_renews_its_lease
     assert a.members == b.members == "a b"
 
 
-async def test_replica_is_not_registered_after_a_pause_longer_than_its_lease(program: Program):
+async def test_registry_lists_no_replica_after_a_process_pause_longer_than_the_leases(program: Program):
     a, _ = await program.start("a", "b")
     await asyncio.sleep(30)
     freeze(20.0)
@@ -191,7 +191,7 @@ async def test_replica_is_not_registered_after_a_pause_longer_than_its_lease(pro
 @pytest.mark.parametrize(
     "fault", [lambda: None, LostBefore, LostAfter, Stall, Unreached, lambda: Reply.status(500)]
 )
-async def test_registry_keeps_all_replicas_when_one_lease_renewal_fails(
+async def test_registry_keeps_all_replicas_even_if_one_lease_renewal_fails(
     program: Program, fault: Callable[..., Step | None]
 ):
     a, b = await program.start("a", "b")
@@ -206,7 +206,7 @@ async def test_registry_keeps_all_replicas_when_one_lease_renewal_fails(
     assert 30 <= len(a.wire.requests) - before <= 34, "only renewals"
 
 
-async def test_registry_keeps_a_renewing_replica_when_lease_resource_versions_become_lower(program: Program):
+async def test_registry_keeps_a_renewing_replica_even_if_lease_resource_versions_decrease(program: Program):
     a, *_ = await program.start("a", "b", "c")
     await asyncio.sleep(30)
     last = next(each for each in program.server.leases.values() if each["spec"]["holderIdentity"] == "b")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize(("at_once", "seconds"), [(True, 0.0), (False, 5.0)])
-async def test_work_on_released_shard_has_grace_period_unless_at_once_is_true(at_once: bool, seconds: float):
+async def test_work_on_released_shard_ends_after_grace_period_unless_at_once(at_once: bool, seconds: float):
     owned = OwnedShards(4, Metrics(), grace=5.0)
     informer: Any = SimpleNamespace(filter=None, list=list)
     objects = owned.owned_objects(

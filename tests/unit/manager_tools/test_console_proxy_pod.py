@@ -61,7 +61,7 @@ def there(wire: ScriptedWire, holder: str | None, *pods: dict[str, Any]) -> None
         ("evil_1", "manager-a", "manager-a"),
     ],
 )
-async def test_pod_lookup_returns_the_requested_pod_the_leader_or_any_manager_pod(
+async def test_pod_lookup_prefers_the_requested_pod_then_the_leader_then_any_manager_pod(
     wire: ScriptedWire, transport: Transport, holder: str | None, wanted: str | None, expected: str
 ):
     there(wire, holder, *THERE)

@@ -80,7 +80,7 @@ async def test_operated_manager_can_watch_and_read_only_the_given_namespaces():
 START = datetime(2026, 3, 1, 8, 55, tzinfo=UTC)
 
 
-async def test_virtual_clock_restores_the_real_clock_of_the_event_loop_at_its_end():
+async def test_event_loop_has_its_real_clock_again_after_the_virtual_clock_ends():
     loop = asyncio.get_running_loop()
     kind, before, real = type(loop), loop.time(), time.monotonic()
     timer = loop.call_later(7_200, print, "it is not due")

@@ -129,7 +129,7 @@ async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pyt
     assert f'trace_id="{second.context.trace_id:032x}"' in page
 
 
-async def test_reconcile_span_has_the_times_of_its_events_and_external_calls():
+async def test_reconcile_span_records_when_its_events_and_external_calls_happened():
     async def work(greeting: Greeting, ctx: Context) -> None:
         await asyncio.sleep(1)
         ctx.event("Greeted", "told")

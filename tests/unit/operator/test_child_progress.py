@@ -275,7 +275,7 @@ class TestRollouts:
             await world.until(stays, lambda it: self.image_of(it) == "image:3", timeout=5)
 
 
-def test_changed_fields_function_returns_changed_desired_fields_and_removed_fields():
+def test_changed_fields_function_returns_changed_fields_of_the_desired_object_and_removed_fields():
     before, after, wanted = secret("child"), secret("child"), secret("child")
     before.metadata.labels = {"for": "all", "old": "a", "theirs": "1"}
     after.metadata.labels = wanted.metadata.labels = {"for": "you"}

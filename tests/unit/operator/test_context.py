@@ -119,7 +119,7 @@ async def test_reconcile_succeeds_when_it_writes_changed_metadata_with_the_clien
 
 
 @pytest.mark.parametrize("write", ["write_status", "patch"])
-async def test_ctx_write_status_and_ctx_patch_merge_changes_of_other_clients_into_the_object(write: str):
+async def test_reconciled_object_has_changes_of_other_clients_after_ctx_write_status_or_ctx_patch(write: str):
     theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
     path = "greetings.test.example.com", "default", "hello"
 
@@ -215,7 +215,7 @@ async def test_condition_event_is_sent_once_for_each_change_of_the_condition():
         assert await world.events(found) == ["Greeted", "Greeted"]
 
 
-async def test_failed_reconcile_sends_no_condition_event_and_no_event_with_once_written():
+async def test_failed_reconcile_sends_no_event_that_waits_for_the_status_write():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")
         ctx.event("Later", "in its time", once_written=True)

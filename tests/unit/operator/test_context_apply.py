@@ -258,7 +258,7 @@ class TestContextApplySharedList:
             assert 1 < len(asked) < 6
 
     @pytest.mark.parametrize("image", ["", "image:2"])
-    async def test_ctx_apply_sends_no_patch_when_the_server_refuses_the_applied_list_items(self, image: str):
+    async def test_ctx_apply_writes_nothing_when_the_server_refuses_the_desired_list_items(self, image: str):
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = deployment(image="image:1" if obj.spec.name == "you" else image)
             if obj.spec.name != "you":
@@ -313,7 +313,7 @@ async def test_ctx_apply_slows_down_when_each_new_child_is_garbage_collected(
         assert before + 2 <= len(LAST[-1].seen) <= TOO_MANY
 
 
-async def test_child_is_created_immediately_after_repeated_deletions_when_its_owner_changes():
+async def test_repeatedly_deleted_child_is_created_without_delay_when_its_owner_changes():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
 

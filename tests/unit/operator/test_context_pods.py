@@ -73,7 +73,7 @@ async def test_reconcile_can_use_logs_exec_attach_and_port_forward_of_a_pod():
     assert await found(checking(look), exec=cat, attach=run, port=shout) == "4 hello attached 80 HELLO"
 
 
-async def test_reconcile_can_apply_kubernetes_asyncio_models_and_call_its_api(models: Any):
+async def test_reconcile_can_use_models_and_api_classes_of_kubernetes_asyncio(models: Any):
     async def look(obj: Greeting, ctx: Context) -> str:
         metadata = models.V1ObjectMeta(name="child", namespace=obj.metadata.namespace)
         stored = await ctx.apply(models.V1ConfigMap(metadata=metadata, data={"a": "b"}))

@@ -132,7 +132,7 @@ def test_crd_differences_include_subresources_versions_and_scope():
     ]
 
 
-def test_definition_rights_are_limited_to_reads_of_the_crds_of_the_operators():
+def test_definition_rights_allow_only_list_and_watch_of_the_crds_of_the_operators():
     class Foreign(Resource, group="other.example.com", version="v1", plural="foreigns"):
         pass
 
@@ -210,7 +210,7 @@ async def test_crd_gate_stays_closed_and_pauses_the_queue_while_the_crd_is_inval
     ]
 
 
-async def test_crd_gate_opens_and_logs_one_line_without_the_right_to_read_the_crd(log_lines: LogLines):
+async def test_crd_gate_opens_and_logs_one_line_when_reading_the_crd_is_forbidden(log_lines: LogLines):
     async with (
         cluster_alone() as cluster,
         following(cluster, token=cluster.add_user("nobody")) as (definitions, gate),

@@ -274,14 +274,14 @@ async def test_undeclared_patch_of_a_foreign_kind_is_refused_without_a_request()
         await world.until(deployment(), lambda it: it.metadata.annotations.get("seen") == "yes")
 
 
-def test_extends_status_is_refused_for_a_kind_that_is_not_foreign_or_has_no_status():
+def test_extends_status_is_refused_for_an_own_kind_and_for_a_kind_without_status():
     with pytest.raises(TypeError, match="extends_status: Greeting is its own kind"):
         acting(nothing, extends_status=True)
     with pytest.raises(TypeError, match="extends_status: ConfigMap has no field `status`"):
         acting(nothing, ConfigMap, extends_status=True)
 
 
-async def test_ensure_finalizer_is_refused_without_cleanup():
+async def test_ctx_ensure_finalizer_is_refused_for_an_operator_without_a_cleanup_method():
     async def ensure(_: Any, obj: Any, ctx: Context) -> None:
         await ctx.ensure_finalizer()
 

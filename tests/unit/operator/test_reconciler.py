@@ -69,7 +69,7 @@ async def test_generation_changed_predicate_ignores_status_writes_of_other_clien
         assert len(LAST[-1].seen) == 2
 
 
-async def test_cleanup_runs_even_when_the_on_predicate_rejects_the_deletion():
+async def test_cleanup_runs_even_if_the_predicate_of_the_operator_rejects_the_deletion():
     wanted = {"on": staticmethod(lambda event: "a" in event.meta.labels), "cleanup": cleanup}
     async with operated(doing(idle, **wanted)) as world:
         obj = await world.create(greeting(labels={"a": "b"}))
@@ -303,7 +303,7 @@ async def test_unfinished_cleanup_sets_progressing_unless_the_cleanup_sets_a_con
             assert await world.events(obj) == []
 
 
-async def test_reconcile_that_raises_the_changed_error_repeats_immediately_with_the_newer_object():
+async def test_reconcile_repeats_immediately_with_the_newer_object_that_its_exception_contains():
     names: list[str] = []
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:

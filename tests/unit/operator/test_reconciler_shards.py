@@ -191,7 +191,7 @@ async def peers(
             await each.stop()
 
 
-async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_on_predicate_accepts_it():
+async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_operator_predicate_accepts_it():
     wanted = staticmethod(lambda event: "a" in event.meta.labels)
     async with peers(on=wanted) as scene:
         a, b = await scene.start("a", "b")
@@ -205,7 +205,7 @@ async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_on_predicat
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_handed_over_method_runs_for_moved_objects_and_gone_method_for_deleted_objects():
+async def test_method_handed_over_is_called_for_moved_objects_and_method_gone_for_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen
@@ -296,7 +296,7 @@ async def test_late_write_of_a_task_is_fenced_after_its_shard_has_moved():
         assert fenced == b.seen
 
 
-async def test_owner_of_shard_0_runs_unsharded_operators_and_leader_only_work():
+async def test_replica_that_owns_shard_0_runs_unsharded_operators_and_leader_only_work():
     async with peers(shared_out=False) as scene:
         await scene.share("a", "b")
         await asyncio.sleep(11)
@@ -484,7 +484,7 @@ async def test_children_without_shard_label_are_found_and_labelled_when_replicas
         assert {each["reason"] for each in events} <= {"Created", "LeaderElection"}
 
 
-async def test_children_keep_an_existing_shard_label_and_get_no_label_when_shards_are_off():
+async def test_manager_with_sharding_disabled_keeps_shard_labels_of_children_and_adds_none():
     async with peers() as scene:
         (alone,) = await scene.share("alone")
         await scene.stop(alone)
@@ -508,7 +508,7 @@ async def test_children_keep_an_existing_shard_label_and_get_no_label_when_shard
 
 
 @pytest.mark.parametrize("declares", [False, True])
-async def test_ctx_list_of_sharded_children_raises_not_cached_unless_operator_declares_reads(declares: bool):
+async def test_ctx_list_of_sharded_children_fails_unless_the_operator_declares_reads(declares: bool):
     found: dict[str, object] = {}
 
     async def read(_: Copying, obj: Secret, ctx: Context) -> None:

@@ -106,7 +106,7 @@ async def running(controller: Controller) -> AsyncIterator[None]:
 BY_LABEL = Watch(Pod, label="foo")
 
 
-async def test_each_event_source_can_have_its_own_namespaces_label_and_field_selector(host: Host):
+async def test_each_event_source_can_have_its_own_selection_of_namespaces_labels_and_fields(host: Host):
     here, node = Selection.of(namespaces=["here"]), Selection.of(field_selector="spec.nodeName=n1")
     owned, read = Selection.of(label_selector="app=foo"), Selection.of(label_selector="app=bar")
     watch = Watch(Pod, label="foo", metadata_only=True, selection=node)
@@ -158,7 +158,7 @@ async def test_controller_waits_for_the_first_list_of_every_kind_in_its_reads_de
         assert reconciler.names == ["f1"]
 
 
-async def test_on_predicate_of_a_watch_does_not_affect_the_owns_declaration_of_the_same_kind(host: Host):
+async def test_predicate_of_a_watch_does_not_affect_the_owns_declaration_of_the_same_kind(host: Host):
     declared = declaring(owns=(Pod,), watches=(Watch(Pod, label="foo", on=created_or_deleted),))
     controller, reconciler = host.runs(declared)
     _, pods = host.synced(Foo, Pod)
@@ -223,7 +223,7 @@ def test_source_that_caches_no_status_refuses_the_status_changed_predicate(on: A
     ],
     ids=["owned metadata", "owned and read", "owned", "watched", "watched metadata"],
 )
-async def test_source_enqueues_only_for_events_that_its_on_predicate_accepts(
+async def test_source_enqueues_only_for_events_that_its_predicate_accepts(
     host: Host, declared: dict[str, Any]
 ):
     controller, reconciler = host.runs(declaring(**declared))

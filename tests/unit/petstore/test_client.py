@@ -71,7 +71,7 @@ async def test_client_raises_unreachable_when_no_store_listens():
 
 
 @pytest.mark.parametrize("variable", ["grpc_proxy", "https_proxy", "http_proxy"])
-async def test_client_ignores_proxy_variables_so_that_grpc_cannot_quote_the_password(
+async def test_client_connects_without_a_proxy_even_if_a_proxy_variable_is_set(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ):
     monkeypatch.setenv(variable, "http://me:s3cret/x@127.0.0.1:1")

@@ -350,7 +350,7 @@ async def test_stop_cancels_reconciles_of_all_controllers_after_one_shared_grace
 
 @pytest.mark.parametrize("leader_only", [False, True])
 @pytest.mark.parametrize("run", [fail_later, fail_at_its_stop])
-async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
+async def test_manager_stops_gracefully_and_raises_when_a_runnable_fails(
     run: Callable[[], Coroutine[Any, Any, None]], leader_only: bool, log_lines: LogLines
 ):
     house = House(elect=True)
@@ -394,7 +394,7 @@ async def test_manager_stops_and_raises_when_a_runnable_cannot_start_or_is_cance
 @pytest.mark.parametrize(
     "ending", [LeadershipLost("the lease is somebody else's"), KeyError("a fault in the program")], ids=repr
 )
-async def test_manager_cancels_work_without_releasing_lease_when_election_ends(ending: Exception):
+async def test_manager_cancels_work_without_releasing_lease_when_leader_election_fails(ending: Exception):
     house = House(elect=True, delay=5.0)
     _, source = house.controller("worker", seconds=3600.0)
     await house.start(elected=True)
@@ -466,7 +466,7 @@ async def test_manager_refuses_two_controllers_with_the_same_name():
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-async def test_manager_keeps_the_lease_while_a_reconcile_does_not_end(log_lines: LogLines, in_thread: bool):
+async def test_stopping_manager_keeps_the_lease_while_a_reconcile_runs(log_lines: LogLines, in_thread: bool):
     house = House(elect=True, grace=5.0)
     hold, may_end = ThreadHold(), asyncio.Event()
 
@@ -570,7 +570,7 @@ async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_runs
         (KeyError("x"), None, "KeyError: 'x'"),
     ],
 )
-async def test_manager_raises_cannot_start_when_a_lifespan_fails(
+async def test_manager_raises_a_cannot_start_error_when_a_lifespan_fails(
     error: Exception, name: str | None, told: str
 ):
     house = House()

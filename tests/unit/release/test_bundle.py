@@ -14,7 +14,7 @@ CSV = "operator-manager.clusterserviceversion.yaml"
 IMAGE = "local.test:5000/om:v2"
 
 
-def test_olm_bundle_has_the_deployment_webhooks_crds_and_rights_of_the_manifests(tmp_path: Path):
+def test_olm_bundle_has_the_same_crds_webhooks_rights_and_deployment_as_the_manifests(tmp_path: Path):
     tool("kubectl")
     assert main(["bundle", f"--image={IMAGE}", str(tmp_path)]) == 0
     files = (tmp_path / "bundle" / "manifests").iterdir()

@@ -15,7 +15,7 @@ PAGE = Path("docs/configuration.md")
 EMPTY = f"# Title\n\n{BEGIN}\n{END}\n\nMore.\n"
 
 
-def test_settings_table_row_has_the_flag_default_environment_variable_and_description():
+def test_settings_table_row_has_the_flag_the_default_the_variable_and_the_description():
     text = with_tables(EMPTY, OPERATORS, PROGRAM)
     assert (
         "| `--namespaces NAME,...` | all | `OPERATOR_MANAGER_NAMESPACES`, `WATCH_NAMESPACE` | "
@@ -25,7 +25,7 @@ def test_settings_table_row_has_the_flag_default_environment_variable_and_descri
     assert "| `--petstore-address HOST:PORT` | `localhost:6742` | `PETSTORE_ADDRESS` | address" in text
 
 
-def test_configuration_page_example_loads_with_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_documented_config_file_gives_the_expected_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (example,) = (block.text for block in Page(PAGE).blocks() if block.language == "yaml")
     file = tmp_path / "manager.yaml"
     file.write_text(example)

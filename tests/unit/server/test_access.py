@@ -170,7 +170,7 @@ async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) ->
         (DENIED, 31, (0, 1)),
     ],
 )
-async def test_auth_caches_token_reviews_for_60_s_grants_for_300_s_and_denials_for_30_s(
+async def test_auth_cache_keeps_token_reviews_60_s_and_grants_300_s_and_denials_30_s(
     wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, accepted())
@@ -277,7 +277,7 @@ async def test_auth_answers_a_client_while_others_send_invalid_tokens(wire: Scri
         assert await seconds_until_allowed(access, "prometheus", "10.0.0.1") <= 1.1
 
 
-async def test_auth_raises_too_many_questions_when_a_review_waits_long(wire: ScriptedWire, access: Access):
+async def test_auth_raises_a_too_many_questions_error_after_a_long_wait(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, Delayed(3.0, refused()))
     answered = await flood(access, client="10.0.0.1", number=3)
     assert [type(each) for each in answered] == [Verdict, Verdict, TooManyQuestions]
@@ -380,7 +380,7 @@ async def test_auth_retries_a_review_after_a_transient_fault(wire: ScriptedWire,
         (RIGHTS, Stall(), "did not answer within 8 s"),
     ],
 )
-async def test_auth_raises_review_failed_with_the_reason_and_the_user_within_10_seconds(
+async def test_auth_error_names_reason_and_user_within_10_seconds_when_a_review_fails(
     wire: ScriptedWire, access: Access, path: str, answer: Any, said: str
 ):
     allow(wire)

@@ -473,7 +473,7 @@ async def test_guarded_page_answers_429_when_too_many_token_reviews_wait(
     assert {line["log_level"] for line in lines} <= {"debug"}
 
 
-async def test_guarded_page_answers_429_when_its_handler_raises_too_many_questions(
+async def test_guarded_page_answers_429_when_its_handler_raises_a_too_many_questions_error(
     serve_pages: ServePages, access: Access
 ):
     async def asks_too_much(_: web.Request) -> web.StreamResponse:

@@ -33,7 +33,7 @@ def test_devcluster_version_equals_the_recorded_kubernetes_version():
         (networking.DIRECTIONS, "networking.v1.NetworkPolicySpec.policyTypes"),
     ],
 )
-def test_devcluster_constant_lists_the_allowed_values_of_its_api_field(constant: tuple[str, ...], field: str):
+def test_devcluster_constant_lists_the_allowed_values_of_an_api_field(constant: tuple[str, ...], field: str):
     assert sorted(constant) == list(choices(field))
 
 

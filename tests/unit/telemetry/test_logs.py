@@ -147,7 +147,7 @@ def test_overlong_log_value_is_truncated(output: Output, value: object, shown: o
     assert line["user"] == shown
 
 
-def test_overlong_log_message_error_and_stack_are_truncated(output: Output):
+def test_overlong_log_message_or_error_or_stack_is_truncated(output: Output):
     def call() -> None:
         get_logger("x").error("m" * 3000, exc_info=ValueError("e" * 1_000_000), stack="x" * 40_000)
         get_logger("x").error("ended", stack="step\n" * 1000)

@@ -54,7 +54,7 @@ def test_open_files_limit_is_raised_to_the_hard_limit_if_allowed(
     assert now == ([hard, hard] if allowed else [28, hard])
 
 
-def test_descriptor_reserve_releases_no_descriptor_after_it_is_closed():
+def test_closed_descriptor_reserve_releases_no_descriptor():
     with Reserve() as reserve:
         assert reserve.give_up()
         assert not reserve.give_up()

@@ -22,5 +22,5 @@ from manager.telemetry.tracing import asking_variable
         ({"OTEL_TRACES_EXPORTER": "console"}, "OTEL_TRACES_EXPORTER"),
     ],
 )
-def test_asking_variable_returns_a_variable_that_requests_traces(environ: dict[str, str], asking: str | None):
+def test_environment_variable_that_requests_tracing_is_found(environ: dict[str, str], asking: str | None):
     assert asking_variable(environ) == asking

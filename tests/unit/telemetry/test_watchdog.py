@@ -225,7 +225,7 @@ def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(exits: Exits, log
     assert exits.codes == []
 
 
-def test_forced_end_logs_only_the_names_of_working_threads(exits: Exits, log_lines: LogLines):
+def test_forced_end_log_names_working_threads_and_omits_idle_threads(exits: Exits, log_lines: LogLines):
     with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
         pool.submit(int).result()
         working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")

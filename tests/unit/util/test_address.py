@@ -46,7 +46,7 @@ def test_parse_address_refuses_invalid_address_and_shows_expected_form(text: str
         (None, ""),
     ],
 )
-def test_client_at_returns_one_client_for_all_ipv6_addresses_of_a_subnet(host: str | None, client: str):
+def test_client_at_returns_the_same_identity_for_ipv6_addresses_of_a_subnet(host: str | None, client: str):
     assert client_at(host) == client
 
 

@@ -100,7 +100,7 @@ async def test_work_threads_count_as_busy_until_their_cancelled_work_ends():
 
 @pytest.mark.virtual_time
 class TestOwnTurn:
-    async def test_callers_of_own_turn_resume_in_the_order_of_their_calls(self):
+    async def test_concurrent_calls_of_own_turn_return_in_the_order_of_the_calls(self):
         order = list[str]()
 
         async def works(name: str, times: int) -> None:
@@ -215,7 +215,7 @@ class TestDeadlines:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    async def test_deadline_is_distinguished_from_an_enclosing_timeout_or_deadline(
+    async def test_nested_deadline_and_timeout_raise_only_the_error_of_the_earlier_one(
         self, deadlines: Deadlines
     ):
         with pytest.raises(TimeoutError):

@@ -5,7 +5,7 @@ import pytest
 from manager.util.program import Program
 
 
-def test_program_derives_labels_name_prefix_and_user_agent_from_its_name():
+def test_program_derives_labels_user_agent_and_name_prefix_from_its_name():
     program = Program("green-house", "2.1")
     assert program.agent == "green-house/2.1"
     assert program.prefix == "green-house-"

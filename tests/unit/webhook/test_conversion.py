@@ -286,7 +286,7 @@ async def test_conversion_accepts_a_huge_number_of_members_only_in_managed_field
             await versions.convert("v2", costly)
 
 
-async def test_conversion_raises_too_costly_when_its_response_is_too_long(versions: Versions):
+async def test_conversion_raises_a_too_costly_error_when_its_response_is_too_long(versions: Versions):
     # Each takes four bytes in the review and twenty in the response.
     numbers = b",".join([b"1e15"] * 50_000)
     given = thing(version="v1alpha1", numbers=["@"])

@@ -45,7 +45,7 @@ def test_refused_status_lists_field_errors_as_causes():
     ]
 
 
-def test_refused_status_names_kind_object_and_each_error_once():
+def test_refused_status_names_the_kind_the_object_and_each_error_once():
     message = Refused(forbidden("spec.a", "no"), forbidden("spec.a", "no")).status(PET, "x")["message"]
     assert message == 'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no'
     pod = GroupVersionKind("", "v1", "Pod")

@@ -137,7 +137,7 @@ def test_webhook_method_with_a_suitable_signature_is_accepted(function: Any, dec
     assert list(webhook.methods.marks(accepted.judge))
 
 
-def test_webhook_method_must_accept_the_kind_of_the_admission_that_calls_it():
+def test_webhook_method_that_accepts_another_kind_than_its_admission_is_refused():
     pods, shells = Admission(Pod), Admission(Pod, subresources=("exec",))
     kinds = {"pods": pods, "shells": shells}
     operator(**kinds, judge=decorated(of_a_pod, pods.validate_create))

@@ -237,7 +237,7 @@ async def test_webhook_error_truncates_a_long_value_of_the_review():
     assert len(str(error.value)) < 1200
 
 
-async def test_review_scheduler_refuses_a_large_review_after_a_long_wait():
+async def test_review_scheduler_refuses_a_large_review_that_has_waited_too_long():
     turns = Turns(waits=0.01)
     async with turns.taken(1_000_000):
         with pytest.raises(Unanswered, match="try again"):

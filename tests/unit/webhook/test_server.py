@@ -501,7 +501,7 @@ async def test_server_answers_with_a_status_object_when_a_function_fails_or_time
         assert made.count(status) == 1
 
 
-async def test_server_raises_cannot_serve_when_the_port_is_in_use():
+async def test_server_raises_a_cannot_serve_error_when_the_port_is_in_use():
     async with site() as made:
         second = WebhookServer(made.address, (), ServedCertificate(SelfSigned()), metrics=Metrics())
         with pytest.raises(CannotServe, match=r" \(--webhook-bind-address\): Address already in use$"):

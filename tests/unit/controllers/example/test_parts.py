@@ -92,7 +92,7 @@ def test_site_owns_its_child_only_with_reclaim_policy_delete():
 
 
 @pytest.mark.virtual_time
-async def test_wordpress_becomes_available_after_blocking_objects_are_deleted_and_its_secret_exists():
+async def test_wordpress_is_degraded_until_blocking_objects_are_deleted_and_its_secret_exists():
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = PersistentVolumeClaim.model_validate({"metadata": {"name": "blog-wp-pv-claim"}, "spec": storage})
     secret = Secret(metadata=ObjectMeta(name="blog-mysql"))

@@ -90,7 +90,7 @@ def test_blocked_wordpress_is_degraded_unless_the_cause_is_temporary(
     assert seen(sight)["Available"] == (False, "Reason")
 
 
-def test_wordpress_degraded_condition_joins_messages_of_all_problems_and_has_the_first_reason():
+def test_wordpress_degraded_condition_has_the_messages_of_all_problems_and_the_reason_of_the_first():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
     assert ("Degraded", True, "First", "one; two") in conditions_of(sight)

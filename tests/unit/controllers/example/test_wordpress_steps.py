@@ -76,7 +76,7 @@ async def test_wordpress_steps_create_no_volume_or_password_for_a_deleted_or_rec
     assert world.children() == {}
 
 
-async def test_recreated_site_keeps_its_volume_size_while_the_cache_shows_the_deleted_site(world: World):
+async def test_recreated_site_gets_volumes_of_its_own_size_while_the_cache_shows_the_old_site(world: World):
     # A volume cannot shrink.
     await world.run(storageSize="10Gi")
     await world.change(storageSize="20Gi")
@@ -98,7 +98,7 @@ WORKLOADS = (
 )
 
 
-async def test_reclaim_policy_change_updates_the_owners_of_all_retained_objects(world: World):
+async def test_reclaim_policy_change_updates_the_owner_references_of_all_retained_objects(world: World):
     await world.run()
     process = world.process()
     await process.reconcile(world.key)
@@ -191,7 +191,7 @@ async def live(world: World, process: Process) -> None:
     await process.reconcile(world.key)
 
 
-async def test_wordpress_starts_with_a_valid_secret_and_stays_available_when_the_secret_changes(world: World):
+async def test_wordpress_waits_for_a_valid_secret_and_stays_available_when_the_secret_changes(world: World):
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     process = world.process()
 

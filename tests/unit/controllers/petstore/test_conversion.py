@@ -104,7 +104,7 @@ def test_changed_birthday_is_not_overwritten_by_the_text_in_the_annotation():
     assert to_alpha(stored) == alpha(NOON)
 
 
-def test_new_birthday_text_replaces_the_text_in_the_annotation():
+def test_conversion_updates_the_birthday_text_in_the_annotation_when_the_birthday_changes():
     stored = to_beta(alpha(NOON))
     shown = to_alpha(stored)
     shown["spec"]["birthday"] = "2022-02-02T10:00:00Z"

@@ -154,7 +154,7 @@ async def test_pet_validator_refusal_shortens_the_value_of_an_invalid_birthday(b
         ),
     ],
 )
-async def test_pet_validator_checks_only_changed_birthdays_of_pets_that_are_not_terminating(
+async def test_pet_validator_checks_a_birthday_only_if_it_changed_and_the_pet_is_not_terminating(
     old: dict[str, Any], new: dict[str, Any], why: str | None
 ):
     if why is None:
@@ -175,7 +175,7 @@ async def test_pet_validator_warning_names_the_species_field_of_the_requested_ve
     assert len(warning) < 256
 
 
-def test_disabled_pet_operator_registers_its_webhooks_although_it_has_no_setting_values():
+def test_pet_operator_registers_its_webhooks_even_if_it_is_disabled_and_has_no_settings():
     manager: Any = SimpleNamespace(
         client=SimpleNamespace(named=lambda name, **_: None), settings=SettingValues()
     )
@@ -209,7 +209,7 @@ async def test_pet_validator_refuses_annotations_that_leave_no_room_for_the_conv
         await PETS.judge(None, taken, request(Pet))
 
 
-async def test_pet_validator_accepts_stored_annotations_at_the_limit_unless_the_owner_is_removed():
+async def test_pet_validator_accepts_stored_annotations_at_the_size_limit_unless_the_owner_field_is_removed():
     full = annotated(262_144)
     await PETS.judge(full, full, UPDATE)
     await PETS.judge(full, annotated(262_000), UPDATE)

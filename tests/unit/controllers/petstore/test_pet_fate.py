@@ -159,7 +159,7 @@ async def test_pet_operator_changes_nothing_in_the_store_after_losing_the_lease(
     assert step > 5
 
 
-async def test_store_call_in_flight_is_abandoned_when_the_lease_is_lost(server: ApiServer):
+async def test_store_call_in_flight_is_cancelled_when_the_lease_is_lost(server: ApiServer):
     faults = Faults()
     async with local_store(faults=faults) as store:
         leadership, ended = Leadership(), []

@@ -143,7 +143,7 @@ async def test_pet_keeps_its_record_when_its_finalizer_and_status_were_removed(k
     assert keyed.pet(key).metadata.finalizers == [FINALIZER]
 
 
-async def test_deleted_pet_removes_only_its_own_record_when_the_store_has_an_equal_record(keyless: Stage):
+async def test_deleted_pet_removes_only_its_own_record_when_another_record_has_equal_values(keyless: Stage):
     key = keyless.create()
     keyless.fate.script = {2: "lost after"}
     await keyless.process.reconcile(key)
@@ -156,7 +156,7 @@ async def test_deleted_pet_removes_only_its_own_record_when_the_store_has_an_equ
     assert mine.id != other
 
 
-async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_finalizers(stage: Stage):
+async def test_deletion_of_a_pet_removes_its_record_and_own_finalizer_but_no_foreign_finalizer(stage: Stage):
     key = await stage.created(finalizers=["example.com/theirs", OLD_FINALIZER])
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs", FINALIZER]
     await stage.delete(key)
@@ -177,7 +177,7 @@ async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_
     [("Thor", pet()), ("\N{EM SPACE}", pet("Loki"))],
     ids=["usual name", "name that the store refuses"],
 )
-async def test_deleted_pet_with_former_finalizer_loses_its_record(stage: Stage, name: str, record: Record):
+async def test_deletion_of_pet_with_former_finalizer_removes_record(stage: Stage, name: str, record: Record):
     # Only the id identifies the record of this Pet.
     (identity,) = await stage.store.client.add([record])
     key = stage.create(name=name, finalizers=[OLD_FINALIZER])

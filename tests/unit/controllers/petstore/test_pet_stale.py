@@ -81,7 +81,7 @@ async def one_that_vanishes(
 
 @pytest.mark.parametrize("behind", [False, True], ids=["current cache", "stale cache"])
 @pytest.mark.parametrize("replaced", [False, True], ids=["gone", "replaced"])
-async def test_record_is_removed_when_its_pet_is_deleted_during_its_first_reconcile(
+async def test_record_is_removed_when_its_pet_is_deleted_during_the_first_reconcile(
     server: ApiServer, store: EmbeddedStore, replaced: bool, behind: bool
 ):
     """Delete the Pet at each step of its first reconcile, optionally with a lost call or response."""
@@ -94,7 +94,7 @@ async def test_record_is_removed_when_its_pet_is_deleted_during_its_first_reconc
         assert steps >= 3, blow
 
 
-async def test_pet_is_read_from_the_server_only_before_a_lost_record_is_added_again(stage: Stage):
+async def test_pet_operator_reads_the_pet_from_the_server_only_before_it_adds_a_record_again(stage: Stage):
     fate, process, store = stage.fate, stage.process, stage.store
     stage.create()
     await process.settle(KEY)

@@ -134,7 +134,7 @@ async def test_foo_is_not_happy_when_the_pod_named_in_its_spec_is_terminating(fo
     assert happy(foos) == [True]
 
 
-async def test_foo_event_is_sent_once_when_the_status_write_fails_at_first(foos: Seen):
+async def test_foo_event_is_sent_once_even_if_the_status_write_fails_at_first(foos: Seen):
     await create(foos, foo_01="jack")
     foos.refusals = 3
     await foos.cost(pod(foos, "jack"))
@@ -161,5 +161,5 @@ async def test_foo_reports_a_name_in_its_spec_that_no_pod_can_have(foos: Seen):
     ("text", "colour"),
     [("", "red-orange"), ("kubernetes", "red-violet"), ("foo-01default", "yellow"), ("schön", "yellow")],
 )
-def test_colour_of_returns_the_same_colour_in_every_release(text: str, colour: str):
+def test_colour_of_returns_the_same_colour_for_a_text_in_every_release(text: str, colour: str):
     assert colour_of(text) == colour

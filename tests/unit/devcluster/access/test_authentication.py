@@ -72,7 +72,7 @@ def test_authenticator_refuses_a_token_that_the_server_has_not_issued(world: Wor
     ],
     ids=["expired", "account deleted", "pod deleted"],
 )
-def test_authenticator_refuses_a_pod_token_after_expiry_or_deletion_of_account_or_pod(
+def test_authenticator_refuses_a_pod_token_when_expired_or_its_pod_or_account_is_deleted(
     world: World, end: Callable[[World], object]
 ):
     token = world.token(**BOUND)

@@ -105,7 +105,7 @@ async def test_exec_without_a_handler_reports_a_missing_program(person: Person):
 
 
 @pytest.mark.parametrize(("code", "told"), [(None, None), ("7", "7"), ("x", "1")])
-async def test_exec_without_a_handler_prints_the_exec_annotation_of_the_pod(
+async def test_exec_without_a_handler_prints_the_exec_annotation_if_the_pod_has_one(
     person: Person, code: str | None, told: str | None
 ):
     annotations = {"devcluster.local/exec": "PONG", "devcluster.local/exec-code": code}
@@ -153,7 +153,7 @@ async def test_pod_attach_forwards_stdin_and_reports_success_for_any_exit_code(p
     assert seen[0].command == ()
 
 
-async def test_port_forward_sends_the_port_number_and_forwards_bytes_both_ways(person: Person):
+async def test_port_forward_sends_the_port_number_to_the_client_and_forwards_bytes_both_ways(person: Person):
     async def shout(pod: dict[str, Any], port: int, session: Session) -> None:
         name = pod["metadata"]["name"]
         await session.write(b"%s %d %s" % (name.encode(), port, (await session.read()).upper()))

@@ -40,7 +40,7 @@ async def test_list_with_an_expired_continue_token_returns_a_usable_new_token(fi
     assert await names(filled, f"continue={gone['metadata']['continue']}") == ["c", "e"]
 
 
-async def test_list_not_older_than_an_old_version_succeeds_and_a_future_version_is_refused(filled: Api):
+async def test_list_refuses_a_future_resource_version_but_accepts_an_old_one_with_not_older_than(filled: Api):
     assert await names(filled, "resourceVersion=3&resourceVersionMatch=NotOlderThan") == list("abcde")
     refused = await filled.expect(504, "GET", f"{CONFIG_MAPS}?resourceVersion=999")
     assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"

@@ -57,7 +57,7 @@ async def test_deeply_nested_body_or_patch_is_refused_with_status_400(api: Api, 
         '{"a":"é\x85\ufeff"}',
     ],
 )
-def test_parse_yaml_fast_path_for_json_returns_the_result_of_the_yaml_parser(text: str):
+def test_parse_yaml_fast_path_for_json_returns_the_same_result_as_the_yaml_parser(text: str):
     quickly, slowly = [], []
     for body, read in ((text, quickly), (f"{text}\n", slowly)):
         try:

@@ -159,7 +159,7 @@ def test_encode_document_writes_schemas_and_extensions_as_protobuf():
     assert encode_document(document) == expected
 
 
-def test_encode_document_distinguishes_parameters_by_their_location():
+def test_encode_document_writes_body_query_and_path_parameters_to_different_fields():
     parameters = [{"in": "body", "required": True}, {"in": "query"}, {"in": "path", "maxLength": 5}]
     body = field(1, field(1, field(3, b"body"), b"\x20\x01"))
     query = field(1, field(2, field(3, field(2, b"query"))))
@@ -169,7 +169,7 @@ def test_encode_document_distinguishes_parameters_by_their_location():
     assert encode_document(document) == field(8, field(2, field(1, b"/x"), expected))
 
 
-async def test_openapi_document_is_built_once_when_its_first_request_is_cancelled(
+async def test_openapi_document_is_built_only_once_even_if_its_first_request_is_cancelled(
     openapi: OpenApi, monkeypatch: pytest.MonkeyPatch
 ):
     begun, go, made = threading.Event(), threading.Event(), []

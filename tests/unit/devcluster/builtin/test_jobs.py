@@ -58,6 +58,6 @@ def test_cron_schedule_finds_the_last_of_many_missed_times_quickly():
 @pytest.mark.parametrize(
     "text", ["1" * 400 + " * * * *", "*/" + "9" * 30 + " * * * *", ",,,, * * * *", "@every"]
 )
-def test_parse_schedule_raises_only_invalid_schedule_for_malformed_text(text: str):
+def test_parse_schedule_of_malformed_text_raises_no_error_except_invalid_schedule(text: str):
     with suppress(InvalidSchedule):
         parse_schedule(text)

@@ -64,7 +64,7 @@ def test_defaulting_of_every_builtin_kind_is_idempotent(resource: Resource):
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_pod_grace_period_of_request_or_spec_becomes_0_for_unscheduled_or_ended_pods(
+def test_pod_grace_period_is_zero_for_a_pod_that_is_unscheduled_or_has_ended(
     spec: Json, phase: str, asked: int | None, seconds: int
 ):
     one = pod(**spec)
@@ -180,7 +180,7 @@ def test_service_gets_a_distinct_node_port_for_each_port():
     assert len(set(given)) == 51
 
 
-def test_builtin_resources_have_the_plural_and_scope_of_the_package_manager_kinds():
+def test_builtin_resources_have_the_plural_and_scope_declared_in_manager_kinds():
     served = {(each.group, each.version, each.kind): (each.plural, each.namespaced) for each in resources()}
     found = {}
     for path in (Path(__file__).parents[4] / "manager_kinds").glob("*.json"):

@@ -11,7 +11,7 @@ from devcluster.controllers.controller import WorkQueue
 from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 
-def test_work_queue_delivers_a_key_whose_delay_ended_before_the_timer_start(monkeypatch: pytest.MonkeyPatch):
+def test_work_queue_delivers_a_key_whose_delay_ends_before_the_timer_starts(monkeypatch: pytest.MonkeyPatch):
     """Simulate a process that pauses after it reads the clock and before it starts the timer."""
 
     async def main() -> None:

@@ -40,7 +40,7 @@ def steps(cluster: Cluster) -> list[tuple]:
     return found
 
 
-async def test_deployment_rollout_has_the_status_updates_of_the_real_controller(slow_cluster: Cluster):
+async def test_deployment_rollout_makes_the_same_status_updates_as_the_real_controller(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment())
     bad, good = "MinimumReplicasUnavailable", "MinimumReplicasAvailable"

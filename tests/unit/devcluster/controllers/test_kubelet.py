@@ -106,7 +106,7 @@ async def test_deleted_pod_is_terminating_until_its_containers_have_stopped(
 
 
 @pytest.mark.parametrize(("grace", "seconds"), [(30, 10), (4, 4)])
-async def test_deleted_pod_is_terminating_until_the_stop_delay_or_grace_period_ends(grace: int, seconds: int):
+async def test_pod_deletion_takes_the_shorter_of_stop_delay_and_grace_period(grace: int, seconds: int):
     async with started(0.0, pod_stop_delay=10.0) as cluster:
         await cluster.settled("pods", pod(terminationGracePeriodSeconds=grace))
         await cluster.delete("pods", "p", seconds=seconds - 0.5)

@@ -31,7 +31,7 @@ def test_crd_is_refused_when_a_new_cel_rule_costs_too_much():
         assert text.startswith("Forbidden: estimated rule cost exceeds budget by factor of ")
 
 
-def test_stored_crd_is_accepted_when_its_cel_rule_costs_too_much():
+def test_crd_update_is_accepted_when_its_expensive_cel_rule_is_unchanged():
     assert not wrong(definition(TOO_EXPENSIVE), definition(TOO_EXPENSIVE))
 
 

@@ -73,7 +73,7 @@ def test_field_paths_have_the_notation_of_conflict_messages():
     ]
 
 
-def test_item_key_and_value_key_encode_json_like_go():
+def test_item_key_and_value_key_return_the_same_json_as_go():
     assert item_key({"port": 80.0, "name": "<é>"}) == 'k:{"name":"\\u003cé\\u003e","port":80}'
     assert value_key("a&b") == 'v:"a\\u0026b"'
 

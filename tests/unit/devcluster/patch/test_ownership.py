@@ -76,7 +76,7 @@ CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
 OTHER = entry("other", {"f:spec": {"f:paused": {}}})
 
 
-def test_managed_fields_of_the_object_are_unchanged_when_its_scale_is_unchanged():
+def test_scale_write_without_a_change_keeps_the_managed_fields_of_the_object():
     applier = entry("applier", {"f:spec": {"f:paused": {}, "f:replicas": {}}}, operation="Apply")
     entries = parent_entries(
         [applier], scale_entries([applier], PATHS), PATHS, api_version="apps/v1", custom=False
@@ -84,6 +84,6 @@ def test_managed_fields_of_the_object_are_unchanged_when_its_scale_is_unchanged(
     assert entries == [applier]
 
 
-def test_scale_write_omits_managed_fields_of_an_unserved_api_version():
+def test_scale_write_drops_managed_fields_entries_of_an_unserved_api_version():
     old = {**OTHER, "apiVersion": "apps/v1beta1"}
     assert parent_entries([old], [], PATHS, api_version="apps/v1", custom=False) == []

@@ -32,7 +32,7 @@ def test_recorded_protobuf_body_decodes_to_the_same_object_as_the_recorded_json(
 
 
 @pytest.mark.parametrize(("name", "body", "obj"), protobuf())
-def test_truncated_protobuf_body_is_decoded_or_raises_only_status_error(
+def test_truncated_protobuf_body_raises_no_error_except_status_error(
     name: str, body: bytes, obj: dict[str, Any]
 ):
     for end in range(0, len(body), 7):

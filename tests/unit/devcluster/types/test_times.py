@@ -7,7 +7,7 @@ import pytest
 from devcluster.types.times import InvalidQuantity, InvalidTime, canonical, from_seconds, normal_time
 
 
-def test_quantity_exponent_of_9_digits_is_capped_and_of_11_digits_refused():
+def test_quantity_exponent_of_9_digits_is_capped_and_one_of_11_digits_is_refused():
     assert canonical("1e100000001") == "1e60"
     with pytest.raises(InvalidQuantity, match="unable to parse quantity's suffix"):
         canonical("1e99999999999")

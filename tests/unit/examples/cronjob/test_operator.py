@@ -82,7 +82,7 @@ async def test_cronjob_starts_only_the_last_missed_job_when_it_is_resumed() -> N
         assert [time_of(each).minute for each in await jobs_of(world)] == [30]
 
 
-async def test_cronjob_does_not_repeat_a_scheduled_run_whose_job_it_has_deleted() -> None:
+async def test_cronjob_does_not_repeat_a_run_after_it_deletes_the_finished_job() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         mine = await world.create(cronjob(successful_jobs_history_limit=0))

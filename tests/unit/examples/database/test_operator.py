@@ -116,7 +116,7 @@ async def test_database_upgrade_fails_and_replaces_no_pod_when_the_check_job_han
         assert await images(world) == ["database:15"] * 3
 
 
-async def test_database_upgrade_with_unready_pods_fails_and_the_old_version_can_be_restored() -> None:
+async def test_database_upgrade_fails_when_pods_stay_unready_and_can_return_to_the_old_version() -> None:
     clock, never = VirtualClock(), {"devcluster.local/never-ready": "true"}
     async with operated(DatabaseOperator, clock=clock, pod_ready_delay=5) as world:
         mine = await upgrading(world, "16")

@@ -98,7 +98,7 @@ async def test_log_follower_reports_an_unavailable_log_once_and_retries_with_gro
     ]
 
 
-async def test_log_follower_shows_lines_once_after_container_restarts(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_shows_a_line_once_when_containers_restart(wire: ScriptedWire, followed: Followed):
     before, after = Reply(body=b"2026-11-21T12:00:01.1Z one life\n"), Stream()
     wire.on("GET", LOG, before, before, after)
     async with followed.running():

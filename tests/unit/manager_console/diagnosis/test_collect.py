@@ -90,7 +90,7 @@ def pages_of(items: list[Any]) -> Callable[[Sent], Reply]:
 
 
 @pytest.mark.parametrize("kind", [POD, EVENT], ids=lambda kind: kind.kind)
-async def test_collector_requests_smaller_list_pages_and_stops_early_for_huge_objects(kind: GroupVersionKind):
+async def test_collector_of_huge_objects_requests_smaller_list_pages_and_stops_early(kind: GroupVersionKind):
     cluster, filled = Cluster(), pod(1, ready=False)
     filled["metadata"]["annotations"] = {"a": "x" * 400_000}
     plural = f"{kind.kind.lower()}s"
@@ -123,7 +123,7 @@ async def test_collector_stores_only_fields_that_the_page_shows_and_truncates_te
     assert len(str(found)) < 400_000
 
 
-async def test_explanation_lists_a_limited_number_of_failing_pods_and_counts_all_omitted_pods():
+async def test_explanation_lists_a_limited_number_of_failing_pods_and_counts_the_others():
     cluster = Cluster()
     cluster.serve("pods", *(pod(each, ready=each % 100 > 0) for each in range(10_000)))
     found = await cluster.collect(POD)
@@ -172,7 +172,7 @@ async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any
 
 
 @pytest.mark.parametrize("answer", [b"7", b"{", b'{"items":{}}', b'{"metadata":{"continue":7}}'], ids=str)
-async def test_collector_reports_malformed_list_and_shows_other_kinds(answer: bytes):
+async def test_collector_reports_a_malformed_list_and_shows_other_kinds(answer: bytes):
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, answer))
     cluster.serve("secrets", owned("password", "s", "f"))
@@ -233,7 +233,7 @@ async def test_collector_requests_only_metadata_of_secrets():
 
 @pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
 @pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
-async def test_explanation_reason_is_the_last_reconcile_error_or_else_not_observed(
+async def test_explanation_of_an_unobserved_object_gives_the_last_reconcile_error_if_any(
     outcome: str, reasons: list[str], metadata: dict[str, Any]
 ):
     cluster = Cluster()

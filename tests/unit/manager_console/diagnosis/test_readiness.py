@@ -108,7 +108,7 @@ def test_readiness_judge_reports_terminating_with_the_finalizers_of_a_deleted_ob
     assert "the finalizer a/b, c/d: the store does not answer" in message
 
 
-def test_bad_conditions_are_ordered_from_degraded_to_unavailable():
+def test_bad_conditions_function_returns_degraded_before_unavailable():
     told = [condition("Available", "False", "NotEnoughReady"), condition("Degraded", "True", "NameTaken")]
     assert [each["reason"] for each in bad_conditions(made("Foo", conditions=told))] == [
         "NameTaken",

@@ -65,7 +65,7 @@ def test_chart_refuses_kubernetes_older_than_the_oldest_supported_version(chart:
         (("manager.replicas=3", "manager.shards=16"), "shards"),
     ],
 )
-def test_chart_with_matching_values_renders_each_overlay(chart: Path, values: tuple[str, ...], overlay: str):
+def test_chart_with_matching_values_equals_each_overlay(chart: Path, values: tuple[str, ...], overlay: str):
     wanted = keyed(each for each in manifests(overlay) if each["kind"] != "Namespace")
     made = rendered(chart, *values)
     for (kind, name), each in made.items():
@@ -221,7 +221,7 @@ def test_chart_grants_rights_to_shard_leases_only_when_shards_are_enabled(chart:
         assert "--shards" not in str(container_of(made["Deployment", MANAGER])["args"])
 
 
-def test_chart_without_the_petstore_omits_its_objects_but_keeps_its_crds(chart: Path):
+def test_chart_without_the_petstore_omits_petstore_objects_but_keeps_its_crds(chart: Path):
     values = ("petstore.enable=false", "petstore.address=pets.local:1234")
     made = rendered(chart, *values, "prometheus.enable=true", "networkPolicy.enable=true")
     kinds = {kind for kind, name in made if "petstore" in name}
@@ -247,7 +247,7 @@ def release(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.whole
-def test_release_writes_identical_files_at_a_different_time_and_with_another_umask(
+def test_release_command_writes_identical_files_at_a_different_time_and_with_another_umask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     tool("kubectl")

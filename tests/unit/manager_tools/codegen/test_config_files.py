@@ -16,7 +16,7 @@ def test_yaml_stream_has_block_scalars_and_no_aliases_and_keeps_the_order_of_key
     assert yaml_stream([{"text": "one\n\ntwo"}]) == "---\ntext: |-\n  one\n\n  two\n"
 
 
-def test_generated_tree_writes_missing_and_changed_files_once(tmp_path: Path):
+def test_generated_tree_writes_only_missing_and_changed_files(tmp_path: Path):
     (tmp_path / "b.yaml").write_text("edited by hand\n")
     tree = GeneratedTree(tmp_path, {"a/new.yaml": "a\n", "b.yaml": "b\n"})
     expected = [tmp_path / "a" / "new.yaml", tmp_path / "b.yaml"]

@@ -86,7 +86,7 @@ def test_crd_has_no_status_subresource_or_age_column_when_options_disable_them()
     assert version(Plain)["additionalPrinterColumns"] == [column]
 
 
-def test_versions_of_a_kind_share_one_crd_and_a_subclass_inherits_no_options():
+def test_versions_of_a_kind_share_one_crd_but_inherit_no_options_from_each_other():
     class Newer(OldGadget, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
         pass
 
@@ -186,7 +186,7 @@ def test_crd_has_the_names_annotations_labels_and_selectable_fields_of_its_optio
 
 
 @pytest.mark.parametrize("option", [{"labels": {"a": "b"}}, {"short_names": ("gg",)}, {"singular": "gadjet"}])
-def test_crd_wide_option_is_refused_on_a_version_that_is_not_stored(option: Any):
+def test_crd_wide_option_is_refused_on_a_version_other_than_the_storage_version(option: Any):
     old = crd(storage=False, **option)(gadget("v1beta1"))
     [name] = option
     with pytest.raises(ModelError, match=f"^Gadget: {name} of v1beta1 has no effect: v1 is stored"):

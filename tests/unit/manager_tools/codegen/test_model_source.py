@@ -170,7 +170,7 @@ def test_model_source_of_a_vendor_crd_reports_everything_that_it_omits(tmp_path:
     assert version["subresources"] == before["subresources"]
 
 
-def test_model_source_contains_the_requested_api_version(tmp_path: Path):
+def test_model_source_is_generated_for_the_requested_api_version(tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     old, stored = (made(found.served(version), tmp_path) for version in ("v1alpha1", "v1"))
     [again] = custom_resource_definitions([old, stored])

@@ -177,7 +177,7 @@ class Reading(enum.Enum):
         (list[None], ..., "the server has no type for None alone"),
     ],
 )
-def test_field_schema_refuses_numbers_beyond_json_or_int_limits(annotation: Any, default: Any, reason: str):
+def test_field_schema_refuses_non_finite_or_out_of_range_numbers(annotation: Any, default: Any, reason: str):
     with pytest.raises(ModelError, match=rf"^Widget.spec.value(\[\])?: {reason}"):
         field_schema(annotation, default)
 
@@ -330,7 +330,7 @@ OF_SERVER = "the API server refuses "
         ({"scale": Scale(".spec.value", ".status.conditions", "spec.b")}, "the path 'spec.b'", NO_DOT),
     ],
 )
-def test_crd_option_error_names_an_option_with_an_invalid_type_path_or_value(
+def test_crd_option_error_names_the_kind_and_describes_the_invalid_option(
     options: dict[str, Any], reason: str, detail: str
 ):
     with pytest.raises(ModelError, match=f"{re.escape(reason)}.*{re.escape(detail)}") as caught:

@@ -42,7 +42,7 @@ def rendered(*values: str) -> Objects:
 
 
 @pytest.mark.parametrize("webhooks", [False, True], ids=["without webhooks", "with webhooks"])
-def test_project_chart_renders_the_objects_of_its_overlays(command: Command, project: Path, webhooks: bool):
+def test_chart_renders_the_objects_of_the_kustomize_overlays(command: Command, project: Path, webhooks: bool):
     helm, kubectl = tool("helm"), tool("kubectl")
     if webhooks:
         assert command(*WEBHOOKS).code == 0
@@ -70,7 +70,7 @@ def test_chart_renders_alerts_only_when_its_values_enable_prometheus(project: Pa
         assert 'up{job="shop"}' in str(rules)
 
 
-def test_chart_image_comes_from_its_flag_and_environment_variables_come_from_chart_values(project: Path):
+def test_chart_image_comes_from_the_image_flag_and_chart_values_add_environment_variables(project: Path):
     tool("kubectl")
     digest = "sha256:" + "a" * 64
     assert write_chart(f"--image=example.test/shop:2@{digest}") == 0

@@ -76,7 +76,7 @@ def test_console_command_error_names_the_invalid_argument(command: Command, argv
 
 
 @pytest.mark.virtual_time
-async def test_console_command_reports_the_end_of_kubectl_unless_the_console_is_cancelled():
+async def test_console_command_reports_the_last_output_of_kubectl_when_kubectl_ends_unexpectedly():
     def ended() -> asyncio.Task[None]:
         lines = asyncio.StreamReader()
         lines.feed_data(b"lost connection to pod\n")

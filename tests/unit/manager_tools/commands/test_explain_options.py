@@ -76,7 +76,7 @@ def test_explain_error_names_the_invalid_argument(command: Command, argv: list[s
 
 
 @pytest.mark.parametrize("name", ["Pet", "pet", "PETS", "pets.petstore.example.com"])
-def test_kind_lookup_accepts_kind_plural_and_full_crd_name_in_any_case(name: str):
+def test_kind_lookup_accepts_kind_or_plural_or_full_crd_name_in_any_letter_case(name: str):
     assert kind_named(name, [each.kind for each in OPERATORS]) is Pet
 
 

@@ -37,7 +37,7 @@ def owner(**changes: Any) -> ShardOwner:
     return msgspec.structs.replace(OWNER, **changes)
 
 
-def test_explain_text_names_the_shard_holder_and_warns_when_another_replica_answered():
+def test_explain_text_names_the_shard_holder_and_warns_about_a_report_from_another_replica():
     assert "  For controller foo the object is in shard 5 of 16, which pod-b_1 holds\n" in explained(OWNER)
     assert "which no replica holds" in explained(owner(holder=""))
     unknown = explained(owner(holder=None, problem="you may not get its lease"))

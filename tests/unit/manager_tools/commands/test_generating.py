@@ -89,7 +89,7 @@ def test_generate_writes_every_file_that_generate_check_reports_as_stale(command
     assert samples["resources"] == ["test_v1_widget.yaml"]
 
 
-def test_generate_error_is_one_line_when_the_folder_has_no_config(
+def test_generate_error_is_one_line_when_the_current_folder_has_no_config_folder(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)

@@ -81,7 +81,7 @@ def is_written_by_others(server: GadgetServer) -> Step:
     ],
     ids=["object deleted", "object rewritten", "plain 404", "path not found", "webhook refuses"],
 )
-async def test_migration_checks_the_current_state_of_an_object_when_its_patch_fails(
+async def test_migration_counts_a_failed_patch_as_refused_unless_the_object_was_deleted_or_rewritten(
     server: GadgetServer,
     act: Callable[[GadgetServer], Step | None],
     tally: tuple[int, int, int],
@@ -232,7 +232,7 @@ async def test_migration_fails_without_retry_when_credentials_are_refused(server
         (("patch", CRDS, "status"), f"patch {CRDS}/status."),
     ],
 )
-async def test_migration_fails_before_the_first_write_and_names_a_missing_right(
+async def test_migration_error_names_a_missing_right_and_nothing_is_written(
     server: GadgetServer, right: Any, told: str
 ):
     server.denied.add(right)

@@ -74,7 +74,7 @@ def test_pip_installs_the_bundled_library_and_refuses_a_changed_wheel(folder: Pa
     assert "Expected sha256" in done.stderr
 
 
-def test_new_project_pins_every_package_with_the_hashes_of_this_repository():
+def test_new_project_requirements_pin_every_package_with_the_same_hashes_as_this_repository():
     files = [
         template(Path(name)) for name in ("requirements.txt", "requirements-dev.txt", "requirements-bill.txt")
     ]
@@ -99,7 +99,7 @@ def uses(*workflows: str) -> set[str]:
     return {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
 
 
-def test_project_template_uses_the_manager_deployment_and_ci_actions_of_this_repository():
+def test_project_template_has_the_same_manager_yaml_and_pinned_ci_actions_as_this_repository():
     names = Names(program="operator-manager", domain="example.com")
     manager = Path("config/manager/manager.yaml")
     assert names.in_place(template(manager)) == (ROOT / manager).read_text()
@@ -115,7 +115,7 @@ def test_project_template_uses_the_manager_deployment_and_ci_actions_of_this_rep
         (("library",), 'make: FROM has to name a checkout of the library in which "make venv" has run'),
     ],
 )
-def test_make_of_new_project_names_a_missing_library_or_python_and_stops(
+def test_make_in_a_new_project_fails_and_names_a_missing_library_or_python(
     project: Path, arguments: tuple[str, ...], said: str
 ):
     (project / WHEEL).unlink()

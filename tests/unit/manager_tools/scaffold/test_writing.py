@@ -98,7 +98,7 @@ async def test_generated_operator_creates_children_of_any_kind_and_reports_ready
             assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
 
 
-def test_template_renaming_does_not_replace_text_that_it_has_inserted():
+def test_template_renaming_replaces_no_text_that_an_earlier_replacement_inserted():
     names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
     text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
     assert names.in_place(text) == (

@@ -89,7 +89,7 @@ def test_later_network_lag_stays_when_an_earlier_lag_ends():
     assert weather == Weather()
 
 
-def test_simulation_finds_no_fault_when_a_frozen_process_stops_late():
+def test_simulation_reports_no_violation_when_a_frozen_process_stops_late():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)

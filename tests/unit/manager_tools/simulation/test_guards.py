@@ -125,7 +125,7 @@ def operator_that(does: Callable[[], Any]) -> type[Operator[Any]]:
 
 
 @pytest.mark.parametrize("shown", DONE)
-def test_nondeterministic_call_raises_not_repeatable_that_names_its_file_and_line(shown: str):
+def test_error_of_a_nondeterministic_call_names_its_file_and_line(shown: str):
     does = DONE[shown]
     with pytest.raises(NotRepeatable) as raised:
         run(SHORT, [operator_that(does)])

@@ -48,7 +48,7 @@ async def test_thread_call_takes_no_virtual_time():
     assert clock.monotonic() == 0
 
 
-async def test_thread_hold_keeps_threads_blocked_while_virtual_time_advances():
+async def test_thread_hold_blocks_threads_until_its_release_while_virtual_time_advances():
     hold = ThreadHold()
     held = [asyncio.create_task(asyncio.to_thread(hold.wait)) for _ in range(2)]
     await asyncio.sleep(3600)

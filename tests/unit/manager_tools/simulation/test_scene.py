@@ -90,7 +90,7 @@ class AgeOperator(Operator[Greeting]):
         return Result(requeue_after=7)
 
 
-def test_assert_holds_ignores_differences_in_fields_of_the_may_differ_argument():
+def test_assert_holds_ignores_differences_in_the_fields_that_its_caller_excludes():
     operators = (AgeOperator,)
     outcome = run(plan_of(1, operators, minutes=2), operators)
     assert {"status: seconds" in each.what for each in outcome.violations} == {True}

@@ -223,7 +223,7 @@ def test_assert_holds_refuses_malformed_field_lists_and_an_empty_seed_list(given
         assert_holds(GreetingOperator, **given)
 
 
-def test_assert_holds_refuses_an_invalid_outside_attribute_of_an_operator():
+def test_assert_holds_refuses_an_operator_whose_attribute_named_outside_is_invalid():
     class Outside:
         """Class that does not derive from `manager_tools.simulation.Outside`."""
 
@@ -269,7 +269,7 @@ def test_simulation_finds_a_faulty_operator_and_prints_the_timeline(operator: ty
 @pytest.mark.parametrize(
     ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
 )
-def test_simulation_runs_30_minutes_longer_for_every_fourth_seed_and_for_certificate_plans(
+def test_simulation_runs_30_minutes_longer_for_certificate_rotation_and_for_every_fourth_seed(
     seed: int, keeps_certificates: bool, found: bool
 ):
     operators = (SluggishOperator,)

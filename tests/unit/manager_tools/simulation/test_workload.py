@@ -71,7 +71,7 @@ def test_memcached_operator_recovers_when_users_write_to_its_children(act: str, 
     assert any(took in each for each in done)
 
 
-def test_simulation_finds_no_fault_when_orphaned_children_remain_after_deletion_of_their_owner():
+def test_simulation_reports_no_violation_when_orphaned_children_remain_without_their_owner():
     operators, missing = (NAMES["wordpress"],), {"name": "missing", "key": "password"}
     specs = [{"sqlrootpassword": "kept"}, {"sqlRootPasswordSecretRef": missing, "reclaimPolicy": "Delete"}]
     steps = (Step(0.0, "create", 0, 1), Step(20.0, "orphan", 0, 1), Step(40.0, "create", 0, 2))
@@ -82,7 +82,7 @@ def test_simulation_finds_no_fault_when_orphaned_children_remain_after_deletion_
     assert not outcome.violations, story_of(outcome)
 
 
-async def test_cluster_state_masks_pod_names_with_template_hashes_of_any_length():
+async def test_cluster_state_masks_template_hashes_of_any_length_in_pod_names():
     hashes = {len(each): each for each in (template_hash({"image": n}) for n in range(12_000))}
     assert {5, 6, 7, 8, 9, 10} <= hashes.keys()
     async with DevCluster(port=None, controllers=False) as cluster:
@@ -98,7 +98,7 @@ async def test_cluster_state_masks_pod_names_with_template_hashes_of_any_length(
     ("reason", "name", "told"),
     [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
 )
-def test_comparison_with_a_fresh_cluster_ignores_extra_children_of_owners_with_reason_name_taken(
+def test_comparison_with_a_fresh_cluster_ignores_extra_children_when_their_owner_reports_name_taken(
     reason: str, name: str, told: int
 ):
     condition = {"type": "Ready", "reason": reason}
