@@ -157,7 +157,7 @@ def kinds_named(version: str, name: str) -> Sequence[GroupVersionKind]:
 
 
 def _record(module: str, name: str) -> dict[str, Any] | None:
-    """Parse and return a type's line in the module's table, or None; most types are never used."""
+    """Return the record of a type in the module's table, or None; parse only its line of the table."""
     table = _table(module)
     start = table.find(f'\n"{name}": '.encode())
     if start < 0:

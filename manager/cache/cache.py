@@ -29,7 +29,7 @@ class Cache:
     Attributes:
         managers: the field managers whose managedFields are kept.
         make_filter: creates the filter for an informer that is requested as `filtered`; its argument says
-            whether to filter children. None for no filters.
+            whether the informer's objects are children. If it is None, no informer has a filter.
     """
 
     def __init__(

@@ -459,9 +459,8 @@ class Reflector:
             except NotFound:
                 self._sink.settle(key, None)
             except KubeError as failure:
-                self._log.debug(
-                    "cannot read an object that was sent again after its deletion", error=str(failure)
-                )
+                problem = "cannot read an object that a list contained after its deletion"
+                self._log.debug(problem, namespace=key.namespace, name=key.name, error=str(failure))
                 return
             else:
                 self._sink.settle(key, raw)

@@ -328,7 +328,7 @@ class Rotation:
         )
 
     def _has_something_to_lose(self, target: _Watched, signer: Certificate) -> bool:
-        """Return whether the target trusts the certificate that replicas serve now."""
+        """Return whether the target's CA bundle makes it trust the certificate that replicas serve now."""
         serving = self.serving
         trusted = [each for each in target.authorities if each.valid_at(self.now)]
         if serving is not None:

@@ -18,6 +18,8 @@ from manager.telemetry.logs import get_logger
 from manager.util.backoff import Backoff
 from manager.util.rate_limit import Repeats
 
+_log = get_logger("controller")
+
 _SLOW = 10.0
 """Seconds from the cancellation of a daemon until a warning that it still runs."""
 
@@ -112,19 +114,20 @@ class Daemons(Source):
                 failed: BaseException = error  # a leaked cancellation from a library
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
                 failed = error
-            about = {"daemon": name, "namespace": obj.metadata.namespace, "name": obj.metadata.name}
-            log_failure("a daemon failed", failed, repeats, controller=self._operator.name, **about)
+            if fields := failure_fields(failed, repeats):
+                about = {"daemon": name, "namespace": obj.metadata.namespace, "name": obj.metadata.name}
+                _log.error("a daemon failed", controller=self._operator.name, **about, **fields)
             if isinstance(failed, TerminalError):
                 return None
             await asyncio.sleep(backoff.next())
 
 
-def log_failure(message: str, error: BaseException, repeats: Repeats, **about: str) -> None:
-    """Log an exception of a timer or daemon; repetitions are logged less and less often."""
-    if (times := repeats.count()) is not None:
-        traceback = error if Failure.of(error).has_traceback else None
-        log = get_logger("controller")
-        log.error(message, **about, error=explain(error), times=times, exc_info=traceback)
+def failure_fields(error: BaseException, repeats: Repeats) -> dict[str, Any]:
+    """Return the log fields of a timer's or daemon's exception; empty if this repetition is not logged."""
+    if (times := repeats.count()) is None:
+        return {}
+    traceback = error if Failure.of(error).has_traceback else None
+    return {"error": explain(error), "times": times, "exc_info": traceback}
 
 
 async def _end(*tasks: asyncio.Task[None] | None) -> None:
@@ -137,5 +140,5 @@ async def _end(*tasks: asyncio.Task[None] | None) -> None:
         _, running = await asyncio.wait(running, timeout=timeout)
         if running and timeout is not None:
             names = sorted(task.get_name() for task in running)
-            get_logger("controller").warning("waiting for cancelled daemons", names=names)
+            _log.warning("waiting for cancelled daemons", names=names)
             timeout = None

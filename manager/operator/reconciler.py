@@ -34,18 +34,20 @@ from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
 from manager.operator.base import Failing
 from manager.operator.child_progress import Child
 from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
-from manager.operator.daemons import Daemons, log_failure
+from manager.operator.daemons import Daemons, failure_fields
 from manager.operator.declaration import Owns, Reads, Timer, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
 from manager.process.manager import Runnable
 from manager.settings import Setting
-from manager.telemetry.logs import reconcile_log
+from manager.telemetry.logs import get_logger, reconcile_log
 from manager.util import clock
 from manager.util.rate_limit import Repeats
 from manager.webhook.methods import has_webhooks
 
 T = TypeVar("T", bound=Resource)
+
+_log = get_logger("controller")
 
 _PAUSE = 5.0
 """Seconds without a reconcile of an object if its child had to be created again within that time."""
@@ -464,7 +466,8 @@ def _add_timers(operator: Operator[Any], informers: Sequence[Informer]) -> None:
             try:
                 await getattr(operator, timer.name)()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
-                log_failure("a timer failed", error, repeats, controller=operator.name, timer=timer.name)
+                if fields := failure_fields(error, repeats):
+                    _log.error("a timer failed", controller=operator.name, timer=timer.name, **fields)
 
     for each in operator.timers:
         if not each.for_each:

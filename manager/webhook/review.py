@@ -344,7 +344,7 @@ async def check_object(
 async def work_of(
     content: bytes | bytearray | memoryview, passed_over: memoryview = _NOTHING, *, enough: int
 ) -> int:
-    """Return the cost of an object without the part `passed_over`; a result above `enough` is not exact."""
+    """Estimate the work to decode JSON without the part `passed_over`; a result above `enough` is inexact."""
     kept = await _structure(passed_over, len(passed_over) * 2)
     length = (len(content) - len(passed_over)) // _BYTES
     return length + await _structure(content, enough - length + kept) - kept

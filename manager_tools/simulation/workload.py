@@ -89,7 +89,7 @@ _TAKERS: dict[str, Object] = {
 
 @dataclass
 class _Turn:
-    """An action with its random generator, the number of an operator, and the object that it changes."""
+    """The random generator of one user action, the index of an operator, and the object to change."""
 
     rng: random.Random
     number: int

@@ -438,7 +438,7 @@ async def test_apply_removes_secret_key_that_was_dropped_from_string_data(bench:
         await bench.client.delete(await bench.client.uncached.get(core_v1.Secret, bench.key("s")))
 
 
-async def test_client_writes_string_data_on_create_patch_and_update(bench: Bench):
+async def test_client_sends_string_data_of_a_secret_in_create_patch_and_update(bench: Bench):
     client, named = bench.client, ObjectMeta(name="s", namespace=bench.namespace)
     stored = await client.create(core_v1.Secret(metadata=named, string_data={"a": "1"}))
     assert stored.value("a") == b"1"

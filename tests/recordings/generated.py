@@ -255,7 +255,7 @@ def _ungrouped(match: re.Match[str]) -> str:
 
 
 def _referenced(go: Any) -> list[str]:
-    """Return the names of the types that a `go` entry uses."""
+    """Return the names of the types that a Go type refers to; `go` is its entry in the recorded table."""
     texts = [field[1] for field in go] if isinstance(go, list) else [go]
     return [name for text in texts for name in re.findall(r"io\.k8s\.[\w.-]+", text)]
 

@@ -115,7 +115,7 @@ class TestReaderUndecodable:
             "Pod ns/odd: spec: Input should be an object",
         )
 
-    async def test_object_list_complete_method_raises_when_an_object_is_undecodable(self, world: World):
+    async def test_complete_of_an_object_list_raises_when_an_object_is_undecodable(self, world: World):
         with pytest.raises(Undecodable, match="ns/odd"):
             (await world.client.list(Pod)).complete()
         pods = await world.client.list(Pod, labels="!odd,app!=x")

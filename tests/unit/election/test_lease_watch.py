@@ -135,7 +135,7 @@ def test_lease_observation_accepts_a_lower_resource_version_after_newest_is_rese
     assert seen.newest == 20
 
 
-def test_lease_observation_without_a_host_clock_ignores_the_time_in_the_annotation():
+def test_lease_observation_ignores_the_annotated_time_when_it_has_no_clock_of_the_host():
     seen = LeaseObservation(identity="me", timing=LeaseTiming())
     seen.saw(lease(holder="pod-1_old").annotated({"/sent": "pod-1_old  90"}), now=100.0)
     assert seen.claimable_at() == 115.0

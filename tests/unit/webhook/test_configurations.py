@@ -102,7 +102,7 @@ def test_webhook_of_a_builtin_kind_fails_open_and_excludes_kube_system():
         assert "matchConditions" not in webhook
 
 
-def test_webhooks_of_one_kind_have_different_paths_for_subresources_and_names():
+def test_webhooks_of_one_kind_have_different_paths_when_subresource_or_name_differs():
     pods, connections, others = (
         Admission(Pod),
         Admission(Pod, subresources=("exec",)),

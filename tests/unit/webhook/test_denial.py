@@ -53,7 +53,7 @@ def test_refused_status_names_the_kind_the_object_and_each_error_once():
     assert str(required("a", "give one")) == "a: Required value: give one"
 
 
-def test_refused_status_has_the_reason_forbidden_when_the_error_is_a_text():
+def test_status_of_a_refusal_has_the_reason_forbidden_when_the_error_is_a_string():
     assert Refused("not on a Sunday").status(PET, "x") == {
         "status": "Failure",
         "code": 403,

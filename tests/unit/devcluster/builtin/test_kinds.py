@@ -147,7 +147,7 @@ def test_age_is_formatted_as_text_and_unknown_for_a_missing_or_invalid_time():
 
 
 class Services:
-    """Store with the Service `kubernetes`, and the object that sets defaults and validates Services."""
+    """A pair: a store that contains the Service `kubernetes`, and the strategy that prepares new Services."""
 
     def __init__(self) -> None:
         self.store = Store()

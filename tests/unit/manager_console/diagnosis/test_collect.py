@@ -246,7 +246,7 @@ async def test_explanation_of_an_unobserved_object_gives_the_last_reconcile_erro
     assert [each.reason for each in explained.blocking] == reasons
 
 
-async def test_explanation_reports_only_terminating_when_the_object_is_deleted():
+async def test_explanation_of_an_object_in_deletion_has_the_single_reason_terminating():
     cluster = Cluster()
     cluster.foo["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"]}
     bad = {"status": "False", "message": "waits for the store"}
