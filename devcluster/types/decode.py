@@ -55,7 +55,7 @@ def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]
 
 
 def cannot_be_handled(gvk: tuple[str, str, str], why: str, *, expected: str = "") -> StatusError:
-    """Build the error 400 for a body that cannot be decoded as kind `expected` (default: `gvk.kind`)."""
+    """Build the error 400 for a body that cannot be read as kind `expected`, by default the kind in `gvk`."""
     _, version, kind = gvk
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {expected or kind}: {why}')
 
