@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
 # Integration tests mostly wait, so more workers than processors make them faster. But each worker
 # collects all tests, which takes 7 s of CPU time, and starts its own control plane; a real one
-# needs three quarters of a gigabyte.
+# needs up to 1.2 gigabytes.
 PYTEST_WORKERS ?= 4
 # Python writes bytecode, also if the environment forbids it, so that workers do not compile the same imports.
 export PYTHONDONTWRITEBYTECODE =

@@ -43,7 +43,7 @@ def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
     for path in paths:
         crds.api.delete(path)
     for path in paths:
-        eventually(lambda path=path: crds.api.find(path) is None)
+        eventually(lambda path=path: crds.api.find(path) is None, every=0.5)
 
 
 @pytest.fixture

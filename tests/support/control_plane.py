@@ -195,6 +195,8 @@ class ControlPlane(abc.ABC):
             self.kubectl_program(),
             f"--kubeconfig={kubeconfig or self.kubeconfig}",
             f"--cache-dir={self.folder / 'kubectl-cache'}",
+            # By default kubectl waits 32 s for discovery and schemas, which a busy machine can exceed.
+            f"--request-timeout={KUBECTL_TIMEOUT:g}s",
             *arguments,
         ]
         done = subprocess.run(
