@@ -65,11 +65,13 @@ class Bench:
         return Memcached(metadata=ObjectMeta(name=name, namespace=self.namespace), spec=MemcachedSpec(size=1))
 
     def deployment(self, name: str, **container: Any) -> Deployment:
+        """Return a paused Deployment: Kubernetes' controller then sets no revision in its annotations."""
         labels = {"app": name}
         return Deployment(
             metadata=ObjectMeta(name=name, namespace=self.namespace, labels=labels),
             spec={
                 "replicas": 1,
+                "paused": True,
                 "selector": {"matchLabels": labels},
                 "template": {
                     "metadata": {"labels": labels},
