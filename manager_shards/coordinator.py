@@ -310,7 +310,7 @@ class ShardCoordinator(Coordinator):
     def leave(self, *, within: float = 5.0) -> None:
         """Begin to leave: release each shard as soon as its running reconciles have ended.
 
-        The message to the other replicas takes at most `within` seconds, or one request's time limit.
+        The message to other replicas, and each release, take at most `within` seconds and one request's time.
         """
         for lock in self._locks:
             lock.release_within = within

@@ -95,9 +95,11 @@ class EventRecorder:
                 await self._write(subject, event)
             except StatusError as error:
                 # The namespace may be terminating, so an Event gets only one attempt.
-                log.debug("cannot add Event %s for %s: %s", event["reason"], event["metadata"]["name"], error)
+                log.debug(
+                    "cannot add Event %s, reason %s: %s", event["metadata"]["name"], event["reason"], error
+                )
             except Exception:
-                log.exception("cannot add Event %s for %s", event["reason"], event["metadata"]["name"])
+                log.exception("cannot add Event %s, reason %s", event["metadata"]["name"], event["reason"])
             await asyncio.sleep(0)
 
     def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:

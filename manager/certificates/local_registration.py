@@ -78,7 +78,7 @@ def _log_stored_version(found: Mapping[str, Any]) -> None:
     for each in spec.get("versions") or ():
         if each.get("storage"):
             kind = f"{spec['names']['plural']}.{each['name']}.{spec['group']}"
-            _log.info("until a manager runs, clients can use objects only in the storage version", kind=kind)
+            _log.info("removed a webhook: clients can use objects only in the storage version", kind=kind)
 
 
 async def may(transport: Transport, verb: str, path: str) -> bool:

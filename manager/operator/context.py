@@ -350,7 +350,7 @@ class Context:
             return
         self._record(kind, reason, message)
         if not warning:
-            self.log.info("recorded an Event", reason=reason, message=message)
+            self.log.info("queued an Event", reason=reason, message=message)
 
     def awaits(self, what: str) -> None:
         """Record for users which event triggers the next reconcile, such as `a pod named jack is created`."""

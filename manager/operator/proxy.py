@@ -82,8 +82,9 @@ def _bare(variable: str, url: str) -> str:
     match = _URL.fullmatch(url)
     bare = (match["scheme"] or "") + match["place"] if match else ""
     if bare != url:
-        message = "containers get the proxy URL without its credentials"
-        if not bare:  # any part may be a password, so the log has none
-            message = "containers get no proxy URL, because it is invalid"
-        get_logger("proxy").warning(message, variable=variable, url=bare, setting="--proxy-credentials=keep")
+        log = get_logger("proxy").bind(variable=variable, url=bare, setting="--proxy-credentials=keep")
+        if bare:
+            log.warning("containers get the proxy URL without its credentials")
+        else:  # any part of the URL may be a password, so the log has none
+            log.warning("containers get no proxy URL, because it is invalid")
     return bare

@@ -110,7 +110,7 @@ class ClientConnection(web.RequestHandler):
         return self.transport is not None and self.transport.is_closing()
 
     def begin_answer(self, length: int | None) -> None:
-        """Start the answer to a request with a body of `length` bytes; with None, drop all further data."""
+        """Start to answer a request with a body of `length` bytes; None drops all further received data."""
         self._state, self._since = "answering", self._loop.time()
         self._body, self._discards = length or 0, length is None
         self._limit(self._limits.exchange, self._abort)

@@ -214,7 +214,7 @@ class ServedCertificate:
                 self._trusting = WeakSet()
             self._trusting.add(context)
             self._known, self._context = found, context
-            _log.info("serving a new certificate", source=str(self.source))
+            _log.info("serving a new certificate or client authority", source=str(self.source))
         if wrong is not None:
             raise wrong
         self._complaint = None

@@ -69,7 +69,7 @@ class _Webhooks(WebhookServer):
         self.reviews: dict[str, list[Answer]] = {}
 
     def asked(self, path: str) -> list[Answer]:
-        """Return the reviews that a path has received since the last call."""
+        """Return the review requests that a path has received since the last call."""
         return self.reviews.pop(path, [])
 
     async def answer(self, path: str, review: Answer) -> web.Response:

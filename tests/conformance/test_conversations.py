@@ -21,7 +21,7 @@ pytestmark = pytest.mark.contract
 
 
 @pytest.mark.parametrize("conversation", load_all(), ids=lambda each: each.id)
-def test_request_sequence_gets_the_answers_recorded_from_a_real_api_server(
+def test_each_control_plane_answers_a_request_sequence_as_recorded_from_a_real_api_server(
     conversation: Conversation, control_plane: ControlPlane
 ):
     control_plane.require(*(Feature[need] for need in conversation.needs))

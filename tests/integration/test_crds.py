@@ -232,7 +232,9 @@ def test_api_server_accepts_every_kustomize_overlay_without_warnings(crds: Contr
     assert len(done.stdout.splitlines()) == len(objects)
 
 
-def test_model_command_generates_a_model_from_a_crd_on_the_server(plane: ControlPlane, tmp_path: Path):
+def test_model_command_generates_a_model_from_the_openapi_document_of_the_server(
+    plane: ControlPlane, tmp_path: Path
+):
     def made(kind: str) -> subprocess.CompletedProcess[str]:
         return run_once("model", f"--from={kind}", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
 

@@ -185,7 +185,7 @@ def test_parse_flags_accepts_the_flag_syntax_of_go(argv: list[str], expected: di
     assert parse_flags(argv, DECLARING) == expected
 
 
-def test_run_help_shows_flag_environment_variables_and_default_of_every_setting(command: Command):
+def test_run_help_shows_for_every_setting_its_flag_and_its_variables_and_its_default(command: Command):
     text = command("run", "--help").out
     for own in OWN:
         assert f"\n  {own.flag} " in text

@@ -231,7 +231,7 @@ async def test_replica_stops_reconciling_after_its_process_was_paused(program: P
     assert "this process was held up" in await b.lost()
 
 
-async def test_disconnected_replica_stops_and_other_replicas_acquire_its_shards(program: Program):
+async def test_disconnected_replica_ends_its_process_and_other_replicas_acquire_its_shards(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     await asyncio.sleep(10)

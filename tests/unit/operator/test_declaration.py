@@ -359,6 +359,6 @@ def test_additional_versions_without_a_conversion_method_are_refused():
         list(registrations(Lossy))
 
 
-def test_admission_refuses_a_selector_with_snake_case_keys():
+def test_webhook_declaration_refuses_a_selector_with_snake_case_keys():
     with pytest.raises(RegistrationError, match=r"objects has 'match_labels', and takes matchLabels and"):
         webhook.Admission(Pod, objects={"match_labels": {"a": "b"}})

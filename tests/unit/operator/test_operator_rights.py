@@ -93,7 +93,9 @@ async def test_context_can_delete_children_of_owned_kinds(declared: Any):
 
 @pytest.mark.parametrize("act", [annotate, confirm])
 @pytest.mark.parametrize("kind", [Greeting, WideGreeting])
-async def test_context_can_patch_and_confirm_an_object_of_the_operator_kind(kind: type[Resource], act: Act):
+async def test_operator_role_allows_ctx_patch_and_ctx_confirm_of_the_reconciled_object(
+    kind: type[Resource], act: Act
+):
     namespace = "default" if kind is Greeting else ""
     obj = kind(metadata=ObjectMeta(name="hello", namespace=namespace))
     async with operated(acting(act, kind), objects=[obj]) as world:

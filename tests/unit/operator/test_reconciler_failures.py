@@ -317,7 +317,7 @@ async def test_failure_condition_is_cleared_by_the_first_success_of_the_next_pro
         }
 
 
-async def test_handled_error_or_blocked_object_clears_an_earlier_failure_condition():
+async def test_earlier_failure_is_not_reported_after_a_handled_error_or_a_reconcile_that_raises_blocked():
     async def on_error(self: Doing, obj: Any, error: Exception, ctx: Context) -> Result | None:
         if isinstance(error, LookupError):
             ctx.condition("Available", False, "NoWord", str(error))

@@ -159,7 +159,10 @@ async def test_served_certificate_waits_until_its_source_has_a_certificate(pairs
         shelf.item = pairs[0]
         await waiting
     assert certificate.problem is None
-    assert [line["event"] for line in lines] == ["waiting for a certificate", "serving a new certificate"]
+    assert [line["event"] for line in lines] == [
+        "waiting for a certificate",
+        "serving a new certificate or client authority",
+    ]
     async with certificate.refreshed():
         assert certificate.context is not None
 

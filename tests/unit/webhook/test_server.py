@@ -215,7 +215,7 @@ async def test_server_accepts_client_certificates_while_their_authority_is_trust
         assert (await asked(clients.wrong), await asked(trusting())) == (200, None)
 
 
-async def test_server_closes_the_connection_of_a_client_whose_certificate_has_expired(
+async def test_server_closes_open_and_resumed_connections_after_the_client_certificate_has_expired(
     clients: Clients, monkeypatch: pytest.MonkeyPatch
 ):
     async with site(clients=ClientAuthorities(clients.file)) as made:

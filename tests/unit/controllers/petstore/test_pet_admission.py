@@ -183,7 +183,7 @@ def test_pet_operator_registers_its_webhooks_even_if_it_is_disabled_and_has_no_s
 
 
 def annotated(size: int, **fields: Any) -> Pet:
-    """Return a Pet with an owner, and annotations of `size` bytes."""
+    """Return a Pet with `spec.owner`, and with annotations of `size` bytes."""
     found = pet(annotations={"a": "x" * (size - 1)}, **fields)
     found.spec.owner = PetOwner(name="Ann")
     return found

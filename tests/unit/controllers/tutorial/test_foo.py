@@ -75,7 +75,9 @@ async def test_foo_status_is_happy_while_the_pod_named_in_its_spec_exists(foos: 
         assert await foos.events_of(name) == [("Waiting", 1), ("BecameHappy", 1), ("BecameUnhappy", 1)]
 
 
-async def test_foo_is_not_reconciled_for_unrelated_pods_or_changed_labels_or_finalizers(foos: Seen):
+async def test_foo_ignores_unrelated_pods_and_label_changes_of_its_pod_and_metadata_changes_of_itself(
+    foos: Seen,
+):
     await create(foos, foo_01="jack")
     await foos.cost(pod(foos, "jack"))
     for changes in (

@@ -32,7 +32,7 @@ class Followed:
 
     @property
     def done(self) -> bool:
-        """Return whether `lines` has returned every line that the follower showed."""
+        """Return whether calls of `lines` have returned all lines that the follower has shown so far."""
         return self._lines.empty()
 
     @asynccontextmanager

@@ -283,7 +283,7 @@ GOOD = {"conditions": [{"type": "Available", "status": "True"}, {"type": "Degrad
 
 
 class Rollout(Cluster):
-    """API server with a Foo and its Deployment; the Deployment has old pods and one new pod."""
+    """API server with a Foo and its Deployment in a rollout: old pods are only counted, one pod is new."""
 
     def __init__(self, new: dict[str, Any], *, updated: int = 1) -> None:
         super().__init__()

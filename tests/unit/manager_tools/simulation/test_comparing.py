@@ -18,7 +18,7 @@ LABELS = {"controller-uid": "1", "batch.kubernetes.io/controller-uid": "1", "job
 
 
 def asked_of(operator: AnyOperator, *others: AnyOperator, **there: dict[str, Any]) -> list[Asked]:
-    """Return the objects to create in a fresh install; `there` has the cluster's objects by plural."""
+    """Return the objects to copy from a cluster to a fresh one; `there` has the former by plural."""
 
     def objects(resource: str) -> list[dict[str, Any]]:
         found = there.get(resource.partition(".")[0])
