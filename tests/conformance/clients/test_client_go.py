@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
             daemon = Daemon(program, command, log=tmp_path / f"{program}.log")
             daemon.start()
             stack.callback(daemon.kill)
+            # For the report of a failed test.
+            stack.callback(lambda daemon=daemon: sys.stderr.write(daemon.tail()))
         plane.api.create("/api/v1/nodes", node("node-0"))
         yield plane
 
