@@ -310,7 +310,8 @@ class ShardCoordinator(Coordinator):
     def leave(self, *, within: float = 5.0) -> None:
         """Begin to leave: release each shard as soon as its running reconciles have ended.
 
-        The message to other replicas, and each release, take at most `within` seconds and one request's time.
+        The message to other replicas takes at most `within` seconds, and no longer than one request may
+        take. Each release of a shard's Lease takes at most `within` seconds.
         """
         for lock in self._locks:
             lock.release_within = within

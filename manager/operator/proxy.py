@@ -82,7 +82,7 @@ def _bare(variable: str, url: str) -> str:
     match = _URL.fullmatch(url)
     bare = (match["scheme"] or "") + match["place"] if match else ""
     if bare != url:
-        log = get_logger("proxy").bind(variable=variable, url=bare, setting="--proxy-credentials=keep")
+        log = get_logger("proxy", variable=variable, url=bare, setting="--proxy-credentials=keep")
         if bare:
             log.warning("containers get the proxy URL without its credentials")
         else:  # any part of the URL may be a password, so the log has none

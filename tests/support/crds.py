@@ -70,7 +70,7 @@ def wait_served(plane: ControlPlane) -> None:
         groups = {each["name"]: each["versions"] for each in plane.api.get("/apis")["groups"]}
         aggregated = json.loads(plane.api.request("GET", "/apis", accept=AGGREGATED))["items"]
         told = {each["metadata"]["name"]: each["versions"] for each in aggregated}
-        while waiting:  # a version that is served is not asked for again: its schema costs the server much
+        while waiting:  # request each schema only until it is served, because it costs the server much time
             spec, name = waiting[-1]
             group = spec["group"]
             assert name in {each["version"] for each in groups[group]}
