@@ -38,7 +38,7 @@ ASKED = [each for each in PARTS if each.bare]
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if not each.flags], ids=lambda part: part.name)
-def test_requests_get_the_answers_recorded_from_a_real_api_server(
+def test_control_plane_without_controllers_gives_the_answers_recorded_from_a_real_api_server(
     part: Part, bare_control_plane: ControlPlane, tmp_path: Path
 ):
     bare_control_plane.require(*(Feature[need] for need in part.needs))

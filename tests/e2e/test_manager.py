@@ -66,7 +66,7 @@ def test_admission_reviews_succeed_during_a_rolling_update():
     say(f"{load.calls} reviews during the rolling update, none failed")
 
 
-def test_node_drain_moves_the_manager_and_a_memcached_pod():
+def test_manager_and_memcached_pods_are_ready_again_after_a_node_drain():
     (pod,) = manager_pods()
     node = pod["spec"]["nodeName"]
     selector = "--pod-selector=control-plane=controller-manager"

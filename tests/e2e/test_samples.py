@@ -42,7 +42,7 @@ PULLED_WITHIN = 300.0
 """Maximum seconds for the node to pull the images of the samples."""
 
 
-def test_samples_become_ready():
+def test_each_sample_reaches_its_expected_condition():
     began = time.monotonic()
     for kind, name, what, status in (
         ("mysrv", "mysrv-sample", "Ready", "True"),

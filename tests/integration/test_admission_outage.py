@@ -42,7 +42,7 @@ def person(plane: ControlPlane, manager: ManagerProcess) -> Person:
 
 
 @pytest.mark.contract
-def test_api_server_refuses_writes_and_serves_reads_while_the_webhook_is_down(
+def test_api_server_refuses_only_requests_that_need_the_webhook_while_the_manager_is_down(
     plane: ControlPlane, manager: ManagerProcess, person: Person
 ):
     manager.kill()

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.skipif(bool(why_not()), reaso
 PEERS = (*OURS, *BARE)
 
 
-def test_three_benchmarks_run_without_a_failed_sample():
+def test_quick_benchmarks_record_the_expected_requests_and_no_failed_sample():
     parts = ("steady", "change", "ten")
     lacks = {peer.name: dict(peer.lacks) for peer in PEERS}
     run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())

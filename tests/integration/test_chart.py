@@ -1,4 +1,4 @@
-"""The chart as helm installs it, on an empty cluster and after `make install` and `make deploy`."""
+"""The chart as helm installs it after `make install`, and deployments that `make deploy` refuses."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ async def test_client_delete_of_job_deletes_its_pods_unless_propagation_is_orpha
     await eventually_async(has_ended, within=40)
 
 
-async def test_client_raises_a_typed_error_for_each_error_status(bench: Bench):
+async def test_client_raises_typed_errors_for_existing_stale_missing_and_uncached_objects(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
     with pytest.raises(AlreadyExists):
@@ -462,7 +462,7 @@ UNAPPLICABLE: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("container", "field"), UNAPPLICABLE, ids=[each[1] for each in UNAPPLICABLE])
-async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_update(
+async def test_apply_refuses_list_items_with_duplicate_keys_and_unknown_fields_on_create_and_on_update(
     bench: Bench, container: dict[str, Any], field: str
 ):
     refused = bench.deployment("refused", **container)

@@ -136,7 +136,9 @@ def tick(**pod: Any) -> dict[str, Any]:
     return manifest("demo.example.com/v1", "Tick", "sample", jobTemplate=template)
 
 
-def test_server_adds_defaults_to_a_pod_template_in_a_custom_object(plane: ControlPlane, namespace: str):
+def test_server_adds_only_schema_defaults_to_a_pod_template_in_a_custom_object(
+    plane: ControlPlane, namespace: str
+):
     path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
     container = {
         "name": "main",

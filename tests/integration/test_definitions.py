@@ -17,7 +17,7 @@ FIELDS = "schema/openAPIV3Schema/properties/spec"
 
 
 @pytest.mark.contract
-def test_controller_waits_for_its_crd_while_other_controllers_reconcile(
+def test_controller_waits_for_the_status_subresource_of_its_crd_while_another_controller_reconciles(
     own_control_plane: StartControlPlane, run_manager: RunManager
 ):
     plane = own_control_plane(crds=True)

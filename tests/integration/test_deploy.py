@@ -34,7 +34,7 @@ CONFIGURATIONS = tuple(
     for sort in ("mutating", "validating")
 )
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-# Where they listen is for the pod; here every manager has ports of its own.
+# Flags with addresses for a pod; in these tests each manager has its own ports.
 ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe", "webhook", "console"))
 WEBHOOKS = "operator-manager-webhook-service"
 
@@ -216,7 +216,7 @@ def test_make_deploy_reconciles_all_samples_and_undeploy_removes_every_object(
     pod = {"metadata": {"name": "own"}, "spec": {}}
     deployed.is_forbidden("POST", f"/api/v1/namespaces/{SAMPLES}/pods", pod)
 
-    # The manager is still there, so that objects with finalizers can go.
+    # The manager still runs, so that it removes the finalizers of deleted objects.
     plane.kubectl("delete", "clusterrolebinding", "operator-manager-prometheus")
     make(plane, "undeploy", "uninstall")
     deployed.manager.stop()

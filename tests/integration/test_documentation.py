@@ -104,7 +104,7 @@ def test_documented_operator_gives_the_output_shown_on_its_page(
 def test_documented_webhooks_answer_reviews(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
-    # First as long as there is one version, and then with what was made meanwhile.
+    # First the blocks with one API version; then all blocks, and the commands of the other blocks.
     for number, (there, new) in enumerate([(second, blocks[:second]), (len(blocks), blocks[second:])]):
         folder = tmp_path / f"part-{number}"
         example = ExampleOperator(folder / "example", blocks[:there])
@@ -130,7 +130,7 @@ def test_documented_webhooks_answer_reviews(plane: ControlPlane, tmp_path: Path)
             for command in commands(block) if block.language == "sh" else ():
                 if command.text.startswith("kubectl delete"):
                     terminal.run(command.text)
-        # As it is where there is a Service: what has forgotten the URL takes that.
+        # Apply the CRDs again: the conversion then refers to a Service, not to the URL of a stopped manager.
         terminal.run(".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -")
         definitions = example.run("controllers.main", "crds")
         terminal.run("kubectl delete pets,greetings.v1.hello.example.com --all")
@@ -157,7 +157,7 @@ def test_flow_schema_of_operations_page_applies_to_lease_requests(
         if block.language == "yaml" and (found := yaml.safe_load(block.text)).get("kind") == "FlowSchema"
     )
     (rule,) = schema["spec"]["rules"]
-    # The account that is deployed has too long a name for a certificate.
+    # The name of the deployed account is too long for a certificate.
     rule["subjects"][0]["serviceAccount"] = {"namespace": namespace, "name": "m"}
     rule["resourceRules"][0]["namespaces"] = [namespace]
     collection = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"

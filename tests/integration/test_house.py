@@ -13,7 +13,7 @@ from tests.support import ROOT
 
 @pytest.mark.whole
 @pytest.mark.timeout(180)
-def test_scripts_house_lists_the_files_whose_code_runs_during_a_status_write():
+def test_house_script_lists_the_files_that_run_between_a_watch_event_and_the_status_write():
     command = [sys.executable, str(ROOT / "scripts" / "house"), "--files", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if "not a git repository" in done.stderr or "unknown revision" in done.stderr:

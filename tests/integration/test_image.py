@@ -212,7 +212,7 @@ def laid_out() -> Iterator[Path]:
     problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")
-    # A few hundred megabytes in many small files: in memory where that can be had.
+    # An image has a few hundred megabytes in many small files; keep them in memory if possible.
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         Path(folder).chmod(0o755)

@@ -167,7 +167,7 @@ def without_version(obj: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("status", [True, False], ids=["with-status", "without-status"])
-def test_migrate_storage_rewrites_every_object_and_changes_nothing_else(
+def test_migrate_storage_rewrites_objects_stored_in_an_old_version_and_changes_nothing_else(
     plane: ControlPlane, home: str, migrate: Migrate, status: bool
 ):
     install(plane, OLD, status=status)
@@ -200,7 +200,7 @@ def test_migrate_storage_rewrites_every_object_and_changes_nothing_else(
 
 
 @pytest.mark.contract
-def test_migration_keeps_managed_fields_when_conversion_to_old_version_fails(
+def test_migrate_storage_fails_and_keeps_managed_fields_when_conversion_to_the_old_version_fails(
     plane: ControlPlane, webhook: WebhookServer, home: str, migrate: Migrate
 ):
     def to_new_alone(gadget: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
 
 
 @pytest.mark.contract
-def test_migrate_storage_needs_exactly_the_rights_of_its_role(
+def test_migrate_storage_names_the_missing_right_and_succeeds_with_the_rights_of_its_role(
     plane: ControlPlane, home: str, migrate: Migrate
 ):
     install(plane, OLD)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.contract
 LONGEST, LABEL, HASHED = 253, 63, 52
 NAMES = ["a", "0a", "a-b", "a.b", "0.b", "a" * HASHED, "a" * (HASHED + 1)]
 NAMES += ["a" * LABEL, "a" * (LABEL + 1), "a" * 60 + ".bcd", "a" * LONGEST]
-# Whether the rule accepts each of them. Kinds without a rule of their own accept what every object may have.
+# Whether the CRD accepts each name, by owned kind. CRDs for other owned kinds accept all of these names.
 EVERY = dict.fromkeys(NAMES, True)
 SHORT = EVERY | dict.fromkeys(NAMES[-3:], False)
 NO_DOT = SHORT | {"a.b": False, "0.b": False}

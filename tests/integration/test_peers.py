@@ -58,7 +58,7 @@ def ours(plane: EnvtestControlPlane) -> Story:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("peer", OTHERS, ids=lambda peer: peer.name)
-def test_benchmark_operator_makes_the_same_writes_in_every_framework(
+def test_benchmark_operator_leaves_the_same_objects_after_each_event_in_every_framework(
     peer: Peer, plane: EnvtestControlPlane, ours: Story
 ):
     assert story_of(built(peer), plane) == ours

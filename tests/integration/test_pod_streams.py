@@ -47,7 +47,7 @@ async def refusal(streams: PodStreams, way: str, pod: ObjectKey, container: str 
 
 
 @pytest.mark.parametrize("way", ["exec", "attach", "port_forward"])
-async def test_pod_streams_raise_errors_with_the_server_message_for_unscheduled_or_missing_pods(
+async def test_exec_attach_and_port_forward_errors_have_the_server_message_for_unscheduled_or_missing_pods(
     control_plane: ControlPlane, pending: ObjectKey, way: str
 ):
     async with connect("test", kubeconfig=str(control_plane.kubeconfig)) as client:

@@ -177,7 +177,7 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     plane.require(Feature.READY_PODS)
     granted = Roles(plane, WORKER, SYSTEM).grant(*MANAGER, *OWNER_REFERENCES, *LEADER_ELECTION)
     worker, known = user(WORKER), owner_in(plane, "known")
-    # New roles and new kinds take the server a while to learn of.
+    # The server needs some time until it knows new roles and new kinds.
     eventually(lambda: may_own(worker, known))
 
     proxy = fault_proxy(plane.user_kubeconfig(WORKER))

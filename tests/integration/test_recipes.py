@@ -66,7 +66,7 @@ def test_operators_of_the_recipes_page_give_the_results_that_the_page_describes(
     control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=printed.stdout)
     api = control_plane.api
     routes = untyped_definition("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
-    api.create(DEFINITIONS, routes)  # for those of the Gateway API
+    api.create(DEFINITIONS, routes)  # for the recipe that uses the Gateway API
     recipes = Recipes(control_plane, namespace)
     try:
         eventually(lambda: recipes.get("gateway.networking.k8s.io/v1", "httproutes", "") is not None)

@@ -162,7 +162,7 @@ async def extend(bench: Bench, kind: str, child: Resource) -> None:
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
-async def test_apply_changes_the_generation_once_when_another_client_has_extended_a_list(
+async def test_apply_increments_the_generation_once_and_keeps_a_container_that_another_client_added(
     bench: Bench, applied: bool
 ):
     client = bench.client.named("child")

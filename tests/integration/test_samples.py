@@ -157,7 +157,7 @@ def test_memcached_operator_creates_scales_and_deletes_a_deployment_for_its_samp
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("walk", ["mysrv"], indirect=True)
-def test_mysrv_operator_writes_once_for_each_change_of_the_sample_object(walk: SampleWalk):
+def test_mysrv_operator_reconciles_once_for_each_spec_change_and_not_for_a_label(walk: SampleWalk):
     name = "mysrv-sample"
 
     def is_available() -> None:

@@ -151,7 +151,9 @@ def test_watchdog_ends_a_process_that_does_not_stop_after_grace_period_and_margi
         assert each.ended_by_force("asked to stop") >= GRACE + STOP_MARGIN
 
 
-def test_manager_with_a_blocked_event_loop_ends_when_it_gets_signals(stuck_managers: StuckManagers):
+def test_manager_with_a_blocked_event_loop_ends_by_watchdog_after_one_signal_and_at_once_after_two(
+    stuck_managers: StuckManagers,
+):
     assert stuck_managers.signalled_twice.wait() == 1
     assert stuck_managers.signalled_twice.logs()[-1]["msg"] == "a second signal ends the process"
     assert stuck_managers.outlived_it

@@ -99,7 +99,7 @@ def test_trace_connects_reconcile_api_server_and_webhook_spans(
     assert manager.wait() == 0
 
 
-def test_manager_stops_when_the_trace_collector_never_answers(
+def test_manager_exits_on_sigterm_while_the_trace_collector_never_answers(
     receiver: Receiver, crds: ControlPlane, run_manager: RunManager
 ):
     receiver.silent.set()

@@ -67,7 +67,7 @@ def test_workloads_example_deletes_its_namespace_after_sigint(
         )
         path = ingress["spec"]["rules"][0]["http"]["paths"][0]
         assert (path["path"], path["backend"]["service"]["name"]) == ("/hello", "hello-world")
-        # A pod that comes later is followed too. Where no node serves logs, each attempt at least says so.
+        # The program also follows a pod that is created later. If no node serves logs, the program says so.
         first = (
             "{} | hello-world: started" if plane.supports(Feature.POD_LOGS) else "no log of pod {} for now"
         )

@@ -549,7 +549,9 @@ class TestEventRecorderRefusedUpdates:
         [TOO_LARGE, Reply.status(413), Reply.status(422), Reply.status(409), Reply.status(400)],
         ids=["500", "413", "422", "409", "400"],
     )
-    async def test_event_is_replaced_when_the_server_refuses_its_update(self, bench: Bench, answer: Reply):
+    async def test_recorder_creates_a_second_event_when_the_server_refuses_to_update_the_first(
+        self, bench: Bench, answer: Reply
+    ):
         await spoilt(bench, "w", answer)
         for count in (2, 3):
             bench.recorder.event(widget("w"), "Normal", "Created", "x")
@@ -586,7 +588,9 @@ class TestEventRecorderFailingServer:
         (event,) = await failing.settled()
         assert (event["count"], failing.outcome("merged")) == (2, 1)
 
-    async def test_event_that_recurs_during_each_failing_attempt_is_sent_three_times(self, bench: Bench):
+    async def test_event_recurrences_during_failing_attempts_are_counted_and_cause_no_further_request(
+        self, bench: Bench
+    ):
         fails = Delayed(0.5, Reply.status(500, "InternalError"))
         bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)
         for _ in range(3):

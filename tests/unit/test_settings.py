@@ -65,14 +65,16 @@ def test_setting_default_can_be_a_parsed_value_or_a_text_to_parse(parse: Any, de
         (parse_wait, -1, "a duration"),
     ],
 )
-def test_setting_refuses_a_default_of_another_type(parse: Any, default: Any, expected: str):
+def test_setting_refuses_an_invalid_default_and_describes_a_valid_value(
+    parse: Any, default: Any, expected: str
+):
     with pytest.raises(
         ValueError, match=f"^the default {re.escape(repr(default))} of the setting 'x': {expected}"
     ):
         Setting("x", parse, default=default, description="")
 
 
-def test_setting_values_refuse_an_undeclared_setting_that_has_the_name_of_a_declared_setting():
+def test_setting_values_lookup_fails_for_another_setting_object_with_the_name_of_a_declared_setting():
     twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
     with pytest.raises(LookupError) as error:
         SettingValues({ADDRESS: "store:1"})[twin]

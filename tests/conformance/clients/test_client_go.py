@@ -58,7 +58,9 @@ def _flags(program: str, port: int, folder: Path) -> Sequence[str]:
     return ("--leader-elect=true", *server)
 
 
-def test_deployment_rolls_out_and_is_deleted_with_its_children(plane: ControlPlane):
+def test_kube_controller_manager_rolls_out_a_deployment_and_garbage_collects_its_children(
+    plane: ControlPlane,
+):
     api = plane.api
     eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
     deployments = "/apis/apps/v1/namespaces/default/deployments"
@@ -78,7 +80,7 @@ def test_deployment_rolls_out_and_is_deleted_with_its_children(plane: ControlPla
     eventually(lambda: api.get("/apis/apps/v1/namespaces/default/replicasets")["items"] == [])
 
 
-def test_namespace_is_deleted_with_its_contents(plane: ControlPlane):
+def test_kube_controller_manager_deletes_a_namespace_with_its_contents(plane: ControlPlane):
     api = plane.api
     api.create("/api/v1/namespaces", {"metadata": {"name": "short-lived"}})
     api.create("/api/v1/namespaces/short-lived/configmaps", {"metadata": {"name": "one"}})

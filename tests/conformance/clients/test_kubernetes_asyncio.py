@@ -63,7 +63,7 @@ async def test_kubernetes_asyncio_watch_reports_each_write(
     assert '"reason":"NotFound"' in missing.value.body
 
 
-async def test_kubernetes_asyncio_discovers_and_applies_custom_kinds(
+async def test_kubernetes_asyncio_discovers_a_custom_kind_and_creates_lists_and_deletes_its_objects(
     client: Any, namespace: str, gadget_group: str
 ):
     dynamic = pytest.importorskip("kubernetes_asyncio.dynamic")

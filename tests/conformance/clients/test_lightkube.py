@@ -1,4 +1,4 @@
-"""lightkube: typed resources, apply, wait and watch."""
+"""lightkube: typed resources, patches, watch and wait."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_manager_keeps_its_lease_and_answers_valid_reviews_under_malicious_reque
         before["leaseTransitions"],
     )
     assert after["renewTime"] > before["renewTime"]
-    # It takes 0.2 s on an idle machine. Without limits, a single review took much longer than the bound.
+    # The longest lag is 0.2 s on an idle machine. Without limits, one review took much longer than 2.5 s.
     assert lags[f'{LAG}_bucket{{le="2.5"}}'] == lags[f"{LAG}_count"]
 
 

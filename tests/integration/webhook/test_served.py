@@ -105,7 +105,7 @@ def _is_asked(served: Served) -> None:
     assert "Required value" in refusal(served.plane, f"{pods}?dryRun=All", pod("teamless"))
 
 
-def test_defaulting_webhook_runs_before_schema_validation(served: Served):
+def test_defaulting_webhook_adds_a_map_key_with_slash_and_tilde_to_the_stored_object(served: Served):
     stored = served.judged("defaulted")
     [(name, text)] = stored["spec"]["notes"].items()
     assert name == "asked by/~"
@@ -145,7 +145,9 @@ def test_webhook_is_called_for_updates_and_deletions_and_sends_warnings(served: 
         ("dawdle", "the function that validates Judged took longer than 1.8 s, and was stopped"),
     ],
 )
-def test_failing_webhook_function_triggers_the_failure_policy(served: Served, ask: str, told: str):
+def test_failure_policy_decides_about_a_request_whose_webhook_function_raises_or_times_out(
+    served: Served, ask: str, told: str
+):
     with pytest.raises(ApiFailure) as failure:
         served.judged(f"{ask}-refused", ask)
     assert failure.value.status == 500

@@ -82,7 +82,7 @@ def test_manager_keeps_no_secret_value_in_memory(
     )
     crds.kubectl("create", "-f", "-", stdin=created)
     crds.kubectl("apply", "-f", "-", stdin=applied)
-    # A Secret that is used, and so is read from the server.
+    # The operator reads this Secret from the server, because the Wordpress refers to it.
     crds.kubectl("create", "-f", "-", stdin=secret(namespace, "given", stringData={"root": "word-of-root"}))
     walk.create("site", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     eventually(lambda: not walk.missing("site", CHILDREN))

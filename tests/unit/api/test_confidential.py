@@ -96,7 +96,7 @@ def vault(**spec: Any) -> dict[str, Any]:
         ({"unknown": 1, "key": "of another shape", "keys": {}}, None),
     ],
 )
-def test_masked_object_hides_every_field_declared_with_repr_false(
+def test_masked_object_hides_every_field_declared_as_secret_type_or_with_repr_false(
     spec: dict[str, Any], shown: dict[str, Any] | None
 ):
     assert masked(vault(**spec)) == vault(**(spec if shown is None else shown))
@@ -111,7 +111,7 @@ def test_masked_object_marks_a_changed_value_without_showing_it():
 
 @pytest.mark.parametrize("data", [HIDDEN, [HIDDEN], {"a": HIDDEN}, {"a": {"b": HIDDEN}}])
 @pytest.mark.parametrize("field", ["data", "stringData"])
-def test_masked_object_hides_the_data_of_a_secret(field: str, data: Any):
+def test_masked_object_hides_data_and_string_data_of_a_secret(field: str, data: Any):
     shown = masked({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", field: data})
     assert HIDDEN not in repr(shown)
     assert shown["type"] == "Opaque"

@@ -287,7 +287,7 @@ def test_resource_updates_plain_json_in_place_from_a_response():
     assert status["steps"][0] is step
 
 
-def test_json_without_defaults_omits_unset_fields_at_any_depth():
+def test_json_without_defaults_omits_never_assigned_fields_and_keeps_assigned_default_values():
     made = Batch(
         spec=Step(name="one"), status=BatchStatus(steps=[Step(name="a"), Step(name="b", done=False)])
     )

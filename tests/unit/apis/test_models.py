@@ -26,7 +26,7 @@ crds = pytest.mark.parametrize(
 )
 
 
-def test_wordpress_spec_has_the_defaults_of_its_crd():
+def test_decoded_wordpress_spec_has_the_default_service_type_and_reclaim_policy_and_no_image():
     spec = Wordpress.decode(json.dumps(OBJECT).encode()).spec
     assert (spec.storage_size, spec.service_type, spec.reclaim_policy) == ("1Gi", "NodePort", "Retain")
     assert spec.mysql_image is spec.image is spec.storage_class_name is None

@@ -84,7 +84,9 @@ class TestCacheOwnedBy:
             assert informer.get(ObjectKey("ns", "another")) is before
             assert self.held(informer) == {"another": False, "new": False}
 
-    async def test_observe_write_caches_complete_objects_that_have_a_given_owner_kind(self, cache: Cache):
+    async def test_observe_write_caches_complete_objects_that_a_given_kind_owns_or_this_program_wrote(
+        self, cache: Cache
+    ):
         informer = cache.informer(Pod, owned_by=Node)
         assert cache.informer(Pod, owned_by=Widget) is informer
         cache.observe_write(Pod, encoded(pod("theirs", 1)))

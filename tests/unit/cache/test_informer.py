@@ -38,7 +38,7 @@ async def informer(make: Make) -> Informer:
 
 
 class TestInformerRun:
-    async def test_informer_notifies_each_subscriber_once_for_each_change(
+    async def test_informer_notifies_a_subscriber_once_for_a_write_and_its_watch_event(
         self, informer: Informer, wire: ScriptedWire
     ):
         stream = Listed(10, ("b", 1), ("a", 2))
@@ -145,7 +145,9 @@ class TestInformerSubscribe:
 
 
 class TestInformerObserveWrite:
-    async def test_observe_write_raises_protocol_error_when_response_is_malformed(self, informer: Informer):
+    async def test_observe_write_and_observe_delete_raise_protocol_error_for_a_malformed_response(
+        self, informer: Informer
+    ):
         with pytest.raises(ProtocolError):
             informer.observe_write(b"<html>")
         with pytest.raises(ProtocolError):
@@ -171,7 +173,7 @@ class TestInformerObserveDelete:
         ],
         ids=["status", "UID in the answer", "object", "finalizer", "no UID", "UID of an earlier object"],
     )
-    async def test_observe_delete_removes_the_object_immediately_when_its_uid_is_known(
+    async def test_observe_delete_removes_the_object_only_if_the_caller_or_the_response_gives_its_uid(
         self, informer: Informer, uid: str | None, answer: bytes, left: int | None
     ):
         informer.observe_delete(self.A, uid, answer)
@@ -195,7 +197,7 @@ class TestInformerObserveDelete:
         ({**DELETING, "spec": "a word"}, True),
     ],
 )
-async def test_observe_write_removes_a_terminating_object_from_the_cache_when_it_has_no_finalizer(
+async def test_observe_write_removes_a_terminating_object_without_finalizers_and_without_grace_period(
     informer: Informer, more: dict[str, Any], removed: bool
 ):
     informer.observe_write(encoded(pod("a", 1, finalizers=["x"])))

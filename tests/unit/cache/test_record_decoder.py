@@ -114,7 +114,9 @@ def owner(number: int, **more: object) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "A", "name": "b", "uid": f"u{number}", **more}
 
 
-def test_metadata_decoder_limits_the_size_of_each_metadata_field(metadata_decoder: RecordDecoder):
+def test_metadata_decoder_limits_the_number_of_entries_in_each_metadata_list_and_map(
+    metadata_decoder: RecordDecoder,
+):
     many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]
     metadata = {
         "labels": dict.fromkeys(many, "é"),
@@ -194,7 +196,7 @@ def decoder_of(*paths: str) -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager="m", parts=Parts(paths))
 
 
-def test_decoder_with_field_paths_keeps_only_the_selected_fields_and_limited_metadata():
+def test_decoder_with_field_paths_keeps_selected_fields_and_metadata_without_large_annotations():
     state = {"waiting": {"reason": "ContainerCreating"}}
     status = {
         "phase": "Pending",

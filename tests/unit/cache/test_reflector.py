@@ -331,7 +331,9 @@ class TestReflectorWatch:
         warned = [line["reason"] for line in scene.log if line["log_level"] == "warning"]
         assert set(warned) == {"lost"}, "only the next list shows whether a problem remains"
 
-    async def test_watch_reopens_soon_when_the_server_answers_any_request_after_an_outage(self, scene: Scene):
+    async def test_watch_backoff_after_an_outage_ends_when_the_server_answers_an_unrelated_request(
+        self, scene: Scene
+    ):
         stream, again = Listed(10, ("a", 1)), Stream()
         scene.serve("stream", stream)
         scene.serve("watch", Unreached())
@@ -413,7 +415,7 @@ class TestReflectorWatch:
         ],
     )
     @pytest.mark.parametrize("end", ["closed", "lost"])
-    async def test_ended_watch_resumes_only_if_a_check_shows_that_the_server_was_not_restored(
+    async def test_reflector_resumes_a_watch_if_a_check_rules_out_a_server_restore_and_lists_again_otherwise(
         self, scene: Scene, now: list[tuple[str, int]], events: list[str] | None, end: str
     ):
         def check(sent: Sent) -> Step:
@@ -504,7 +506,7 @@ class TestReflectorDeletedObject:
         ],
         ids=["restored", "recreated", "deleted", "first read fails"],
     )
-    async def test_reflector_gets_the_object_from_the_server_when_no_watch_event_confirms_its_deletion(
+    async def test_reflector_sends_a_get_when_no_watch_event_confirms_a_deletion_by_this_client(
         self, scene: Scene, answers: list[Reply], told: list[str]
     ):
         """Deliver a list that still has the deleted object: an old list, or a list of a restored server."""
@@ -602,7 +604,9 @@ class TestReflectorProblem:
         assert sum(line["times"] for line in warnings) > 15
         assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["the cache is synced"]
 
-    async def test_reflector_keeps_its_objects_while_watches_fail_and_logs_the_recovery(self, scene: Scene):
+    async def test_reflector_keeps_cached_objects_while_watches_fail_and_logs_when_a_watch_works_again(
+        self, scene: Scene
+    ):
         scene.serve("watch", *[FORBIDDEN] * 4, Stream())
         async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
@@ -765,7 +769,9 @@ class TestReflectorRequestRate:
 
 class TestReflectorStop:
     @pytest.mark.parametrize("sort", ["stream", "list", "watch"])
-    async def test_reflector_releases_its_connection_when_cancelled(self, scene: Scene, sort: str):
+    async def test_reflector_releases_the_connection_of_its_list_or_watch_when_cancelled(
+        self, scene: Scene, sort: str
+    ):
         if sort != "stream":
             scene.serve("stream", NO_STREAMING)
         if sort == "watch":

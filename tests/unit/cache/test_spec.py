@@ -51,7 +51,7 @@ def test_selector_parse_refuses_an_invalid_label_selector(text: str):
         Selector.parse(text)
 
 
-def test_selector_split_separates_equality_requirements_from_other_requirements():
+def test_selector_split_returns_one_required_value_for_each_label_and_the_remaining_requirements():
     equal, others = Selector.parse("app=web,tier in (front),app=db,!owner,env in (a,b)").split()
     assert equal == {"app": "web", "tier": "front"}
     assert [str(each) for each in others.requirements] == ["app=db", "!owner", "env in (a,b)"]

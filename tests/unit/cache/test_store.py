@@ -91,7 +91,10 @@ class TestStoreList:
         assert summaries(store.replace("one", {}, 5)) == ["DELETED one/a@1"]
         assert (store.progress("one"), store.progress("two")) == (5, 0)
 
-    def test_store_replace_accepts_older_objects_when_the_server_was_restored(self, store: Store):
+    def test_store_replace_accepts_older_objects_when_the_list_version_is_below_the_watch_version(
+        self, store: Store
+    ):
+        """Restore the server from a backup: it lists at a version that the watch has already passed."""
         store.put(record("changed-back", 50))
         store.put(record("came-later", 60))
         store.put(record("deleted-later", 3))
@@ -112,7 +115,9 @@ class TestStoreList:
         assert summaries(store.replace("", listed(record("a", 10)), 25)) == []
         assert summaries(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
 
-    def test_store_replace_discards_an_incomplete_list_when_the_server_was_restored(self, store: Store):
+    def test_store_replace_overwrites_objects_of_an_unfinished_first_list_when_the_server_was_restored(
+        self, store: Store
+    ):
         """Restore the server from a backup before the first list is complete."""
         store.put(record("a", 50), initial=True)
         store.put(record("b", 60), initial=True)

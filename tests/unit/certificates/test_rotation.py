@@ -153,7 +153,7 @@ async def test_rotator_keeps_certificates_trusted_by_every_target_while_the_ca_i
         assert not first.vouched_for_by(authority)
 
 
-async def test_rotator_keeps_the_served_certificate_trusted_when_another_program_replaces_the_ca(
+async def test_rotator_writes_bundles_that_keep_the_old_ca_when_another_program_replaces_the_stored_ca(
     monkeypatch: pytest.MonkeyPatch,
 ):
     scene, trusted, inject = Scene(), list[bool](), Target.inject

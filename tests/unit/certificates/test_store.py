@@ -98,7 +98,7 @@ async def test_secret_store_write_fails_when_another_client_changed_the_secret(
         await store.write(material(), await store.read())
 
 
-async def test_secret_store_error_omits_contents_of_the_secret():
+async def test_secret_store_write_error_omits_the_secret_data_that_the_api_server_error_contains():
     wire = ScriptedWire()
     kept = material()
     wire.on("GET", PATH, Reply.json(stored(kept)))

@@ -71,7 +71,7 @@ async def serving(
 
 
 @pytest.mark.virtual_time
-async def test_assembly_sets_the_reconcile_and_rollout_limits_of_each_operator(
+async def test_assembly_sets_max_concurrent_reconciles_and_max_concurrent_rollouts_of_each_operator(
     wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     limits: list[int | None] = []
@@ -343,7 +343,7 @@ async def test_metrics_server_requires_a_token_only_when_metrics_secure_is_set(w
     ],
     ids=["a namespace that does not exist", "routes without a server", "no package with a console"],
 )
-async def test_assembly_warns_of_settings_without_effect(
+async def test_assembly_warns_of_a_missing_namespace_and_of_routes_or_a_console_that_are_not_served(
     wire: ScriptedWire,
     monkeypatch: pytest.MonkeyPatch,
     log_lines: LogLines,

@@ -251,7 +251,7 @@ def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subproc
     )
 
 
-def test_run_command_imports_no_optional_packages_and_reads_no_source_file():
+def test_import_of_the_run_command_loads_no_large_package_and_reads_no_source_file():
     done = interpreted(
         "import sys, linecache; import controllers.main;"
         "import manager.cli.run;"
@@ -269,7 +269,7 @@ def test_run_command_imports_no_optional_packages_and_reads_no_source_file():
     assert read == ["read"]
 
 
-def test_console_pages_do_not_import_the_shards_package():
+def test_import_of_console_pages_does_not_import_manager_shards():
     done = interpreted("import sys, manager_console.pages; print('manager_shards' in sys.modules)")
     assert done.stdout == "False\n", done.stderr
 

@@ -183,7 +183,7 @@ def test_controllers_setting_is_refused_for_an_unknown_name_or_without_any_contr
     assert str(error.value).startswith(f"--controllers: {problem}")
 
 
-def test_owned_by_function_returns_the_owned_kinds_that_operators_declare():
+def test_owned_by_maps_each_reconciled_kind_to_the_child_kinds_that_its_operators_declare():
     assert owned_by(SHIPPED)[Memcached.gvk] == [Deployment.gvk]
 
 

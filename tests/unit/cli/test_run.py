@@ -34,7 +34,7 @@ def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
     return fail
 
 
-def test_run_exits_with_0_and_warns_of_an_unknown_environment_variable(
+def test_run_starts_the_manager_with_its_flags_and_warns_of_an_unknown_environment_variable(
     command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
 ):
     asked = assemble()
@@ -243,7 +243,7 @@ async def test_stop_signals_take_effect_when_another_library_set_the_wakeup_fd(e
 
 
 @pytest.mark.parametrize("is_blocked", [False, True])
-async def test_second_stop_signal_flushes_the_log_and_exits_while_the_loop_is_blocked(
+async def test_second_stop_signal_flushes_the_log_and_exits_even_if_the_loop_is_blocked(
     exits: list[int], log_lines: LogLines, is_blocked: bool
 ):
     with watched_signals() as (watchdog, stop, flushed):

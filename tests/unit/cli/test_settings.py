@@ -243,7 +243,9 @@ def test_load_settings_error_names_file_and_key_of_an_invalid_value(
         ("log-level: " + "[" * 250, "not valid YAML in line 1, column 211: it is nested"),
     ],
 )
-def test_load_settings_error_names_an_invalid_settings_file(write_file: WriteFile, text: str, expected: str):
+def test_load_settings_error_names_the_settings_file_that_has_invalid_yaml_or_an_unknown_key(
+    write_file: WriteFile, text: str, expected: str
+):
     path = write_file(text)
     assert refusal({"config": path}).startswith(f"{path}: {expected}")
 

@@ -112,7 +112,7 @@ def reach(monkeypatch: pytest.MonkeyPatch, *problems: NotCalled) -> None:
     monkeypatch.setattr(webhooks, "reached_address", reached)
 
 
-async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
+async def test_webhooks_are_served_and_no_warning_is_logged_when_the_api_server_can_reach_them(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     reach(monkeypatch)
@@ -120,7 +120,7 @@ async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
 
 
 @pytest.mark.virtual_time
-async def test_webhooks_start_later_when_the_api_server_does_not_call_them_at_first(
+async def test_webhooks_start_when_a_repeated_check_shows_that_the_api_server_can_reach_them(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log_lines: LogLines
 ):
     reach(monkeypatch, *[NotCalled("the API server has called no webhook within 5 s", passing=True)] * 3)
@@ -176,7 +176,7 @@ async def test_assembly_refuses_an_invalid_webhook_client_ca_file(
 
 
 @pytest.mark.parametrize(("operator", "required"), [(With, True), (GadgetOperator, False)])
-async def test_webhooks_require_a_client_certificate_unless_a_kind_has_conversions(
+async def test_webhook_client_ca_file_makes_client_certificates_required_unless_a_kind_has_conversions(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, operator: AnyOperator, required: bool
 ):
     made: list[bool] = []

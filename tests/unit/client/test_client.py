@@ -76,7 +76,7 @@ async def test_create_raises_when_a_namespaced_object_has_no_namespace(client: C
     assert wire.sent("POST") == []
 
 
-async def test_metadata_patch_returns_metadata_and_updates_every_cache(
+async def test_patch_of_partial_metadata_returns_metadata_and_updates_every_cache(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
     for metadata_only in (False, True):
@@ -203,7 +203,9 @@ class TestOwnWrites:
         await getattr(client, write)(read)
         assert written == (set() if before is None else {(read.metadata.uid, before, 7)})
 
-    async def test_own_writes_omit_writes_of_tasks_started_before_recording(self, client: Client, read: Pod):
+    async def test_own_writes_omit_a_later_write_of_a_task_that_started_before_the_recording(
+        self, client: Client, read: Pod
+    ):
         other = asyncio.create_task(client.create(read))
         written = own_writes_from_here()
         await other

@@ -113,7 +113,9 @@ async def test_apply_of_unchanged_fields_sends_a_patch_only_if_another_field_man
 
 
 @pytest.mark.parametrize("changed", ["nothing", "status", "spec", "owner"])
-async def test_repeated_apply_sends_no_patch_until_spec_or_field_manager_changes(scene: Scene, changed: str):
+async def test_repeated_apply_sends_no_patch_unless_spec_or_field_manager_changed_on_the_server(
+    scene: Scene, changed: str
+):
     """Apply a cpu of 0.5 that the server stores as 500m, so stored and desired value never agree."""
     wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "cpu": "0.5"})
 
@@ -241,7 +243,7 @@ class TestOutcome:
         assert (await self.apply(scene, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_apply_reports_restored_only_if_the_desired_fields_are_unchanged_since_the_create(
+    async def test_apply_after_a_create_reports_updated_if_the_desired_fields_changed_and_restored_if_not(
         self, scene: Scene, same: bool
     ):
         name = {"name": "cache", "namespace": "team"}
@@ -269,7 +271,7 @@ class TestOutcome:
         ({"spec": {"replicas": 5}}, {"spec": {"replicas": 2}}, False),
     ],
 )
-async def test_apply_counts_as_write_of_this_client_only_if_the_desired_fields_alone_changed(
+async def test_own_writes_contain_an_apply_only_if_its_response_has_the_desired_values_and_no_other_change(
     scene: Scene, before: dict[str, Any], answer: dict[str, Any], is_own: bool
 ):
     written = own_writes_from_here()
@@ -289,7 +291,7 @@ async def test_apply_counts_as_write_of_this_client_only_if_the_desired_fields_a
     ],
     ids=["number to boolean", "number to boolean in a list", "item of a set", "item with a key"],
 )
-async def test_apply_does_not_count_as_write_of_this_client_when_another_client_may_have_written(
+async def test_own_writes_omit_an_apply_that_changes_list_items_or_turns_a_number_into_a_boolean(
     scene: Scene, before: dict[str, Any], after: dict[str, Any], wanted: dict[str, Any]
 ):
     written = own_writes_from_here()
@@ -426,7 +428,7 @@ async def test_apply_raises_conflict_when_another_client_writes_before_each_atte
 
 
 @pytest.mark.parametrize("accepted", [0, 1], ids=["dry run refused", "patch after dry run refused"])
-async def test_apply_raises_invalid_error_when_the_server_refuses_the_first_apply_after_create(
+async def test_apply_to_an_object_created_by_this_client_raises_invalid_error_when_the_patch_is_refused(
     scene: Scene, accepted: int
 ):
     scene.there(Reply.json(created_by_us(1)))
@@ -438,7 +440,7 @@ async def test_apply_raises_invalid_error_when_the_server_refuses_the_first_appl
 
 
 class TestApplierTakenName:
-    """Apply of a child whose name a foreign object has; only metadata of the foreign object is cached."""
+    """Apply to a name that a foreign object has; the cache has only the metadata of the foreign object."""
 
     OWNER = Widget.decode(
         b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"team","uid":"w"}}'

@@ -167,7 +167,7 @@ def test_field_path_refuses_an_invalid_path(text: str):
 
 
 @pytest.mark.parametrize("fields", [b'{"f:a\xff": {}}', b'{"f:a": 1e999}', b"[]", b"7"])
-def test_ownership_counts_fields_in_an_unknown_format_as_empty(fields: bytes):
+def test_ownership_counts_malformed_fields_v1_as_empty(fields: bytes):
     managed = b'{"manager": "memcached", "operation": "Apply", "fieldsV1": %b}' % fields
     assert Ownership({"metadata": {}}, "memcached", managed=b"[%b]" % managed).applied == {}
     Ownership({"metadata": {}}, "memcached", managed=b'[%b, {"manager": 5}]' % managed)

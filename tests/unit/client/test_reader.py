@@ -115,7 +115,7 @@ class TestReaderUndecodable:
             "Pod ns/odd: spec: Input should be an object",
         )
 
-    async def test_complete_of_an_object_list_raises_when_an_object_is_undecodable(self, world: World):
+    async def test_object_list_complete_method_raises_when_an_object_is_undecodable(self, world: World):
         with pytest.raises(Undecodable, match="ns/odd"):
             (await world.client.list(Pod)).complete()
         pods = await world.client.list(Pod, labels="!odd,app!=x")
@@ -229,7 +229,7 @@ class TestReaderSelection:
         with pytest.raises(NotCached, match=r"metadata of Pod is not cached"):
             await world.client.metadata.keys(Pod)
 
-    async def test_list_by_label_selector_raises_not_cached_error_when_no_operator_declares_the_selector(
+    async def test_client_with_a_label_selector_raises_not_cached_error_when_the_selector_is_not_declared(
         self, world: World
     ):
         world.cache.informer(Pod)
@@ -270,7 +270,9 @@ async def test_client_refuses_to_write_partial_metadata_without_an_explicit_kind
 
 
 @pytest.mark.parametrize("field", ["finalizers", "owner_references"])
-async def test_patch_refuses_a_metadata_list_that_the_cache_has_truncated(world: World, field: str):
+async def test_patch_refuses_to_change_finalizers_or_owner_references_that_the_cache_has_truncated(
+    world: World, field: str
+):
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "a"}
     owners = [{**owner, "uid": f"u{number}"} for number in range(MOST_KEPT + 1)]
     finalizers = [f"example.com/a{number}" for number in range(MOST_KEPT + 1)]
@@ -416,7 +418,7 @@ class TestReaderLargeLists:
 
 
 class TestReaderOwnedBy:
-    """Reads of a kind whose foreign objects are cached only as metadata."""
+    """Reads of a kind with `owned_by`: children are cached whole, foreign objects only as metadata."""
 
     @pytest.fixture
     async def world(self) -> World:
@@ -434,7 +436,7 @@ class TestReaderOwnedBy:
             world.cache.observe_write(Pod, encoded(each))
         return found
 
-    async def test_get_reads_an_object_from_the_server_when_only_its_metadata_is_cached(self, world: World):
+    async def test_get_reads_a_foreign_object_from_the_server_and_a_child_from_the_cache(self, world: World):
         [theirs] = self.others(world, 0)
         key, path = ObjectKey("ns", "p00"), "/api/v1/namespaces/ns/pods/p00"
         world.wire.on("GET", path, Reply.json(theirs), Reply.status(404, "NotFound"))
@@ -444,14 +446,14 @@ class TestReaderOwnedBy:
         assert await world.client.find(Pod, ObjectKey("ns", "none")) is None
         assert [sent.path for sent in world.wire.sent("GET")[1:]] == [path, path]
 
-    async def test_list_of_cached_children_sends_no_request(self, world: World):
+    async def test_list_by_owner_returns_children_from_the_cache_without_a_request(self, world: World):
         self.others(world, *range(30))
         assert names(await world.client.list(Pod, owner=self.node)) == ["ours"]
         assert names(await world.client.list(Pod, owner=self.node, labels="app!=b")) == ["ours"]
         assert names(await world.client.list(Pod, owner=self.node, labels="app=a,app notin (a)")) == []
         assert world.wire.sent("GET") == []
 
-    async def test_list_reads_objects_cached_only_as_metadata_with_a_single_request(self, world: World):
+    async def test_list_without_owner_reads_all_foreign_objects_with_a_single_request(self, world: World):
         theirs = self.others(world, *range(3))
         self.others(world, 4)  # deleted before the request
         new = pod("new", 90, labels={"app": "a"})
@@ -464,7 +466,7 @@ class TestReaderOwnedBy:
         assert sent.query["labelSelector"] == "app in (a, b)"
 
     @pytest.mark.parametrize("labels", [None, {}, {"app": "a"}, {"app": "a", "x": ""}, ""])
-    async def test_list_sends_its_label_selector_to_the_server(
+    async def test_list_without_owner_sends_its_label_selector_in_the_request_for_foreign_objects(
         self, world: World, labels: dict[str, str] | str | None
     ):
         for number in range(3):

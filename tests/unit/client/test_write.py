@@ -164,7 +164,7 @@ async def test_status_report_sends_one_patch_when_there_is_no_other_writer():
 @pytest.mark.parametrize(
     "since", [{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 2}, {"a": 1, "conditions": [condition("A", "1")]}]
 )
-async def test_status_report_returns_true_when_another_writer_changed_a_different_field(
+async def test_status_report_requests_a_reconcile_when_another_writer_changed_a_different_field(
     since: dict[str, Any],
 ):
     server = Server({"a": 1, "b": 1})
@@ -178,7 +178,7 @@ async def test_status_report_returns_true_when_another_writer_changed_a_differen
     assert not await server.report(thing)
 
 
-async def test_status_report_returns_false_when_another_writer_overwrites_the_reported_value():
+async def test_status_report_requests_no_reconcile_when_another_writer_overwrites_the_reported_value():
     """The watch event of the other write causes a reconcile, so the report requests none."""
     server = Server({"a": 1})
     thing = server.read()
@@ -264,7 +264,7 @@ async def test_status_patch_raises_protocol_error_when_the_server_returns_a_malf
 @pytest.mark.parametrize(
     "lost", [LostAfter, lambda _: Reply.status(500, "InternalError")], ids=["cut off", "500"]
 )
-async def test_status_report_is_sent_after_a_lost_response_even_if_the_cache_shows_the_desired_status(
+async def test_status_report_after_a_lost_response_sends_a_patch_even_if_the_cache_has_the_desired_status(
     lost: Callable[[Reply], Step],
 ):
     server = Server({"text": "good", "conditions": [condition("Ready", "good"), condition("Theirs", "x")]})

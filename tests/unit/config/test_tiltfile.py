@@ -13,7 +13,7 @@ from tests.support.settings import params_of, parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 
 
-def test_tiltfile_builds_the_manifest_images_only_when_the_cluster_is_local():
+def test_tiltfile_builds_the_manifest_images_for_a_local_cluster_and_fails_for_a_remote_cluster():
     tilt = Tilt().evaluate()
     containers = [container_of(the("Deployment", name, "development")) for name in (MANAGER, PETSTORE)]
     assert tilt.called("docker_build").keys() == {each["image"].partition(":")[0] for each in containers}

@@ -37,7 +37,7 @@ async def test_controller_starts_no_reconcile_until_every_source_is_synced():
             await running.controller.run()
 
 
-async def test_controller_ready_problem_names_the_caches_that_are_not_synced():
+async def test_controller_ready_problem_lists_each_problem_of_unsynced_sources_once():
     first = ManualSource(synced=False, problem="pods: forbidden")
     same = ManualSource(synced=False, problem="pods: forbidden")
     other = ManualSource(synced=False, problem="foos: the CRD is not installed")
@@ -206,7 +206,7 @@ async def test_cancelled_controller_ends_after_a_reconcile_that_resists_cancella
         assert running.controller.state is ControllerState.STOPPED
 
 
-async def test_controller_run_raises_the_error_of_a_failed_source():
+async def test_controller_run_raises_an_exception_group_with_the_error_of_a_failed_source():
     class Broken(ManualSource):
         async def run(self, queue: WorkQueue[Request]) -> None:
             await asyncio.sleep(5)

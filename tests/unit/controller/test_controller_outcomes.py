@@ -247,7 +247,7 @@ async def impatient(request: Request) -> Result | None:
 @pytest.mark.parametrize(
     ("act", "limit", "seconds", "errors"), [(impatient, 60, 1.003, 1), (resisting("ends"), None, 900, 0)]
 )
-async def test_reconcile_timeout_metric_counts_only_timeouts_of_the_reconcile_timeout_option(
+async def test_reconcile_timeout_metric_is_zero_when_the_reconciler_raises_timeout_error_or_no_limit_is_set(
     act: Any, limit: float | None, seconds: float, errors: int
 ):
     async with Running(Reconciler(act), reconcile_timeout=limit) as running:
@@ -464,7 +464,7 @@ async def test_reconciler_reports_its_failure_before_the_object_is_reconciled_ag
     assert reconciler.times == [0, 2]
 
 
-async def test_failure_report_of_a_timed_out_reconcile_contains_the_timeout():
+async def test_failure_report_of_a_timed_out_reconcile_states_the_timeout_in_seconds():
     async def act(_: Request) -> None:
         try:
             await asyncio.sleep(100)
@@ -480,7 +480,9 @@ async def test_failure_report_of_a_timed_out_reconcile_contains_the_timeout():
 
 
 @pytest.mark.parametrize("problem", ["raises", "hangs", "is cancelled from within"])
-async def test_failure_report_that_fails_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
+async def test_failure_report_that_raises_or_hangs_is_logged_once_at_debug_level(
+    problem: str, log_lines: LogLines
+):
     async def report() -> None:
         if problem == "raises":
             raise errors.ServiceUnavailable(503)

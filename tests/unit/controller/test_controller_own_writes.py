@@ -218,7 +218,7 @@ async def test_controller_reconciles_an_object_after_another_controller_created_
     assert other.names == ["f1", "f1"]
 
 
-async def test_controller_reconciles_an_object_again_when_another_reconcile_created_its_pod(world: World):
+async def test_controller_reconciles_the_owner_of_a_pod_created_by_reconcile_of_another_object(world: World):
     """Run two workers: while one reconciles f1, the other reconciles f2 and creates a pod of f1."""
     began = asyncio.Event()
 

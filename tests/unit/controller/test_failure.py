@@ -34,7 +34,10 @@ ERRORS = "controller_runtime_reconcile_errors_total"
 
 
 class Server:
-    """Server that accepts a write in 0.05 s, and refuses all writes during an outage."""
+    """Server that answers a write after 0.05 s.
+
+    All writes fail during an outage; later, writes of `broken` objects fail with `refusal`.
+    """
 
     def __init__(self, *errors: Exception, until: float = OUTAGE, refusal: KubeError | None = None) -> None:
         self.errors = cycle(errors)
@@ -192,7 +195,7 @@ async def test_refused_writes_in_one_namespace_do_not_delay_objects_of_other_nam
         assert len(running.reconciler.calls) - calls < 100 * 31 / 500 + 60 + 2 * 100 * bool(before)
 
 
-async def test_outage_ends_when_the_server_answers_with_a_conflict():
+async def test_object_with_a_conflict_before_an_outage_is_retried_until_it_succeeds():
     outcomes = {"a": [Unreachable("no route")] * 30 + [Conflict(409)], "b": [Unreachable("no route")] * 15}
 
     async def act(request: Request) -> Result | None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 Queue = WorkQueue[Any]
 
 
-async def test_queue_item_has_the_highest_priority_and_the_first_triggers_of_its_additions(queue: Queue):
+async def test_queue_item_has_the_highest_priority_and_the_earliest_triggers_up_to_a_limit(queue: Queue):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
     for trigger in triggers:
@@ -199,7 +199,9 @@ async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(
     assert await released(queue) == [("late", 5.0)]
 
 
-def test_queue_makes_overdue_keys_ready_immediately_on_a_real_loop(metrics: Metrics, rng: random.Random):
+def test_queue_makes_keys_ready_after_delays_below_one_millisecond_on_a_real_loop(
+    metrics: Metrics, rng: random.Random
+):
     # uvloop creates no timer for a delay below one millisecond.
     async def taken() -> list[str]:
         queue = WorkQueue[str]("test", metrics=metrics, backoff=KeyBackoff(rng=rng))

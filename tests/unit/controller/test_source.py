@@ -86,7 +86,9 @@ EVENTS = {
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_each_predicate_accepts_only_the_event_types_listed_for_it(predicate: Predicate, passing: set[str]):
+def test_event_predicate_accepts_exactly_the_kinds_of_change_listed_for_it(
+    predicate: Predicate, passing: set[str]
+):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
@@ -119,7 +121,7 @@ FINALIZER_GONE = changed({"deletionTimestamp": NOW, "finalizers": ["a", "b"]}, f
     ],
     ids=["removed", "added", "kind without generation", "state: finalizer removed", "finalizer removed"],
 )
-def test_presence_changed_predicate_rejects_additions_and_deletions_of_terminating_objects(
+def test_predicate_has_the_expected_result_for_terminating_objects_and_kinds_without_generation(
     predicate: Predicate, event: CacheEvent, passes: bool
 ):
     assert predicate(event) is passes
@@ -219,7 +221,7 @@ async def test_kind_source_enqueues_existing_objects_with_low_priority_and_event
 
 
 @pytest.mark.parametrize("handler", [enqueue_object, None])
-async def test_kind_source_with_handler_waits_for_the_first_list_and_enqueues_its_objects(
+async def test_kind_source_waits_for_the_first_list_and_enqueues_its_objects_only_with_a_handler(
     pods: Watched, queue: Queue, handler: Handler | None
 ):
     source = KindSource(pods.informer, handler)

@@ -59,7 +59,7 @@ def test_up_command_help_shows_the_default_of_each_flag_with_a_value(capsys: pyt
         (["--min-request-timeout=1m30s"], {"min_request_timeout": 90.0}),
     ],
 )
-def test_up_command_passes_flag_values_to_devcluster(flags: list[str], given: dict[str, Any]):
+def test_up_command_parses_flags_into_the_parameters_of_devcluster(flags: list[str], given: dict[str, Any]):
     assert given.items() <= params_of(commands, "up", flags).items()
 
 

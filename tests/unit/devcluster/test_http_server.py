@@ -315,7 +315,7 @@ def test_warning_headers_are_truncated_like_those_of_the_real_server():
     assert len(_fitting([f"{each:0216}" for each in range(200)])) == 19
 
 
-async def test_websocket_handler_is_cancelled_when_the_connection_breaks(client: Client, served: Served):
+async def test_websocket_handler_ends_when_the_connection_breaks(client: Client, served: Served):
     client.writer.write(HANDSHAKE)
     head = await client.reader.readuntil(b"\r\n\r\n")
     assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head  # the example of the RFC

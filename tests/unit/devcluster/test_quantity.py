@@ -70,7 +70,7 @@ async def test_cluster_answers_requests_with_extreme_quantities_within_three_cpu
 
         for resource, obj in sent:
             await attempt(cluster.client.create(resource, "default", {"metadata": {"name": "a"}, **obj}))
-        while not (nodes := cluster.store.select("", "nodes")):  # noqa: ASYNC110 -- nothing tells
+        while not (nodes := cluster.store.select("", "nodes")):  # noqa: ASYNC110 -- no event says it
             await asyncio.sleep(0.01)
         status = {"status": {"allocatable": {"cpu": text, "pods": "110"}}}
         await attempt(cluster.client.patch("nodes", "", nodes[0].key.name, status, subresource="status"))

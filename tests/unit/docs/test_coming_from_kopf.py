@@ -93,7 +93,7 @@ async def test_status_changes_are_stored_after_a_blocked_error_but_lost_after_a_
             assert obj.status.attempts == written, name
 
 
-async def test_example_operator_increases_the_device_level_and_resets_it_to_zero_every_minute(page: Any):
+async def test_example_operator_increases_the_level_every_7_seconds_and_resets_it_every_minute(page: Any):
     async with operated(page.Measuring) as world:
         obj = await world.create(device(page))
         levels = []
@@ -116,7 +116,7 @@ async def test_example_operator_reports_a_device_with_the_address_of_another_dev
         await world.until(second, lambda it: ready(it) == ("True", "AddressFree"))
 
 
-async def test_example_operator_ignores_devices_that_are_paused_or_quiet_or_lack_the_label(page: Any):
+async def test_example_operator_ignores_devices_that_are_paused_or_not_loud_or_lack_a_floor_label(page: Any):
     async with operated(page.Loud) as world:
         loud = await world.create(device(page, "loud", volume=9, labels={"floor": "2"}))
         paused = device(page, "paused", volume=9, labels={"floor": "2"}, annotations={"pause": ""})

@@ -1,4 +1,4 @@
-"""Documentation pages: links resolve, examples parse, and named code exists."""
+"""Documentation pages: links resolve, named code exists, and the documented operator passes its checks."""
 
 from __future__ import annotations
 

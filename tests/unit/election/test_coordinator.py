@@ -15,7 +15,7 @@ from tests.unit.election.conftest import LEASE, NAME, NAMESPACE, Election
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_leadership_permits_all_writes_when_there_is_no_election():
+async def test_leadership_permit_and_guard_always_succeed_when_there_is_no_election():
     leadership = Leadership()
     await asyncio.sleep(3600)
     leadership.permit(seconds=3600)
@@ -23,7 +23,7 @@ async def test_leadership_permits_all_writes_when_there_is_no_election():
         await asyncio.sleep(3600)
 
 
-async def test_leadership_permits_no_write_when_the_process_has_never_led(election: Election):
+async def test_leadership_permit_and_guard_raise_fenced_when_the_process_has_never_led(election: Election):
     await election.leader()
     second = await election.standby()
     with pytest.raises(Fenced, match="this process does not lead"):
@@ -85,7 +85,7 @@ async def test_leadership_guard_propagates_errors_timeouts_and_cancellation_of_i
         await task
 
 
-async def test_leadership_permit_method_called_in_a_thread_raises_only_after_the_release(election: Election):
+async def test_leadership_permit_in_a_thread_raises_only_after_the_lease_is_released(election: Election):
     first = await election.leader()
     await asyncio.to_thread(first.elector.leadership.permit)
     await first.elector.release()

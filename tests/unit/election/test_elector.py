@@ -115,7 +115,7 @@ async def test_lease_renewal_is_retried_immediately_after_a_conflict(election: E
     await asyncio.sleep(2.3)
     assert first.leads
     assert first.wire.sent("PUT", LEASE)[-1].at - edited < 2.3
-    assert election.spec["strategy"] == "x", "annotations of other clients are kept"
+    assert election.spec["strategy"] == "x", "spec fields of other clients are kept"
     assert first.elector.problem is None
 
 
@@ -126,7 +126,7 @@ async def test_leader_reads_the_lease_again_before_it_accepts_another_holder(ele
     first.elector._lock._view.saw(behind, now=now())
     await asyncio.sleep(10)
     assert first.leads
-    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first acquisition, and now"
+    assert len(first.wire.sent("GET", LEASE)) == 2, "one read before the first acquisition, and one now"
 
 
 @pytest.mark.parametrize("deleted", [False, True])
@@ -252,7 +252,7 @@ async def test_standby_takes_over_a_released_lease_in_time_when_watch_or_reads_f
     second.wire.on("GET", path, fault)
     second.start()
     await asyncio.sleep(30.7)
-    assert (second.elector.problem is None) == (path == LEASES), "only the watch may fail"
+    assert (second.elector.problem is None) == (path == LEASES), "only failed reads are a problem"
     if path == LEASES:  # instead, the standby reads the Lease once in each retry period
         assert 15 <= len(second.wire.sent("GET", LEASE)) <= 20
         assert len(second.wire.sent("GET", LEASES)) < 10
@@ -264,7 +264,7 @@ async def test_silent_lease_watch_is_replaced_and_the_lease_is_read_again(electi
     second = await election.standby("second")
     election.server.silence()
     await asyncio.sleep(60)
-    # It reads the Lease each retry period until it replaces the watch after 1.5 lease durations.
+    # The standby reads the Lease each retry period until it replaces the watch after 1.5 lease durations.
     assert len(second.wire.sent("GET", LEASES)) == 2
     assert 10 <= len(second.wire.sent("GET", LEASE)) <= 16
     assert await taken_over(first, second) < 0.1
@@ -353,7 +353,7 @@ async def test_elector_starts_no_work_when_stopped_before_it_has_written_the_sha
 async def test_standby_does_not_treat_a_deleted_lease_as_released(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
-    first.wire.on("PUT", LEASE, Stall())  # the stop interrupts this request
+    first.wire.on("PUT", LEASE, Stall())  # no renewal succeeds
     await asyncio.sleep(3)
     last_renewal = first.wire.sent("POST", LEASES)[-1].at
     election.server.delete(NAMESPACE, NAME)
@@ -494,7 +494,9 @@ async def test_standby_ends_immediately_without_a_write_when_it_is_stopped(elect
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_elector_stop_releases_a_lease_acquired_without_a_response(election: Election, lost: bool):
+async def test_elector_stop_releases_the_lease_when_acquisition_is_in_flight_or_its_response_is_lost(
+    election: Election, lost: bool
+):
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("POST", LEASES, LostAfter(answer) if lost else Delayed(1.0, answer))
@@ -584,7 +586,7 @@ async def test_replica_without_sharding_leads_only_after_the_last_shard_is_relea
     assert not other.permitted
 
 
-async def test_replica_without_sharding_waits_for_a_shard_owner_that_cannot_read_leases(program: Program):
+async def test_replica_without_sharding_waits_for_a_shard_owner_whose_lease_reads_fail(program: Program):
     await program.start("a")
     (b,) = await program.start("b")
     leader = await program.lead("leader")
@@ -599,7 +601,7 @@ async def test_replica_without_sharding_waits_for_a_shard_owner_that_cannot_read
     assert leader.leads
 
 
-async def test_leader_reports_missing_permission_to_list_shard_leases(program: Program):
+async def test_replica_without_sharding_reports_that_it_cannot_list_leases_and_never_leads(program: Program):
     (a,) = await program.start("a")
     await a.stop()
     leader = Leader(program, "leader")
@@ -615,7 +617,7 @@ async def test_replica_with_sharding_retries_at_intervals_when_leader_lease_is_u
     b = program.begin("b")
     b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
     await asyncio.sleep(30)
-    # It renews four shards and its own Lease in each retry period of 2 s.
+    # Replica b renews four shards and its own Lease in each retry period of 2 s.
     assert len(b.wire.sent("PUT", EVERYTHING)) < 5 * 30
     assert not b.permitted
     assert "it cannot get" in (b.coordinator.problem or "")

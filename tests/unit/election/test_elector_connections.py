@@ -138,4 +138,4 @@ async def test_elector_keeps_its_lease_when_the_token_is_replaced_after_many_rej
             assert permits(elector.leadership), elector.problem
             await asyncio.sleep(0.01)
             deadlines.add(elector._lock.deadline)
-    assert cluster.rejected <= before + 10, "it reads the file after each rejection"
+    assert cluster.rejected <= before + 10, "the client reads the token file after each rejection"

@@ -34,7 +34,7 @@ def test_lease_decode_refuses_malformed_bodies(body: bytes):
 
 
 @pytest.mark.parametrize("levels", [197, 198, 250, 300, 1_000])
-def test_decoded_lease_round_trips_unchanged(levels: int):
+def test_decoded_lease_keeps_a_deeply_nested_spec_field_when_it_is_encoded_again(levels: int):
     body = orjson.dumps({"metadata": {"name": "x"}, "spec": {"x": 0}}).replace(
         b"0", b"[" * levels + b"]" * levels
     )
@@ -134,8 +134,8 @@ def test_election_identity_contains_the_host_name_and_is_unique():
     assert str(uuid.UUID(unique)) == unique
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the boot of its kernel")
-def test_host_clock_is_the_same_in_every_process_of_the_host():
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a kernel boot ID")
+def test_host_clock_name_is_the_host_name_and_boot_id_in_every_process_of_the_host():
     code = "from manager.election.lease import host_clock; print(host_clock())"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout == f"{host_clock()}\n"

@@ -92,7 +92,7 @@ def test_lease_observation_computes_the_time_from_which_the_lease_can_be_acquire
     assert not seen.claimable(min(claimable_at - 0.1, 1e12)) or claimable_at == AT_ONCE
 
 
-def test_lease_observation_sees_no_renewal_when_an_event_has_only_metadata():
+def test_lease_observation_sees_no_renewal_between_a_lease_and_its_shortened_outline():
     record = {"leaseDurationSeconds": 15, "renewTime": "a", "acquireTime": "a", "leaseTransitions": 3}
     whole = lease(1, holder="y" * 5_000, **record, strategy="x")
     assert len(whole.outline("").encode()) < 5_000
@@ -126,7 +126,7 @@ def test_lease_observation_ignores_an_outdated_event_and_requests_a_read():
         assert seen.holder == "other"
 
 
-def test_lease_observation_accepts_a_lower_resource_version_after_newest_is_reset():
+def test_lease_observation_accepts_a_lower_resource_version_after_it_forgot_the_newest_one():
     seen = view()
     seen.saw(lease(500, renewTime="a"), now=100.0)
     seen.newest = None
@@ -135,7 +135,7 @@ def test_lease_observation_accepts_a_lower_resource_version_after_newest_is_rese
     assert seen.newest == 20
 
 
-def test_lease_observation_ignores_the_annotated_time_when_it_has_no_clock_of_the_host():
+def test_lease_observation_ignores_the_annotated_send_time_when_this_replica_has_no_host_clock():
     seen = LeaseObservation(identity="me", timing=LeaseTiming())
     seen.saw(lease(holder="pod-1_old").annotated({"/sent": "pod-1_old  90"}), now=100.0)
     assert seen.claimable_at() == 115.0

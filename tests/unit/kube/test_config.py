@@ -88,7 +88,7 @@ async def test_load_config_tries_flag_then_variable_then_pod_then_home_directory
     assert (await load(HOME=home)).server.host == "home"
 
 
-async def test_config_from_a_kubeconfig_has_its_namespace_and_server_and_token_and_path(tmp_path: Path):
+async def test_config_from_a_kubeconfig_has_its_namespace_and_token_and_server_url_with_path(tmp_path: Path):
     path = write(tmp_path / "config")
     config = await load(path)
     assert config.server == URL("https://a:6443")
@@ -317,7 +317,7 @@ async def test_kubeconfig_user_credentials_become_the_authorization_header(
     assert await (await load(write(tmp_path / "config", user=user))).authorization() == expected
 
 
-async def test_exec_program_receives_the_cluster_info_even_if_its_path_is_relative(
+async def test_exec_program_with_a_relative_command_receives_the_cluster_info(
     tmp_path: Path, authority: trustme.CA
 ):
     plugin = tmp_path / "plugin"
@@ -398,7 +398,7 @@ def odd_documents() -> Iterator[Any]:
             yield kubeconfig(user=user)
 
 
-def test_kubeconfig_with_arbitrary_values_loads_or_raises_a_one_line_error(
+def test_kubeconfig_with_one_unusual_value_loads_or_raises_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = tmp_path / "config"

@@ -125,7 +125,7 @@ async def test_pool_does_not_reuse_an_idle_connection_that_the_server_closed(
     assert script.connections == 2
 
 
-async def test_pool_reuses_the_latest_connection_and_closes_idle_connections(
+async def test_pool_closes_connections_that_stay_idle_for_the_keep_alive_time(
     wire: HttpWire, script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("manager.kube.http_wire.KEEP_ALIVE", 0.05)

@@ -70,7 +70,7 @@ class TestCredentialsRenewal:
         numbered.delay = 5
         assert await asyncio.gather(numbered.header(), numbered.header()) == ["2", "2"]
 
-    async def test_failed_credential_renewal_raises_only_when_no_valid_credentials_exist(
+    async def test_failed_credential_renewal_raises_only_when_no_earlier_credentials_exist(
         self, numbered: Numbered
     ):
         numbered.failing = True
@@ -128,7 +128,7 @@ async def test_token_file_is_read_again_when_the_server_rejects_the_token(tmp_pa
     assert seen == ["Bearer old"] * 4 + ["Bearer new"]
 
 
-async def test_token_file_is_read_when_all_reconciler_threads_are_busy(tmp_path: Path):
+async def test_token_file_is_read_when_all_threads_of_asyncio_to_thread_are_busy(tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("secret")
     over = threading.Event()
@@ -273,7 +273,9 @@ async def test_failed_credential_program_raises_a_one_line_error(
     assert "\n" not in str(caught.value)
 
 
-async def test_credential_program_is_killed_when_it_hangs(plugin: Plugin, monkeypatch: pytest.MonkeyPatch):
+async def test_exec_credentials_raise_config_error_when_the_program_exceeds_the_timeout(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.01)
     with pytest.raises(ConfigError, match=r"not finished after 0\.01 s"):
         await plugin.run("exec sleep 60")
@@ -301,7 +303,7 @@ async def test_credential_program_leaves_no_open_files_when_its_child_hangs(
     plugin.folder.joinpath("other").write_text("")
 
 
-async def test_credential_program_is_killed_when_every_caller_has_been_cancelled(plugin: Plugin):
+async def test_credential_program_is_killed_when_the_obtain_call_is_cancelled(plugin: Plugin):
     os.mkfifo(plugin.folder / "started")
     configured = plugin.configured('echo $$ > "$(dirname "$0")/started"; exec sleep 60')
     task = asyncio.create_task(configured.obtain())

@@ -208,7 +208,7 @@ def test_status_error_returns_gone_for_code_410_and_server_error_for_a_non_statu
     assert isinstance(status_error(decode_event(b'{"type":"ERROR","object":{"a":1}}').object), ServerError)
 
 
-def test_shallow_at_once_truncates_deep_json_unless_the_text_is_above_4_mib():
+def test_function_shallow_at_once_truncates_deep_json_and_returns_a_text_above_4_mib_unchanged():
     deep = b"[" * 1_000 + b"]" * 1_000
     assert shallow_at_once(deep) == b"[" * 200 + b"null" + b"]" * 200
     for same in (b"<html>" * 1_000, deep + b" " * 4 * 1024 * 1024):

@@ -140,7 +140,7 @@ async def test_plain_http_request_to_a_proxy_contains_the_complete_url():
     ],
     ids=["refusal", "other protocol", "no response"],
 )
-async def test_server_is_unreachable_when_the_proxy_refuses_the_tunnel(
+async def test_server_is_unreachable_when_the_proxy_does_not_accept_the_connect_request(
     authority: trustme.CA, answer: bytes, message: str
 ):
     async with LocalServer(authority) as server, ScriptedServer() as proxy:

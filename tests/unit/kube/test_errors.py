@@ -73,7 +73,7 @@ def test_error_from_response_keeps_the_details_of_the_status():
         (502, b"x" * 5000, "502 Bad Gateway: " + "x" * 300),
     ],
 )
-def test_error_from_plain_text_response_has_a_readable_message(status: int, body: bytes, message: str):
+def test_error_from_plain_text_response_quotes_up_to_300_characters(status: int, body: bytes, message: str):
     error = error_from(status, {"Content-Type": "text/plain; charset=utf-8"}, body)
     assert isinstance(error, ServerError)
     assert str(error) == message

@@ -365,7 +365,7 @@ class TestHttpWirePermit:
     @pytest.mark.parametrize(
         "body", [None, b"", b"body", b"x" * 3_000_000], ids=["none", "empty", "small", "large"]
     )
-    async def test_write_is_not_sent_when_its_permit_ends_during_the_connect(
+    async def test_write_is_not_sent_and_its_connection_is_reused_when_the_permit_check_fails(
         self, wire: HttpWire, server: LocalServer, body: bytes | None
     ):
         for _ in range(3):

@@ -67,7 +67,7 @@ async def test_rest_mapping_escapes_or_refuses_object_names_that_would_change_th
             mapping.path("ns", name)
 
 
-async def test_rest_mapper_sends_only_one_discovery_request_per_group_until_forget_is_called(
+async def test_rest_mapper_shares_and_caches_a_discovery_request_per_group_until_forget_is_called(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/api/v1", Delayed(1, CORE))

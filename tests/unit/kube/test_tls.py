@@ -116,7 +116,7 @@ async def test_tls_checks_its_files_again_when_a_check_is_requested_during_a_che
     renewed = tls._renewed
     loop = asyncio.get_running_loop()
 
-    def fail_meanwhile() -> ssl.SSLContext:
+    def renew_and_change_the_file() -> ssl.SSLContext:
         found, tls._renewed = renewed(), renewed  # type: ignore[method-assign]
         ca_file.write_bytes(authority.cert_pem.bytes() + other_authority.cert_pem.bytes())
         asyncio.run_coroutine_threadsafe(ask_again(), loop).result()
@@ -125,7 +125,7 @@ async def test_tls_checks_its_files_again_when_a_check_is_requested_during_a_che
     async def ask_again() -> None:
         tls.check_at = 0.0
 
-    tls._renewed = fail_meanwhile  # type: ignore[method-assign]
+    tls._renewed = renew_and_change_the_file  # type: ignore[method-assign]
     assert trusted(await tls.context()) == 2
 
 

@@ -132,7 +132,7 @@ async def test_transport_raises_the_error_of_the_server_after_at_most_four_attem
         (Reply.status(500, "InternalError"), ServerError),
     ],
 )
-async def test_write_with_an_unknown_outcome_is_not_sent_twice(
+async def test_transport_does_not_repeat_a_write_after_a_connection_error_or_a_500_response(
     transport: Transport, wire: ScriptedWire, fault: Step, error: type[Exception]
 ):
     wire.on("PUT", "/api", fault, Reply(200, b"ok"))
@@ -309,7 +309,7 @@ class TestTransportWrites:
             wire.on(method, PATH, Reply())
         return wire
 
-    async def test_transport_refuses_writes_after_the_deadline_of_the_latest_fence_at_call(
+    async def test_fence_at_refuses_writes_after_its_deadline_and_a_second_call_replaces_the_deadline(
         self, transport: Transport, wire: ScriptedWire
     ):
         for at in (10.0, 20.0):

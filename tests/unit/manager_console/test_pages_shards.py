@@ -98,7 +98,9 @@ async def test_object_page_names_the_owning_replica_and_offers_actions_only_on_t
         assert len(controller.runs.of(foo.key)) == 1
 
 
-async def test_console_api_finds_the_owning_replica_of_an_uncached_object_by_uid(serve_pages: ServePages):
+async def test_console_api_finds_the_owning_replica_of_an_uncached_object_by_the_uid_query_parameter(
+    serve_pages: ServePages,
+):
     async with lonely() as world:
         part = Part(world)
         part.hold()

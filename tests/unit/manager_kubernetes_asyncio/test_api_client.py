@@ -208,7 +208,9 @@ async def test_response_with_preload_content_false_is_limited_in_size(
             await getattr(answer, read)()
 
 
-async def test_abandoned_log_stream_closes_its_connection(core: Any, scene: Scene):
+async def test_unfinished_log_stream_closes_its_connection_when_its_response_is_closed(
+    core: Any, scene: Scene
+):
     stream = Stream()
     scene.wire.on("GET", LOG, stream)
     stream.feed(b"one\n")

@@ -174,7 +174,7 @@ OTHER = ApiResponse(status=101, headers={"Sec-WebSocket-Protocol": "other"}, web
         (OTHER, ProtocolError, "chose none of the protocols p, q"),
     ],
 )
-async def test_refused_websocket_raises_the_error_of_the_server(
+async def test_websocket_raises_an_error_when_the_server_refuses_the_upgrade_or_chooses_an_unknown_protocol(
     server: Server, wire: HttpWire, answer: ApiResponse, error: type[Exception], message: str
 ):
     server.answer = lambda _: answer

@@ -217,7 +217,7 @@ class TestShardFilter:
     @pytest.mark.parametrize(
         "answer", [Reply.status(500, "", "no"), listed(9, in_shard(2, 3))], ids=["fails", "is behind"]
     )
-    async def test_informer_lists_all_its_shards_when_the_list_of_a_new_shard_fails(
+    async def test_informer_lists_all_its_shards_when_the_list_of_a_new_shard_fails_or_is_outdated(
         self, restricted: Informer, answer: Reply
     ):
         self.server.on("list", answer)
@@ -283,7 +283,9 @@ class TestShardFilterChildren:
             self.stream.event("ADDED", child(version=version, **each))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
 
-    async def test_informer_omits_children_with_a_label_or_owner_of_another_shard(self, children: Make):
+    async def test_informer_omits_children_of_other_shards_and_objects_that_belong_to_no_shard(
+        self, children: Make
+    ):
         informer = children(0, 1, label_selector="app=web")
         async with running(informer):
             await moments()
@@ -292,7 +294,9 @@ class TestShardFilterChildren:
             assert asked.query["labelSelector"] == f"app=web,{LABEL} notin ({','.join(some(2, 3).labels)})"
             assert "shardSelector" not in asked.query
 
-    async def test_informer_caches_all_objects_when_it_has_all_shards(self, children: Make):
+    async def test_informer_with_all_shards_caches_the_children_of_every_shard_without_a_label_selector(
+        self, children: Make
+    ):
         informer = children(0, 1, 2, 3)
         async with running(informer):
             await moments()

@@ -106,7 +106,7 @@ async def test_registry_removes_stopped_replicas_immediately_and_killed_replicas
     assert a.members == "a"
     await asyncio.sleep(2.1)
     assert program.leases == ["a"]
-    assert [view.holder for view in a.watcher] == ["a"], "the registry forgets it"
+    assert [view.holder for view in a.watcher] == ["a"], "the watcher forgets the killed replica"
 
 
 async def test_replica_stays_registered_while_it_slowly_deletes_many_expired_leases(program: Program):
@@ -179,7 +179,9 @@ async def test_registry_removes_a_disconnected_replica_until_it_renews_its_lease
     assert a.members == b.members == "a b"
 
 
-async def test_registry_lists_no_replica_after_a_process_pause_longer_than_the_leases(program: Program):
+async def test_registry_of_a_paused_process_is_empty_on_resume_until_replicas_renew_expired_leases(
+    program: Program,
+):
     a, _ = await program.start("a", "b")
     await asyncio.sleep(30)
     freeze(20.0)
@@ -217,7 +219,7 @@ async def test_registry_keeps_a_renewing_replica_even_if_lease_resource_versions
         assert a.members == "a b c"
 
 
-async def test_replica_stop_does_not_wait_when_the_deletion_of_its_lease_hangs(program: Program):
+async def test_replica_stop_takes_at_most_5_s_when_the_deletion_of_its_lease_hangs(program: Program):
     a, b = await program.start("a", "b")
     b.wire.on("DELETE", EVERYTHING, Stall())
     started = now()

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize(("at_once", "seconds"), [(True, 0.0), (False, 5.0)])
-async def test_work_on_released_shard_ends_after_grace_period_unless_at_once(at_once: bool, seconds: float):
+async def test_work_on_a_released_shard_is_cancelled_after_the_grace_period_or_immediately_with_at_once(
+    at_once: bool, seconds: float
+):
     owned = OwnedShards(4, Metrics(), grace=5.0)
     informer: Any = SimpleNamespace(filter=None, list=list)
     objects = owned.owned_objects(
@@ -47,7 +49,7 @@ async def test_work_on_released_shard_ends_after_grace_period_unless_at_once(at_
         assert not ours
 
 
-async def test_leadership_of_owned_shards_has_the_renew_deadline_of_shard_0():
+async def test_owned_shards_leadership_has_the_renew_deadline_of_shard_0_or_is_expired_without_shard_0():
     owned, leadership = OwnedShards(4, Metrics()), Leadership(elected=False)
     assert owned.leadership.deadline == -math.inf
     owned.begin(0, leadership)

@@ -23,7 +23,7 @@ def test_shard_number_of_a_uid_equals_the_number_recorded_from_a_real_server():
 
 @pytest.mark.parametrize("count", COUNTS)
 @given(uid=UIDS)
-def test_object_is_in_exactly_one_shard_and_its_label_names_that_shard(uid: str, count: int):
+def test_object_is_in_exactly_one_shard_whose_labels_include_the_label_of_its_children(uid: str, count: int):
     inside = [number for number in range(count) if uid in ShardSet.of(count, {number})]
     assert inside == [ShardSet.of(count, ()).number_of(uid)]
     assert [

@@ -60,7 +60,9 @@ def test_exporter_stops_reading_when_the_response_of_the_collector_is_endless(en
     assert sent < 1 << 24
 
 
-def test_exporter_sends_spans_only_through_the_proxy_of_the_manager(monkeypatch: pytest.MonkeyPatch):
+def test_exporter_session_uses_the_given_proxy_and_ignores_the_http_proxy_environment_variable(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setenv("http_proxy", "http://me:s3cret@127.0.0.1:99999")
     seen: list[tuple[str, str | None]] = []
 

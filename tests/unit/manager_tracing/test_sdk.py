@@ -53,7 +53,7 @@ TO = f"{ENDPOINT}=http://collector.example"
         ("OTEL_TRACES_EXPORTER=console; OTEL_BSP_SCHEDULE_DELAY=5s", "value for OTEL_BSP_SCHEDULE_DELAY"),
     ],
 )
-async def test_sdk_tracer_raises_a_cannot_trace_error_for_unsupported_environment_variables(
+async def test_sdk_tracer_raises_cannot_trace_for_invalid_or_unsupported_environment_variables(
     monkeypatch: pytest.MonkeyPatch, environ: str, told: str
 ):
     variables = dict(each.split("=", 1) for each in environ.split("; "))

@@ -1,4 +1,4 @@
-"""Spans of reconciles, as a trace collector receives them."""
+"""Spans of reconciles and webhook reviews, as a trace collector receives them."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ async def test_webhook_review_span_belongs_to_the_trace_of_the_api_server():
         ("traceparent", "00-" * 2700),
     ],
 )
-async def test_span_of_a_webhook_review_ignores_malformed_trace_headers_at_low_cost(
+async def test_malformed_trace_headers_of_a_webhook_review_cost_little_and_log_nothing(
     name: str, value: str, caplog: pytest.LogCaptureFixture
 ):
     provider = TracerProvider(shutdown_on_exit=False)

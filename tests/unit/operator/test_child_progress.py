@@ -46,7 +46,7 @@ class TestUnstableChild:
         after = await world.get(Secret, "child")
         return int(after.metadata.annotations["n"]) - int(before.metadata.annotations["n"])
 
-    async def test_child_changes_slow_down_when_each_reconcile_changes_the_child_again(
+    async def test_child_changes_are_limited_to_one_per_minute_when_each_reconcile_changes_the_child(
         self, log_lines: LogLines
     ):
         count = itertools.count(1)

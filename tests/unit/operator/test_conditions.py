@@ -1,4 +1,4 @@
-"""Conditions of kinds that other programs define, with and without a list of conditions."""
+"""Conditions in status models of different forms, with and without a list of conditions."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def test_stored_condition_has_only_fields_that_the_status_model_allows(sta
         assert await world.events(await world.get(kind, "a")) == ["Kept"]
 
 
-def test_condition_list_keeps_unknown_json_fields_of_foreign_conditions():
+def test_ctx_condition_keeps_unknown_json_fields_of_the_condition_that_it_updates():
     kind = kind_with(LooseStatus | None)
     theirs = {"type": "Ready", "status": "False", "reason": "New", "severity": "low"}
     ctx = Context(without_manager(doing(make_ready, kind)), thing(kind, status={"conditions": [theirs]}))
@@ -172,7 +172,7 @@ class CheckedStatus(Status):
 
 @pytest.mark.parametrize("status", [Status, CheckedStatus])
 @pytest.mark.parametrize("held", [None, {}, {"conditions": []}])
-def test_condition_is_stored_for_every_form_of_status_model(
+def test_ctx_condition_sets_and_replaces_a_condition_when_the_status_is_none_or_a_dict(
     status: type[Status], held: dict[str, Any] | None
 ):
     kind = kind_with(status | None)
@@ -230,7 +230,7 @@ async def test_failing_object_of_a_kind_without_conditions_gets_one_event_for_ea
         (dict[str, str] | None, False),
     ],
 )
-def test_conditions_field_is_found_by_its_type_in_the_status_model(status: Any, holds: bool):
+def test_condition_list_requires_a_conditions_field_of_a_suitable_type(status: Any, holds: bool):
     assert (ConditionList.of(kind_with(status)) is not None) is holds
 
 
@@ -348,7 +348,7 @@ class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
         (StableStatus, "NoImage", {}),
     ],
 )
-async def test_condition_of_a_blocked_exception_is_cleared_by_the_next_successful_reconcile(
+async def test_condition_of_a_blocked_exception_is_cleared_at_success_unless_the_operator_may_have_set_it(
     status: type[Status], reason: str, left: dict[str, tuple[str, str]], restarted: bool
 ):
     blocked = [True]

@@ -36,7 +36,7 @@ from tests.unit.operator.greetings import (
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_status_is_written_once_with_the_generation_of_the_reconciled_object():
+async def test_status_has_the_reconciled_generation_and_is_not_written_again_when_unchanged():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         assert ctx.object is obj
         obj.status.text = "Hello, "
@@ -98,7 +98,7 @@ async def test_reconcile_fails_when_it_changes_metadata_but_does_not_write_the_c
         )
 
 
-async def test_reconcile_that_returns_an_invalid_value_writes_no_status():
+async def test_reconcile_that_returns_an_invalid_value_sets_degraded_and_discards_its_own_conditions():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> Any:
         ctx.condition("Available", True, "Greeted")
         return 5

@@ -130,7 +130,7 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
         ("blocked", something, "is called without await, and cannot be an `async def`"),
     ],
 )
-def test_operator_with_an_invalid_declaration_is_refused(name: str, value: Any, told: str):
+def test_operator_attribute_with_an_invalid_value_or_signature_is_refused(name: str, value: Any, told: str):
     with pytest.raises(TypeError, match=f"^Bad.{name}:? {re.escape(told)}"):
         type("Bad", (Operator,), {"kind": Gadget, name: value})
 
@@ -154,7 +154,7 @@ def test_operator_with_an_invalid_declaration_is_refused(name: str, value: Any, 
         ),
     ],
 )
-def test_decorator_is_refused_on_an_unsuitable_function(decorate: Any, told: str):
+def test_method_decorator_refuses_an_invalid_argument_or_a_property(decorate: Any, told: str):
     with pytest.raises((TypeError, ValueError), match=f"^{re.escape(told)}$"):
         decorate()
 

@@ -267,7 +267,7 @@ async def test_changed_status_of_a_foreign_kind_is_refused_and_the_error_names_e
         assert not any("acts" in each for each in written_by(world))
 
 
-async def test_undeclared_patch_of_a_foreign_kind_is_refused_without_a_request():
+async def test_ctx_patch_of_a_foreign_kind_fails_unless_the_operator_declares_the_right():
     async with operated(acting(annotate, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
         assert 'rbac(groups="apps", resources="deployments", verbs="patch")' in first_error(world, CHILD)

@@ -54,7 +54,7 @@ def judged(name: str, ask: str = "") -> Judged:
     return Judged(metadata=ObjectMeta(name=name), spec=JudgedSpec(ask=ask))
 
 
-async def test_operated_test_cluster_calls_defaulting_and_validating_webhooks():
+async def test_cluster_of_the_operated_helper_calls_defaulting_and_validating_webhooks():
     async with operated(Versioned) as world:
         stored = await world.create(judged("a"))
         assert stored.spec.notes == {"asked by/~": "kubernetes-admin to CREATE"}
@@ -68,7 +68,7 @@ async def test_operated_test_cluster_calls_defaulting_and_validating_webhooks():
             await world.create(judged("b", "fail"))
 
 
-async def test_operated_test_cluster_converts_objects_between_versions():
+async def test_cluster_of_the_operated_helper_converts_objects_between_api_versions():
     async with operated(Versioned) as world:
         await world.create(judged("a", "much"))
         assert (await world.get(OldJudged, "a")).spec.wish == "much"

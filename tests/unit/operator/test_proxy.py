@@ -73,7 +73,7 @@ def test_proxy_environment_includes_the_password_when_the_credentials_setting_is
 
 
 @pytest.mark.parametrize(("credentials", "seen"), [(False, "http://proxy:3128"), (True, URL)])
-def test_proxy_attribute_of_operator_logs_once_that_it_has_dropped_credentials(
+def test_operator_proxy_attribute_logs_one_warning_about_a_dropped_password_for_repeated_reads(
     credentials: bool, seen: str, monkeypatch: pytest.MonkeyPatch
 ):
     for name in VARIABLES:

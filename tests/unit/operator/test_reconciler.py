@@ -257,7 +257,7 @@ HELD = "is being deleted; waits for its cleanup: "
         (Blocked("Locked", "the door is locked", retry_after=1), "Locked", "the door is locked"),
     ],
 )
-async def test_failed_or_blocked_cleanup_sets_conditions_with_its_reason(
+async def test_cleanup_error_sets_conditions_with_reason_cleanup_failed_or_the_reason_of_blocked(
     error: Exception, reason: str, message: str
 ):
     async def fails(self: Doing, obj: Greeting, ctx: Context) -> None:

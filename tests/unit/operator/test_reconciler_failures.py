@@ -175,7 +175,7 @@ async def test_failed_reconcile_keeps_other_conditions_and_the_observed_generati
     ],
     ids=["ready", "neither", "degraded"],
 )
-async def test_failed_reconcile_sets_the_declared_failure_condition(
+async def test_failed_reconcile_sets_the_declared_degraded_or_ready_condition_or_else_all_to_unknown(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     error = Invalid(422, "Invalid", "no")
@@ -317,7 +317,7 @@ async def test_failure_condition_is_cleared_by_the_first_success_of_the_next_pro
         }
 
 
-async def test_earlier_failure_is_not_reported_after_a_handled_error_or_a_reconcile_that_raises_blocked():
+async def test_failure_condition_is_replaced_when_on_error_handles_the_retry_or_the_retry_raises_blocked():
     async def on_error(self: Doing, obj: Any, error: Exception, ctx: Context) -> Result | None:
         if isinstance(error, LookupError):
             ctx.condition("Available", False, "NoWord", str(error))
@@ -403,7 +403,7 @@ def definition() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("fields", "types"), UNFIT.values(), ids=UNFIT)
-async def test_undecodable_object_gets_a_degraded_condition_and_an_event(
+async def test_undecodable_object_gets_an_event_and_a_degraded_condition_unless_its_conditions_are_unreadable(
     fields: dict[str, Any], types: set[str], definition: dict[str, Any]
 ) -> None:
     async with operated(doing(raising(None), Foreign, extends_status=True)) as world:

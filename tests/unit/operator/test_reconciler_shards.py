@@ -191,7 +191,7 @@ async def peers(
             await each.stop()
 
 
-async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_operator_predicate_accepts_it():
+async def test_replica_that_takes_over_shards_reconciles_only_objects_that_the_predicate_accepts():
     wanted = staticmethod(lambda event: "a" in event.meta.labels)
     async with peers(on=wanted) as scene:
         a, b = await scene.start("a", "b")
@@ -205,7 +205,7 @@ async def test_object_of_a_stopped_replica_is_reconciled_only_if_the_operator_pr
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_method_handed_over_is_called_for_moved_objects_and_method_gone_for_deleted_objects():
+async def test_operator_handed_over_is_called_for_objects_of_lost_shards_and_gone_for_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen
@@ -312,7 +312,7 @@ async def test_replica_that_owns_shard_0_runs_unsharded_operators_and_leader_onl
         assert other.operator.once == 1
 
 
-async def test_ctx_permit_is_granted_only_for_objects_in_shards_of_the_replica():
+async def test_write_permit_is_granted_in_a_reconcile_and_refused_elsewhere_in_a_replica_without_shard_0():
     async def act(operator: Copying, _: Secret, ctx: Context) -> None:
         async with ctx.permit():
             await asyncio.sleep(0.1)
@@ -543,7 +543,7 @@ async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context
     return Result(requeue_after=error.retry_after)
 
 
-async def test_ctx_refuse_taken_detects_a_taken_name_after_30_seconds_without_an_event():
+async def test_reconcile_with_ctx_refuse_taken_runs_again_after_30_seconds_when_the_name_is_not_watched():
     taken: set[str] = set()
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:

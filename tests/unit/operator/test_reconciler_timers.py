@@ -91,7 +91,7 @@ async def test_timer_retries_a_failure_within_a_second_and_skips_a_deleting_obje
         await world.update(held, lambda it: it.metadata.finalizers.clear())
 
 
-async def test_timer_for_all_objects_logs_a_failure_and_continues():
+async def test_timer_without_object_argument_logs_a_failure_and_runs_again_at_the_next_interval():
     with capture_logs() as lines:
         async with operated(Ticking, settings={Ticking.pace: 100}) as world:
             runnables = {each.name: each for each in world.manager._runnables}
@@ -152,7 +152,9 @@ class Refusing(Operator[Greeting]):
 @pytest.mark.parametrize(
     "error", [TerminalError("the name is wrong"), ExceptionGroup("", [TerminalError("the name is wrong")])]
 )
-async def test_timer_waits_for_a_change_after_a_terminal_error(error: Exception, in_timer: bool):
+async def test_timer_waits_for_a_change_after_a_terminal_error_of_the_timer_or_the_reconcile(
+    error: Exception, in_timer: bool
+):
     Refusing.error, Refusing.in_timer, Refusing.runs = error, in_timer, []
     wrong = greeting("a")
     wrong.spec.name = "wrong"

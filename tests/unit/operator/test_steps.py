@@ -248,7 +248,7 @@ async def test_step_runs_once_more_before_its_timeout_is_reported() -> None:
 
 
 @pytest.mark.parametrize("at", [1.008, pytest.param(60.0, marks=pytest.mark.long)])
-def test_steps_continue_after_a_crash_at_any_write(at: float) -> None:
+def test_steps_complete_after_a_crash_at_any_write(at: float) -> None:
     # The spec changes during the steps, or long after them.
     plan = Plan(0, 1, (Step(0.0, "create", 0, 1), Step(at, "change", 0, 18)), ())
     points = [each for each in crash_points(plan, (JourneyOperator,)) if each.crash_at and each.replicas == 1]

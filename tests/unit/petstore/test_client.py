@@ -87,7 +87,7 @@ async def test_client_call_has_a_deadline_and_can_be_cancelled(other: PetStoreCl
             await other.delete(["x"])
 
 
-async def test_client_call_raises_unreachable_when_the_client_is_closed(other: PetStoreClient):
+async def test_client_call_raises_unreachable_when_the_client_closes_during_the_call(other: PetStoreClient):
     async with PetStoreClient(other.address) as client:
         call = asyncio.create_task(client.delete(["x"]))
         await other.add([])  # the store runs, and this loop has run

@@ -10,7 +10,7 @@ def picked(sampler: Sampler) -> int:
     return sum(sampler.picks() for _ in range(1000))
 
 
-def test_sampler_selects_the_configured_fraction_of_calls_and_by_default_none():
+def test_sampler_selects_no_call_by_default_and_the_given_fraction_after_a_change():
     sampler = Sampler(random.Random(1))
     assert picked(sampler) == 0
     sampler.change(pb.Sampler(type=pb.STAlways))

@@ -114,7 +114,9 @@ async def test_health_service_reports_serving_until_the_server_stops():
         assert (await change).status == NOT_SERVING
 
 
-async def test_server_start_fails_for_an_address_in_use_and_unlocks_the_data_file(tmp_path: Path):
+async def test_server_that_cannot_bind_its_address_fails_to_start_and_releases_the_data_file_lock(
+    tmp_path: Path,
+):
     async with local_store(metrics=True) as store:
         calls, metrics = store.server.address, store.server.metrics_address
         assert metrics is not None

@@ -59,7 +59,7 @@ async def test_service_refuses_an_invalid_pet_and_changes_nothing(
     assert [found.name for found in await store.pets()] == ["Old"]
 
 
-async def test_store_assigns_increasing_ids(store: LocalStore):
+async def test_store_assigns_random_uuids_and_returns_records_in_the_order_of_addition(store: LocalStore):
     with pytest.raises(InvalidPet, match=r"pets\[0\]\.id: must not be set"):
         await store.client.add([pet(id=str(uuid.uuid4()))])
     ids = await store.client.add([pet(f"pet-{number}") for number in range(10)])

@@ -131,7 +131,7 @@ async def test_storage_skips_a_write_whose_caller_was_cancelled(tmp_path: Path):
         assert await found(storage) == ["first", "kept"]
 
 
-async def test_storage_search_pages_are_consistent_while_pets_are_added_and_deleted(tmp_path: Path):
+async def test_storage_search_shows_additions_and_deletions_in_its_later_pages(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         ids = await storage.add([pet(str(number)) for number in range(1200)])
         seen: list[Pet] = []

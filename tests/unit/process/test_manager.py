@@ -211,7 +211,7 @@ def ignoring_cancellation(may_end: asyncio.Event) -> Callable[[Request], Corouti
     return act
 
 
-async def test_manager_starts_and_stops_its_runnables_and_lifespans_in_order():
+async def test_manager_stops_runnables_and_lifespans_in_the_reverse_of_their_start_order():
     house = House(elect=True)
     house.lifespan("metrics")
     house.lifespan("channel")
@@ -242,7 +242,7 @@ async def test_manager_starts_and_stops_its_runnables_and_lifespans_in_order():
 
 
 @pytest.mark.parametrize(("hands_over_after", "ends"), [(3.0, 4), (3600.0, 11)])
-async def test_stopping_manager_reconciles_until_its_shards_are_handed_over(
+async def test_stopping_manager_starts_reconciles_until_shards_are_handed_over_or_10_seconds_have_passed(
     hands_over_after: float, ends: float
 ):
     house = House(elect=True)

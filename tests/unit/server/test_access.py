@@ -247,7 +247,7 @@ async def test_auth_limits_reviews_of_one_user_without_delaying_other_users(
     assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
 
 
-async def test_auth_limits_reviews_of_one_namespace_without_delaying_other_namespaces(
+async def test_auth_does_not_delay_other_users_when_accounts_of_one_namespace_cause_many_reviews(
     wire: ScriptedWire, access: Access
 ):
     wire.on("POST", TOKENS, reviewed({"authenticated": True, "user": {"username": "jane"}}))
@@ -380,7 +380,7 @@ async def test_auth_retries_a_review_after_a_transient_fault(wire: ScriptedWire,
         (RIGHTS, Stall(), "did not answer within 8 s"),
     ],
 )
-async def test_auth_error_names_reason_and_user_within_10_seconds_when_a_review_fails(
+async def test_auth_raises_review_failed_within_10_seconds_with_the_reason_and_the_authenticated_user(
     wire: ScriptedWire, access: Access, path: str, answer: Any, said: str
 ):
     allow(wire)

@@ -50,7 +50,7 @@ async def ends_after(seconds: float, transport: Mock) -> None:
 
 
 @pytest.mark.parametrize(("received", "limit"), [(b"", LIMITS.head), (b"G", LIMITS.head + LIMITS.linger)])
-async def test_connection_closes_when_no_request_arrives_in_time_and_the_client_reads_nothing(
+async def test_connection_without_a_complete_request_ends_at_its_time_limit_even_if_the_client_reads_nothing(
     received: bytes, limit: float
 ):
     connection, transport = connected(reads=False)
@@ -117,5 +117,5 @@ async def test_lost_connection_leaves_no_running_timer_and_logs_nothing(caplog: 
     await asyncio.sleep(LIMITS.exchange * 2)
     assert not transport.ended
     assert connection.lost.is_set()
-    gc.collect()  # the garbage collector reports it
+    gc.collect()  # report the leaks of this test
     assert caplog.records == []

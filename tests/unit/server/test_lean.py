@@ -15,7 +15,7 @@ _IMPORT = "import ssl, sys\nfrom manager.server import lean\nimport aiohttp\n"
 _LEAVES_OUT = (
     _IMPORT
     + """
-assert len(lean._made) == 2, "aiohttp makes its contexts in another way, and pays for authorities again"
+assert len(lean._made) == 2, "aiohttp creates its contexts in another way, and loads the authorities again"
 assert all(type(each) is lean._LateContext for each in lean._made)
 assert "frozenlist._frozenlist" not in sys.modules, "frozenlist has another name for its C code"
 import frozenlist._frozenlist  # other code can still import it

@@ -93,7 +93,7 @@ async def test_metrics_page_is_rendered_once_for_concurrent_requests(
 
     monkeypatch.setattr(page_module, "exposition", counted)
     site = await serve_pages({"/metrics": asks})
-    # Also for unknown versions.
+    # Requests for unknown OpenMetrics versions share the rendered page too.
     accepted = (f"application/openmetrics-text;version=1.0.{number}" for number in range(30))
     asking = (site.get("/metrics", headers={"Accept": each}) for each in accepted)
     answers = await asyncio.gather(*asking)
@@ -134,7 +134,7 @@ async def health_site(serve_pages: ServePages) -> Site:
         ("/healthz/cache", 404, "healthz has no check named cache\n"),
     ],
 )
-async def test_health_page_reports_only_the_requested_checks(
+async def test_health_page_supports_verbose_exclude_and_single_check_requests(
     health_site: Site, path: str, status: int, text: str
 ):
     answer = await health_site.get(path)

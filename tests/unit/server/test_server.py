@@ -135,10 +135,10 @@ async def test_https_server_presents_a_renewed_certificate_and_keeps_open_connec
 async def test_server_accepts_tls_1_2_and_refuses_tls_1_1_and_tls_1_3(
     authority: trustme.CA, secret: Secret, version: ssl.TLSVersion
 ):
-    """Refuse also TLS 1.3, which allows endless key updates."""
+    """Refuse TLS 1.3 too, because it allows any number of key updates."""
     client = trusting(authority.cert_pem.bytes())
     async with https_site(secret) as address:
-        assert await presented(address, client, "localhost")  # a client that accepts both versions
+        assert await presented(address, client, "localhost")  # this client offers TLS 1.2 and 1.3
         client.set_ciphers("ALL:@SECLEVEL=0")
         client.maximum_version = ssl.TLSVersion.MAXIMUM_SUPPORTED
         client.minimum_version = version
@@ -201,7 +201,7 @@ async def test_server_port_can_be_used_again_immediately_after_the_stop():
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
-async def test_stopping_server_closes_each_connection_after_its_response():
+async def test_stopping_server_sends_a_connection_close_header_with_each_response():
     leaving = False
 
     async def sends_itself(request: web.Request) -> web.StreamResponse:
@@ -310,7 +310,7 @@ async def test_server_adds_routes_after_its_start_unless_a_route_is_invalid(
         assert await answered(f"http://{server.address}/echo", b"text") == (200, "text")
 
 
-async def test_handler_reads_at_most_1_mib_of_a_body():
+async def test_server_answers_413_when_a_handler_reads_a_body_of_more_than_1_mib():
     async with serve("pages", ANY_PORT, routes) as server:
         url = f"http://{server.address}/echo"
         assert (await answered(url, io.BytesIO(bytes(1024 * 1024))))[0] == 200
@@ -333,7 +333,7 @@ async def test_response_headers_contain_no_server_version_and_forbid_content_sni
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_routes_on_a_separate_server_are_served_until_the_manager_has_stopped(
+async def test_separate_server_refuses_connections_and_answers_running_requests_when_the_manager_stops(
     scheme: str, tmp_path: Path
 ):
     entered, answer = asyncio.Event(), asyncio.Event()
@@ -451,7 +451,7 @@ async def test_guarded_page_is_served_only_to_users_with_permission_for_the_meth
         [("Authorization", "Bearer ann-token"), ("Authorization", "Bearer ann-token")],
     ],
 )
-async def test_guarded_page_answers_401_and_sends_no_review_without_a_token(
+async def test_guarded_page_answers_401_without_a_review_when_the_token_is_missing_or_malformed(
     guarded_site: Site, wire: ScriptedWire, headers: list[tuple[str, str]]
 ):
     status, text, answered = await get(guarded_site, headers)
@@ -484,7 +484,7 @@ async def test_guarded_page_answers_429_when_its_handler_raises_a_too_many_quest
 
 
 @pytest.mark.parametrize("fails", [TOKENS, RIGHTS])
-async def test_guarded_page_answers_500_and_logs_one_warning_when_reviews_fail(
+async def test_guarded_page_answers_500_and_logs_one_warning_while_token_or_access_reviews_fail(
     guarded_site: Site, wire: ScriptedWire, fails: str
 ):
     wire.on("POST", fails, CANNOT_ASK)

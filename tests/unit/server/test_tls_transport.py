@@ -181,7 +181,7 @@ async def test_tls_transport_reads_at_most_128_kb_per_event_loop_iteration(conne
         assert max(heard.by_turn.values()) <= 128 * 1024
 
 
-async def test_tls_transports_share_reading_time_when_many_clients_send_simultaneously(
+async def test_tls_transports_of_a_server_share_one_reading_time_limit_per_event_loop_iteration(
     connected: Connect, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tls_transport, "_PORT_SHARE", 0.0)
@@ -198,7 +198,7 @@ async def test_tls_transports_share_reading_time_when_many_clients_send_simultan
         turns = Counter[int]()
         for heard in everybody:
             turns.update(heard.by_turn.keys())
-        assert max(turns.values()) <= 2  # the count may begin within a turn
+        assert max(turns.values()) <= 2  # a counted turn may overlap two iterations of the loop
 
 
 async def test_tls_read_time_per_loop_iteration_is_limited_to_5_ms(monkeypatch: pytest.MonkeyPatch):
@@ -255,7 +255,7 @@ async def test_tls_transport_delivers_all_data_of_a_client_that_has_closed(conne
         assert await client.rest() == b""
 
 
-async def test_tls_transport_limits_received_data_while_reading_is_paused(connected: Connect):
+async def test_tls_transport_gives_its_protocol_at_most_128_kb_while_reading_is_paused(connected: Connect):
     async with connected() as (heard, client):
         heard.transport.pause_reading()
         client.writer.write(client.records(bytes(MUCH), of=10_000))

@@ -22,7 +22,7 @@ def report_of(check: Check, *excluded: str) -> Report:
     ],
     ids=["passes", "fails", "raises", "excluded", "unknown"],
 )
-def test_health_report_has_a_line_for_each_check_with_its_failure(check: Check, excluded: str, line: str):
+def test_health_report_shows_each_check_as_ok_failed_or_excluded(check: Check, excluded: str, line: str):
     report, fails = report_of(check, *excluded.split()), line.startswith("[-]")
     assert report.healthy is not fails
     first, *lines, last = report.text.splitlines()

@@ -243,7 +243,7 @@ def test_console_line_keeps_time_level_and_message_when_fields_have_the_same_nam
     named, plain = written(call, "console").splitlines()
     assert re.match(r"20\d\d-\S+Z \[info     \] paid  ", named)
     assert "[x]" in named
-    assert plain.endswith("plain"), "without the brackets of a logger"
+    assert plain.endswith("plain"), "a line without a logger has no brackets"
 
 
 FORGED = "x\n2026-11-21T08:31:02.123Z [error    ] the lease is lost\r\x1b[2J\u2028\x85"

@@ -1,4 +1,4 @@
-"""Comparison of docs/metrics.md with the metric families that the manager registers."""
+"""Metric families of the manager: their exposition, their documentation, and their observers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def page() -> str:
     return (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
 
 
-def test_documentation_lists_every_metric_family(page: str):
+def test_exposition_has_help_and_type_of_each_metric_family_and_no_created_samples(page: str):
     families = list(text_string_to_metric_families(page))
     assert all(family.documentation for family in families)
     assert page.count("# HELP ") == page.count("# TYPE ") == len(families)
@@ -42,7 +42,9 @@ def registered() -> dict[str, Family]:
     return {**_families(metrics.registry), **_families(metrics.process_registry)}
 
 
-def test_documented_metric_families_have_the_registered_types_and_labels(registered: dict[str, Family]):
+def test_documentation_has_exactly_the_registered_metrics_with_types_and_labels(
+    registered: dict[str, Family],
+):
     families = list(documented())
     assert dict(families) == registered
     assert len(families) == len(registered)

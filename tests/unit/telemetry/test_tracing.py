@@ -22,5 +22,7 @@ from manager.telemetry.tracing import asking_variable
         ({"OTEL_TRACES_EXPORTER": "console"}, "OTEL_TRACES_EXPORTER"),
     ],
 )
-def test_environment_variable_that_requests_tracing_is_found(environ: dict[str, str], asking: str | None):
+def test_environment_variable_that_enables_tracing_is_found_unless_tracing_is_disabled(
+    environ: dict[str, str], asking: str | None
+):
     assert asking_variable(environ) == asking

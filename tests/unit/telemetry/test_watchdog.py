@@ -77,7 +77,7 @@ def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
 
 
 @pytest.mark.parametrize("late", [LONG, -LONG], ids=["in time", "too late, after a freeze"])
-def test_watchdog_flushes_the_log_and_ends_the_process_in_time(
+def test_watchdog_flushes_the_log_and_ends_the_process_after_its_time_limit(
     exits: Exits, log_lines: LogLines, late: float
 ):
     flushed: list[float] = []

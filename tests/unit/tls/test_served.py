@@ -167,7 +167,7 @@ async def test_served_certificate_waits_until_its_source_has_a_certificate(pairs
         assert certificate.context is not None
 
 
-def test_server_tls_context_requires_tls_1_2_and_forward_secrecy(pairs: Pairs):
+def test_server_tls_context_allows_only_tls_1_2_with_forward_secrecy(pairs: Pairs):
     context = pairs[0].context()
     assert context.protocol is ssl.PROTOCOL_TLS_SERVER
     assert context.minimum_version is context.maximum_version is ssl.TLSVersion.TLSv1_2

@@ -36,7 +36,7 @@ def test_backoff_delays_at_the_cap_still_have_jitter():
     failures=st.integers(0, 10**9),
     seed=st.integers(0, 100),
 )
-def test_exponential_delay_lies_between_base_and_cap(
+def test_exponential_delay_never_exceeds_the_cap_and_is_below_base_at_most_by_its_jitter(
     base: float, growth: float, jitter: float, failures: int, seed: int
 ):
     cap = base * growth

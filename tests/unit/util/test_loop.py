@@ -88,7 +88,7 @@ async def test_work_threads_count_as_busy_until_their_cancelled_work_ends():
     assert task.cancelled()
     assert len(threads.busy) == 100
     async with asyncio.timeout(20):
-        assert await asyncio.to_thread(int, "7") == 7, "a thread without work is idle"
+        assert await asyncio.to_thread(int, "7") == 7, "calls that are not work use separate threads"
     idle = loop.create_task(ended(threads.busy))
     await asyncio.sleep(0.01)
     assert not idle.done()

@@ -16,7 +16,7 @@ def test_tune_garbage_collector_makes_collections_rare():
     assert gc.get_threshold()[0] > 10_000
 
 
-def test_settle_call_freezes_existing_objects_in_the_garbage_collector():
+def test_settle_function_moves_existing_objects_into_the_permanent_generation_of_the_gc():
     kept = [[]]
     before = gc.get_freeze_count()
     settle()
@@ -24,7 +24,7 @@ def test_settle_call_freezes_existing_objects_in_the_garbage_collector():
     assert kept
 
 
-def test_imports_blocked_makes_only_first_imports_inside_the_block_fail(monkeypatch: pytest.MonkeyPatch):
+def test_imports_blocked_prevents_only_imports_of_modules_not_loaded_yet(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "tabnanny", raising=False)
     with imports_blocked("tabnanny", "gc"):
         assert importlib.import_module("gc") is gc

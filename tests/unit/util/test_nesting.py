@@ -104,7 +104,7 @@ def test_decoders_truncate_server_data_nested_beyond_the_limit(levels: int, stac
 
 
 @pytest.mark.parametrize("levels", DEEP)
-async def test_list_decoders_truncate_items_nested_beyond_the_limit(levels: int):
+async def test_list_decoding_keeps_an_item_and_removes_its_levels_beyond_the_nesting_limit(levels: int):
     raw = b'{"metadata":{"resourceVersion":"1"},"items":[%b,%b]}' % (pod(3), pod(levels))
     first, second = (await decode_list.large(raw)).items or ()
     assert bytes(first) == pod(3)
@@ -114,7 +114,9 @@ async def test_list_decoders_truncate_items_nested_beyond_the_limit(levels: int)
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("levels", DEEP)
-def test_decoders_refuse_user_input_nested_beyond_the_limit(levels: int, stack: int):
+def test_yaml_plan_token_and_status_parsers_reject_or_ignore_text_nested_beyond_the_limit(
+    levels: int, stack: int
+):
     def read() -> None:
         with pytest.raises(yaml_text.NotYaml, match=r"it is nested too deeply$"):
             yaml_text.load(nested(levels))

@@ -15,6 +15,6 @@ def test_program_derives_labels_user_agent_and_name_prefix_from_its_name():
 
 
 @pytest.mark.parametrize("name", ["", "Green", "green_house", "green house", "-green", "2", "g" * 41])
-def test_program_refuses_a_name_that_no_kubernetes_object_can_have(name: str):
+def test_program_refuses_a_name_that_is_not_a_dns_1035_label_of_at_most_40_characters(name: str):
     with pytest.raises(ValueError, match=r"cannot name a program: lower-case words joined by '-'"):
         Program(name, "1")

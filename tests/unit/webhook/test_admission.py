@@ -390,7 +390,7 @@ async def test_admission_refuses_an_invalid_review_and_names_the_invalid_field(
 @pytest.mark.parametrize(
     "error", [asyncio.CancelledError(), SystemExit(1), BaseException("odd"), TimeoutError()], ids=repr
 )
-async def test_admission_raises_an_unanswered_error_when_the_function_raises_any_exception(
+async def test_admission_converts_an_unexpected_exception_of_a_function_to_an_unanswered_error(
     functions: Functions, error: BaseException
 ):
     functions.does = error

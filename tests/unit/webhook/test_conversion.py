@@ -219,7 +219,7 @@ async def test_conversion_fails_for_a_version_or_kind_without_a_function(version
     "odd",
     [1, None, "text", [], {}, {"apiVersion": 1}, {**thing(), "metadata": "text"}, {**thing(), "kind": None}],
 )
-async def test_conversion_fails_for_a_value_that_is_not_an_object(versions: Versions, odd: Any):
+async def test_conversion_fails_when_a_review_item_is_not_a_kubernetes_object(versions: Versions, odd: Any):
     assert (await versions.fail("v2", thing(), odd)).startswith("one of the objects cannot be read: ")
 
 
@@ -287,7 +287,7 @@ async def test_conversion_accepts_a_huge_number_of_members_only_in_managed_field
 
 
 async def test_conversion_raises_a_too_costly_error_when_its_response_is_too_long(versions: Versions):
-    # Each takes four bytes in the review and twenty in the response.
+    # Each number takes four bytes in the review and twenty in the response.
     numbers = b",".join([b"1e15"] * 50_000)
     given = thing(version="v1alpha1", numbers=["@"])
     review = conversion_review("v1", given, given).replace(b'"@"', numbers)

@@ -247,7 +247,7 @@ async def test_review_scheduler_refuses_a_large_review_that_has_waited_too_long(
         pass
 
 
-async def test_review_scheduler_starts_small_reviews_together_up_to_the_size_limit():
+async def test_review_scheduler_limits_the_total_size_of_small_reviews_started_per_loop_iteration():
     turns, turn, began = Turns(), 0, list[int]()
 
     async def one() -> None:

@@ -75,7 +75,7 @@ def test_wordpress_is_unavailable_while_its_database_is_not_ready():
     [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
     ids=["permanent", "awaited", "temporary"],
 )
-def test_blocked_wordpress_is_degraded_unless_the_cause_is_temporary(
+def test_wordpress_degraded_condition_is_true_for_a_blocked_site_unless_the_block_ends_by_itself(
     *, passing: bool, awaited: bool, progressing: bool, degraded: bool
 ):
     sight = up()

@@ -131,7 +131,7 @@ async def test_removed_owner_references_and_changed_labels_of_children_are_resto
     assert of_claim.endswith(" had set .metadata.labels.tier")
 
 
-async def test_orphaned_children_are_adopted_only_by_a_new_site_with_the_same_name(world: World):
+async def test_orphaned_children_get_no_owner_until_a_site_with_the_same_name_is_created(world: World):
     await world.run()
     before = world.children()
     process = world.process()
@@ -225,7 +225,7 @@ async def test_wordpress_waits_for_a_valid_secret_and_stays_available_when_the_s
     assert stored["data"]["root-password"] == base64_of(x="from-a-file")["x"]
 
 
-async def test_wordpress_is_unavailable_until_its_deleted_database_is_recreated(world: World):
+async def test_wordpress_becomes_unavailable_when_its_database_deployment_is_deleted(world: World):
     await world.run()
     await world.api.delete("deployments.apps", world.namespace, "site-mysql")
     await world.process().reconcile(world.key)
@@ -273,10 +273,10 @@ async def test_refused_volume_expansion_is_reported_once_and_retried_later(world
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_wordpress_is_not_degraded_while_a_deleted_site_has_children_with_the_same_names(
+async def test_wordpress_is_degraded_by_child_names_of_another_site_only_until_that_site_is_deleted(
     world: World, leaves: str
 ):
-    # The database of `site` has both names of the frontend of `site-mysql`.
+    # The Deployment and Service of the database of `site` have the names of the frontend of `site-mysql`.
     await world.run()
     world.key = ObjectKey(world.namespace, "site-mysql")
     spec = {"sqlrootpassword": "in-the-open"}
@@ -316,7 +316,7 @@ QUOTA = StatusError(403, "Forbidden", "exceeded quota: small")
         (4, QUOTA, "Service site-mysql is refused: exceeded quota: small"),
     ],
 )
-async def test_wordpress_condition_names_the_refused_child_and_omits_the_password(
+async def test_wordpress_warning_event_names_the_refused_child_and_omits_the_password(
     world: World, write: int, refusal: StatusError, told: str
 ):
     await world.create()
@@ -348,7 +348,7 @@ async def test_wordpress_reports_no_refusal_when_its_namespace_is_terminating(wo
         *((True, *refusal) for refusal in ((500, "InternalError"), (403, "Forbidden"), (422, "Invalid"))),
     ],
 )
-async def test_condition_omits_a_password_quoted_in_the_refusal_of_a_secret(
+async def test_wordpress_reconcile_error_omits_a_password_quoted_in_the_refusal_of_a_secret(
     world: World, repaired: bool, status: int, reason: str
 ):
     await world.create(sqlrootpassword="to-be-quoted")

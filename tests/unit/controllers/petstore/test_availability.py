@@ -63,7 +63,7 @@ class Pets:
 
 
 class Watch:
-    """A running availability check with its store and its Pets."""
+    """Availability check of a store, and the keys of the Pets that the check enqueues."""
 
     def __init__(self) -> None:
         self.store: Any = Store()

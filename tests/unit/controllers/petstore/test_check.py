@@ -84,7 +84,7 @@ async def test_store_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene
     ],
     ids=["no status", "no id", "a wrong id", "no conditions", "a wrong condition", "another generation"],
 )
-async def test_store_check_enqueues_a_pet_when_another_client_has_changed_its_status(
+async def test_store_check_enqueues_a_pet_whose_status_in_kubernetes_another_client_has_changed(
     scene: Scene, status: dict[str, Any]
 ):
     keys = await scene.settled("thor", "tron")
@@ -124,7 +124,7 @@ async def test_store_check_yields_to_other_tasks_after_each_large_pet(scene: Sce
     assert len(set(asked_in)) == len(keys)
 
 
-async def test_store_check_repairs_an_unreadable_record_of_a_pet_and_ignores_other_records(
+async def test_unreadable_store_record_is_repaired_when_it_belongs_to_a_pet_and_ignored_otherwise(
     server: ApiServer, store: EmbeddedStore
 ):
     plain = store.client

@@ -189,7 +189,9 @@ def rest(obj: JsonObject) -> JsonObject:
 
 @pytest.mark.parametrize(("there", "back"), [(to_beta, to_alpha), (to_alpha, to_beta)])
 @pytest.mark.parametrize("others", [{}, {"else": "where"}])
-def test_converted_pet_with_any_annotations_survives_a_round_trip(others: JsonObject, there: Any, back: Any):
+def test_conversion_result_with_any_annotations_survives_conversion_back_and_forth(
+    others: JsonObject, there: Any, back: Any
+):
     notes = (
         given(**{FROM_V1ALPHA1: from_alpha, FROM_V1BETA1: from_beta})
         for from_alpha, from_beta in itertools.product(NOTES, NOTES)

@@ -209,7 +209,7 @@ async def test_pet_validator_refuses_annotations_that_leave_no_room_for_the_conv
         await PETS.judge(None, taken, request(Pet))
 
 
-async def test_pet_validator_accepts_stored_annotations_at_the_size_limit_unless_the_owner_field_is_removed():
+async def test_pet_validator_checks_the_annotation_size_only_if_the_spec_changed_or_the_annotations_grew():
     full = annotated(262_144)
     await PETS.judge(full, full, UPDATE)
     await PETS.judge(full, annotated(262_000), UPDATE)

@@ -177,7 +177,9 @@ async def test_deletion_of_a_pet_removes_its_record_and_own_finalizer_but_no_for
     [("Thor", pet()), ("\N{EM SPACE}", pet("Loki"))],
     ids=["usual name", "name that the store refuses"],
 )
-async def test_deletion_of_pet_with_former_finalizer_removes_record(stage: Stage, name: str, record: Record):
+async def test_deletion_of_a_pet_with_the_finalizer_of_the_former_operator_removes_its_record(
+    stage: Stage, name: str, record: Record
+):
     # Only the id identifies the record of this Pet.
     (identity,) = await stage.store.client.add([record])
     key = stage.create(name=name, finalizers=[OLD_FINALIZER])

@@ -145,7 +145,7 @@ async def test_record_is_removed_when_its_deleted_pet_was_recreated_and_deleted_
     assert (await store.pets(), server.pets) == ([], {})
 
 
-async def test_record_is_removed_immediately_when_its_pet_is_replaced_before_the_status_write(stage: Stage):
+async def test_reconcile_removes_its_new_record_when_the_pet_is_recreated_before_status_write(stage: Stage):
     """Deliver no watch events to the cache, because the process may end before they arrive."""
     fate, process, server, store = stage.fate, stage.process, stage.server, stage.store
     stage.create()

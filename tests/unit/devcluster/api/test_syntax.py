@@ -18,7 +18,7 @@ from tests.unit.devcluster.api.conftest import Api
         ("\x00", "yaml: "),
     ],
 )
-def test_parse_yaml_refuses_values_that_json_cannot_express(text: str, problem: str):
+def test_parse_yaml_refuses_malformed_text_and_values_that_json_cannot_express(text: str, problem: str):
     with pytest.raises(ValueError, match=problem):
         parse_yaml(text.encode())
 

@@ -108,7 +108,7 @@ def test_root_document_lists_api_paths_in_alphabetical_order(discovery: Discover
     assert paths == sorted(paths)
 
 
-def test_version_document_reports_the_kubernetes_version_of_the_recordings(discovery: Discovery):
+def test_version_document_reports_the_kubernetes_version_of_the_recorded_real_server(discovery: Discovery):
     version, recorded = read(discovery, "/version"), versions()["kubernetes"]
     assert version["gitVersion"] == f"{recorded}+devcluster"
     assert recorded.startswith(f"v{version['major']}.{version['minor']}.")

@@ -110,7 +110,9 @@ def test_openapi_v2_omits_keywords_that_it_does_not_support(openapi: OpenApi):
     assert port == {"type": "string", "format": "int-or-string"}
 
 
-def test_openapi_hash_changes_only_for_the_group_whose_crd_changes(openapi: OpenApi, registry: Registry):
+def test_openapi_hash_changes_only_for_the_group_version_whose_schema_changes(
+    openapi: OpenApi, registry: Registry
+):
     before = read(openapi, "/openapi/v3")["paths"]
     changed = {"type": "object", "description": "Another thing."}
     registry.add(custom(schema=Schema(type="object", source=changed)))

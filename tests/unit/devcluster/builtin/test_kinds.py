@@ -64,7 +64,7 @@ def test_defaulting_of_every_builtin_kind_is_idempotent(resource: Resource):
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_pod_grace_period_is_zero_for_a_pod_that_is_unscheduled_or_has_ended(
+def test_pod_grace_period_follows_request_and_spec_but_is_zero_when_unscheduled_or_ended(
     spec: Json, phase: str, asked: int | None, seconds: int
 ):
     one = pod(**spec)

@@ -26,7 +26,7 @@ async def create_pod(cluster: DevCluster, name: str, annotations: dict[str, str]
     await cluster.client.create("pods", "default", {"metadata": metadata, "spec": {"containers": containers}})
 
 
-async def test_metrics_api_answers_404_until_a_pod_has_usage_annotations():
+async def test_metrics_api_group_is_not_served_until_some_pod_has_usage_annotations():
     async with DevCluster(port=None, controllers=False) as cluster:
         await create_pod(cluster, "idle", {"devcluster.local/run-time": "5"})
         assert (await get(cluster, f"{GROUP}/pods"))[0] == 404

@@ -94,7 +94,7 @@ async def test_autoscaler_behavior_policy_limits_the_scale_up_rate(cluster: Clus
         await cluster.settle(seconds)
 
 
-async def test_autoscaler_condition_names_a_container_without_a_cpu_request(cluster: Cluster):
+async def test_autoscaler_event_names_a_container_without_a_cpu_request(cluster: Cluster):
     without = deployment(1)
     del without["spec"]["template"]["spec"]["containers"][0]["resources"]
     await cluster.settled("deployments.apps", without)

@@ -39,7 +39,7 @@ def started(image: str, *command: str, **more: Any) -> Start:
         ("-d", 0, ""),
     ],
 )
-def test_memcached_image_exits_when_its_command_line_is_invalid(line: str, code: int, last: str):
+def test_memcached_image_exits_for_an_invalid_command_line_or_option_d(line: str, code: int, last: str):
     outcome = memcached(started("memcached:1.6", "memcached", *line.split()))
     assert isinstance(outcome, Exited)
     assert (outcome.code, [*outcome.log, ""][len(outcome.log) - 1]) == (code, last)
@@ -56,7 +56,7 @@ def test_memcached_image_exits_when_its_command_line_is_invalid(line: str, code:
         ("-l 127.0.0.1", {}, 64),
     ],
 )
-def test_memcached_image_listens_when_its_command_line_is_valid(line: str, ports: dict, megabytes: int):
+def test_memcached_image_uses_the_port_and_memory_of_its_command_line(line: str, ports: dict, megabytes: int):
     outcome = memcached(started("memcached:1.6", "memcached", *line.split()))
     assert outcome == Running(ports=ports, memory=megabytes * 1024 * 1024)
 
@@ -82,7 +82,7 @@ def test_memcached_image_refuses_to_run_as_root_without_a_user_option():
         ({"MYSQL_ROOT_PASSWORD": "x", "MYSQL_USER": "root"}, True),
     ],
 )
-def test_mysql_image_exits_without_a_root_password(env: dict[str, str], exits: bool):
+def test_mysql_image_exits_without_a_root_password_or_with_mysql_user_root(env: dict[str, str], exits: bool):
     outcome = mysql(started("mysql:8.4", env=env))
     assert isinstance(outcome, Exited) is exits
     assert not isinstance(outcome, Exited) or outcome.code == 1

@@ -70,7 +70,7 @@ async def test_unschedulable_pod_reports_the_reason_and_starts_when_a_node_match
         ({"image": "no-such-image:1"}, "Pending", "ImagePullBackOff"),
     ],
 )
-async def test_pod_shows_the_failure_that_its_image_tag_or_annotation_requests(
+async def test_pod_shows_the_failure_that_its_image_or_annotation_requests(
     cluster: Cluster, asked: dict, phase: str, waiting: str | None
 ):
     await cluster.settled("pods", pod(**asked))
@@ -154,7 +154,7 @@ async def test_sidecar_init_container_keeps_running_beside_the_main_containers(c
     assert list(map(list, states)) == [["running"], ["terminated"]]
 
 
-async def test_controllers_assign_only_unused_pod_addresses_after_a_restart(cluster: Cluster):
+async def test_controllers_started_a_second_time_write_nothing_and_reuse_no_pod_address(cluster: Cluster):
     await cluster.settled("pods", pod())
     before = cluster.store.version
     first = cluster.status()["podIP"]
@@ -212,7 +212,7 @@ async def test_pod_is_oom_killed_after_the_seconds_in_its_annotation(cluster: Cl
         ("data", {"emptyDir": {}}, "rpc error: code = Internal desc = mount failed: exit status 32"),
     ],
 )
-async def test_pod_waits_when_its_volume_cannot_be_mounted(
+async def test_pod_waits_for_its_volumes_until_its_mount_error_annotation_is_removed(
     cluster: Cluster, asked: str, volume: dict[str, Any], cause: str
 ):
     made = pod(annotations={f"{LOCAL}mount-error": asked}, volumes=[{"name": "data", **volume}])

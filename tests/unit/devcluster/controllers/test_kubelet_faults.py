@@ -100,7 +100,7 @@ async def test_container_becomes_ready_when_its_command_and_probes_are_valid(clu
         ("OnFailure", [], "Running", "ContainersNotReady"),
     ],
 )
-async def test_pod_fails_only_when_restart_policy_is_never_and_no_other_container_runs(
+async def test_container_failure_fails_its_pod_only_when_no_container_is_restarted_or_still_running(
     cluster: Cluster, restart: str, others: list[dict], phase: str, reason: str
 ):
     made = one(command=WRONG, restart=restart)
@@ -213,7 +213,7 @@ async def test_container_status_and_events_report_an_invalid_image_name(cluster:
         (http("/", "http"), "couldn't find port: http"),
     ],
 )
-async def test_readiness_probe_failure_has_the_message_of_the_kubelet(
+async def test_readiness_probe_failure_event_has_the_message_of_the_real_kubelet(
     cluster: Cluster, probe: dict, output: str
 ):
     await cluster.settled("pods", one("wordpress:6.8-apache", readinessProbe=probe), seconds=25)

@@ -15,7 +15,7 @@ from tests.unit.devcluster.controllers.conftest import Cluster, pod
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_pod_logs_are_repeatable_and_respect_tail_since_and_timestamps_options(cluster: Cluster):
+async def test_pod_logs_respect_the_tail_since_and_timestamps_options(cluster: Cluster):
     await cluster.settled("pods", pod(), 12)
     lines = await cluster.logs()
     assert lines == [b"c: started from image nginx:1\n", b"c: running for 5s\n", b"c: running for 10s\n"]
@@ -32,7 +32,7 @@ async def test_pod_log_stream_ends_when_the_pod_is_deleted(cluster: Cluster):
 
     async def follow() -> None:
         async for line in logs.stream(cluster.get("pods", "p"), "c", LogOptions(follow=True, tail_lines=0)):
-            lines.append(line)  # noqa: PERF401 -- seen while it goes on
+            lines.append(line)  # noqa: PERF401 -- read before the stream ends
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(follow())
@@ -53,7 +53,7 @@ async def test_pod_log_stream_ends_when_the_pod_is_deleted(cluster: Cluster):
         ("nginx:1", True, 'previous terminated container "c" in pod "p" not found'),
     ],
 )
-async def test_pod_log_request_is_refused_when_the_container_has_no_log_yet(
+async def test_pod_log_request_is_refused_when_the_container_has_not_started_or_has_no_previous_run(
     cluster: Cluster, image: str, previous: bool, message: str
 ):
     await cluster.settled("pods", pod(image=image))

@@ -123,7 +123,9 @@ async def test_crd_deletion_deletes_an_object_created_during_the_deletion(cluste
     assert cluster.store.get(key()) is None
 
 
-def test_establisher_does_not_decode_existing_crds_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+def test_establisher_does_not_decode_existing_crds_when_it_establishes_a_new_crd(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
     for group in ("one.example.com", "two.example.com"):
         cluster.establish(group=group)
     decoded: list[str] = []

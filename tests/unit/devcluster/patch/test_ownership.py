@@ -57,7 +57,7 @@ def test_server_side_apply_does_not_change_its_arguments():
     assert (live, config) == before
 
 
-def test_managed_fields_are_omitted_when_a_list_item_lacks_its_key():
+def test_object_has_no_managed_fields_when_an_item_of_a_keyed_list_lacks_its_key():
     new = thing(list=[{"v": "no name"}])
     record_update(new, None, write("m"))
     assert "managedFields" not in new["metadata"]

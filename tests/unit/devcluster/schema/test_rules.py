@@ -54,7 +54,7 @@ def test_cel_find_all_returns_the_same_empty_matches_as_go(text: str, pattern: s
     "expression",
     [r"'\ud800' == '\ufffd'", r"!'\ud800'.matches('a')", r"'\ud800'.matches('^.$')", r"size(b'\udc80') == 3"],
 )
-def test_cel_string_contains_the_replacement_character_for_an_escaped_surrogate(expression: str):
+def test_cel_literal_contains_the_replacement_character_for_an_escaped_surrogate(expression: str):
     assert compile_expression(expression, {}).run({}) is True
 
 

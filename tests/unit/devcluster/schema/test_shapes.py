@@ -47,7 +47,7 @@ def test_compile_pattern_refuses_an_unsupported_or_too_large_pattern(pattern: st
         compile_pattern(pattern)
 
 
-def test_schema_value_comparison_distinguishes_integers_floats_and_booleans():
+def test_comparison_with_the_old_value_distinguishes_integers_floats_and_booleans():
     assert same({"a": [1, None]}, {"a": [1, None]})
     assert not same(1, 1.0)
     assert not same(1, True)

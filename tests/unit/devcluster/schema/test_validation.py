@@ -32,7 +32,7 @@ def messages(schema: dict[str, Any], value: Any) -> list[str]:
         ),
     ],
 )
-def test_any_of_and_one_of_report_errors_of_the_alternative_with_the_most_applicable_checks(
+def test_any_of_and_one_of_report_errors_of_the_alternative_with_the_largest_number_of_checks(
     group: str, alternatives: list[dict[str, Any]], value: Any, field: str
 ):
     found = messages({"type": "object", group: alternatives}, value)

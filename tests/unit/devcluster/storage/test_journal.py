@@ -39,7 +39,7 @@ async def test_store_restores_objects_and_version_from_its_journal(tmp_path: Pat
         store.create(key("b"), thing("b"))
         store.update(key("b"), thing("b", n=2))
         await store.durable(store.delete(key("a")).version)
-        modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}  # noqa: ASYNC240 -- a small one
+        modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}  # noqa: ASYNC240 -- few files
         assert modes == {0o600}
     async with opened(tmp_path / "data") as again:
         assert again.version == store.version

@@ -7,7 +7,7 @@ from devcluster.storage.selectors import LabelSelector, SelectorError
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 
 
-def test_label_selector_selects_by_match_labels_and_match_expressions():
+def test_label_selector_matches_labels_by_match_labels_or_match_expressions():
     assert LabelSelector.of({}).matches(LABELS)
     assert not LabelSelector.of(None).matches(LABELS)
     assert LabelSelector.of({"matchLabels": {"app": "web"}}).matches(LABELS)

@@ -50,7 +50,7 @@ def test_protobuf_decoding_skips_unknown_fields():
     assert decode_protobuf(envelope(NAMED_FOO + b"\xfa\x01\x01a"))["metadata"] == {"name": "foo"}
 
 
-def test_protobuf_delete_options_are_decoded_for_every_api_group():
+def test_protobuf_delete_options_are_decoded_when_their_api_version_names_a_group():
     decoded = decode_protobuf(envelope(b"\x08\x05", b"DeleteOptions", b"apps/v1"))
     assert decoded == {"kind": "DeleteOptions", "apiVersion": "apps/v1", "gracePeriodSeconds": 5}
 

@@ -67,7 +67,7 @@ async def test_dask_cluster_runs_its_workers_and_is_deleted_after_the_idle_timeo
         assert await workers(world) == []
 
 
-async def test_dask_worker_group_retires_workers_before_it_removes_them() -> None:
+async def test_dask_worker_group_retires_the_workers_that_it_removes() -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         await world.create(made(DaskCluster, **CLUSTER))
         await clock.advance(seconds=5)

@@ -233,7 +233,7 @@ async def test_collector_requests_only_metadata_of_secrets():
 
 @pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
 @pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
-async def test_explanation_of_an_unobserved_object_gives_the_last_reconcile_error_if_any(
+async def test_explanation_of_an_outdated_or_empty_status_gives_the_last_reconcile_error_or_not_observed(
     outcome: str, reasons: list[str], metadata: dict[str, Any]
 ):
     cluster = Cluster()
@@ -333,7 +333,7 @@ async def test_explanation_reports_a_deployment_as_ready_during_a_rollout_unless
     assert line in to_text(explained)
 
 
-async def test_explanation_of_an_unready_pod_has_its_warning_event_once():
+async def test_explanation_of_an_unready_pod_quotes_its_warning_event_with_the_reason_once():
     cluster = Cluster()
     conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "[main]"}]
     cluster.serve("pods", owned("web", "p", "f", status={"conditions": conditions}))

@@ -137,7 +137,7 @@ ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {
 
 @pytest.mark.parametrize("kind", ["Pod", "PersistentVolumeClaim", "Deployment", "DaemonSet", "Job", "Foo"])
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_readiness_judge_treats_malformed_fields_as_absent(kind: str, odd: Any):
+def test_readiness_functions_raise_no_error_for_malformed_fields(kind: str, odd: Any):
     statuses = {"state": odd}, {"state": {"waiting": odd}}, {"state": {"terminated": odd}}, odd
     names = ("conditions", "containerStatuses", "phase", "readyReplicas", "numberReady", "observedGeneration")
     named = [{"status": {name: odd}} for name in names]

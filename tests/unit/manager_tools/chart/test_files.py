@@ -106,7 +106,7 @@ def test_chart_webhook_values_set_the_port_and_the_addresses_that_may_reach_it(c
     assert rule["ports"] == [{"port": 10250, "protocol": "TCP"}]
 
 
-def test_chart_without_webhooks_keeps_the_conversion_setting_of_the_crds(chart: Path):
+def test_chart_with_webhooks_disabled_omits_webhook_objects_but_renders_crds_with_conversion(chart: Path):
     values = ("webhook.enable=false", "certManager.enable=true", "networkPolicy.enable=true")
     made = rendered(chart, *values)
     assert not [name for kind, name in made if "webhook" in name or kind in {"Certificate", "Issuer"}]
@@ -176,7 +176,7 @@ def test_chart_error_names_each_invalid_value(chart: Path, wrong: tuple[tuple[st
     assert [named for _, named in wrong if named not in done.stderr] == []
 
 
-def test_chart_merges_pod_labels_selectors_and_resources_with_the_defaults(chart: Path):
+def test_chart_merges_pod_labels_node_selectors_and_resources_with_the_defaults(chart: Path):
     values = (
         *("podAnnotations.team=a", "podLabels.cost=b", "priorityClassName=high"),
         *("nodeSelector.disk=ssd", "resources.limits.memory=1Gi"),

@@ -118,7 +118,9 @@ def gadget(version: str, *, storage: bool = True, **names: Any) -> Any:
     ],
     ids=["two stored", "none stored", "scope", "twice", "core group"],
 )
-def test_custom_resource_definitions_refuse_incompatible_versions_of_a_kind(kinds: Any, complaint: str):
+def test_custom_resource_definitions_refuse_invalid_sets_of_versions_and_the_core_group(
+    kinds: Any, complaint: str
+):
     with pytest.raises(ModelError, match=complaint):
         custom_resource_definitions(kinds)
 

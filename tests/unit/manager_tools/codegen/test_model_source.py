@@ -258,7 +258,7 @@ def test_model_of_a_builtin_kind_reads_server_objects_and_defines_no_crd(tmp_pat
     assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)
 
 
-def test_model_source_uses_builtin_types_and_omits_annotations_of_other_tools(tmp_path: Path):
+def test_model_source_uses_library_types_and_omits_crd_annotations_of_other_tools(tmp_path: Path):
     theirs = json.loads(json.dumps(custom_resource_definitions([Tick])[0]))
     read = copy.deepcopy(theirs)
     for tool in ("controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration"):
@@ -275,7 +275,7 @@ def test_model_source_uses_builtin_types_and_omits_annotations_of_other_tools(tm
     assert selectable[0] == selectable[1]
 
 
-def test_model_source_passes_ruff_format_and_ruff_check(tmp_path: Path):
+def test_model_source_formatted_by_laid_out_passes_ruff_format_and_ruff_check(tmp_path: Path):
     published, _ = asyncio.run(published_and_created())
     odd = {"type": "string", "description": f"x \u2013 {'y' * 200}", "default": "\u2013", "enum": ["\u2013"]}
     wide = {"a" * 120: {"type": "array", "items": {"type": "string", "maxLength": 63}}}
@@ -436,7 +436,7 @@ def test_model_source_is_importable_python_when_the_properties_are_unusual(prope
     assert imported(model_source(found.served(None), "a test").text, "Kind", tmp_path).gvk.kind == "Kind"
 
 
-def test_model_source_renames_reserved_field_names_but_keeps_their_json_names(tmp_path: Path):
+def test_model_source_renames_reserved_invalid_and_duplicate_fields_but_keeps_json_names(tmp_path: Path):
     names = ["list", "str", "cel", "json", "from", "None", "1st", "_"]
     names += ["key", "podIPs", "pod_ips", "modelName", "$x"]
     properties = {name: {"type": "array", "items": {"type": "string"}} for name in names}

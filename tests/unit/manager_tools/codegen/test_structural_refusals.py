@@ -205,7 +205,9 @@ class Named(ApiModel):
         (Annotated[Named, cel("self.name == 'a'", "no", field_path=".nam")], ..., "its rule .*valid path"),
     ],
 )
-def test_crd_error_names_the_field_that_the_api_server_refuses(annotation: Any, default: Any, reason: str):
+def test_custom_resource_definitions_error_names_a_field_that_an_api_server_would_refuse(
+    annotation: Any, default: Any, reason: str
+):
     with pytest.raises(ModelError) as caught:
         custom_resource_definitions([kind_with(annotation, default)])
     assert re.search(f"the API server refuses .*({reason})", caught.value.reason), caught.value

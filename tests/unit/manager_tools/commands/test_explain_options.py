@@ -33,7 +33,7 @@ def test_explain_uses_defaults_when_no_flag_is_given(monkeypatch: pytest.MonkeyP
     assert asked(monkeypatch, command, "memcached", "rex") == defaults
 
 
-def test_explain_parses_every_flag_before_and_after_positional_arguments(
+def test_explain_parses_every_flag_when_flags_surround_its_positional_argument(
     monkeypatch: pytest.MonkeyPatch, command: Command
 ):
     argv = "-n zoo memcached/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"

@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
     return seen
 
 
-def test_migrate_storage_parses_every_flag_before_and_after_positional_arguments(
+def test_migrate_storage_parses_every_flag_when_flags_and_positional_arguments_alternate(
     command: Command, asked: list[MigrateArguments]
 ):
     assert command("migrate-storage").code == 0

@@ -76,7 +76,9 @@ async def modelled(command: Command, folder: Path, answer: Handler) -> Outcome:
         return await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
 
 
-async def test_model_command_output_contains_no_code_injected_by_a_server(command: Command, tmp_path: Path):
+async def test_model_command_refuses_an_api_resource_whose_kind_contains_python_code(
+    command: Command, tmp_path: Path
+):
     kind = "X(object):\n    pass\nimport os\nclass A"
     group = {"name": "b.c", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
     answers = {

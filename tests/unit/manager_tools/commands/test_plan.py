@@ -138,7 +138,7 @@ async def printed(names: tuple[str, ...], do: Any, *missing: str) -> int:
         return await command_module._print_all(targets, cluster.transport)
 
 
-async def test_plan_counts_the_objects_that_exceed_its_output_limit(
+async def test_plan_counts_changed_objects_without_showing_them_after_reaching_its_output_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     async def create(greeting: Greeting, ctx: Context) -> None:

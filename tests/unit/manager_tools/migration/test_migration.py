@@ -300,7 +300,7 @@ async def test_migration_resumes_at_the_page_of_the_last_interruption(server: Ga
     assert server.annotations == {}
 
 
-async def test_migration_saves_its_position_in_the_crd_every_ten_seconds(server: GadgetServer):
+async def test_migration_saves_its_position_in_a_crd_annotation_every_ten_seconds(server: GadgetServer):
     server.fill(300)
     await Run(server, rate=10)()
     written = [
@@ -441,7 +441,7 @@ async def test_migration_fails_if_the_crd_is_deleted_or_recreated(server: Gadget
         await Run(server)()
 
 
-async def test_migration_succeeds_when_two_runs_overlap(server: GadgetServer):
+async def test_migration_runs_of_the_same_crd_both_succeed_when_they_overlap(server: GadgetServer):
     def slow(sent: Sent) -> Step | None:
         is_patch = sent.method == "PATCH" and sent.path.startswith("/apis/test")
         return server.late(0.5) if is_patch else None

@@ -51,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class InterruptingOperator(GreetingOperator):
-    """Operator that sends SIGINT to the program in each reconcile."""
+    """Operator that sends SIGINT to the main process in each reconcile, even from a worker process."""
 
     kind = Greeting
     name = "greeting"
@@ -107,7 +107,7 @@ def test_simulate_prints_progress_and_the_next_seed_when_it_is_interrupted(
 
 
 @pytest.mark.long
-def test_simulate_ends_all_worker_processes_when_a_worker_is_interrupted():
+def test_simulate_ends_all_worker_processes_when_the_main_process_is_interrupted():
     program = (
         f"from {THIS} import *\n"
         "arguments = ['--seeds=50', '--minutes=1', '--jobs=2']\n"
@@ -177,7 +177,7 @@ def test_simulate_refuses_an_unwritable_matrix_file_before_the_first_run(tmp_pat
         simulate([f"--matrix={page}"], [EndingOperator])
 
 
-def test_fault_page_row_shows_the_number_of_missing_child_objects():
+def test_fault_page_row_counts_the_objects_that_are_missing_compared_with_a_fresh_install():
     operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
     steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
     fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)

@@ -72,13 +72,13 @@ def test_simulated_fault_appears_in_the_timeline_and_the_operator_recovers(what:
         if any(re.search(SEEN[what], line) for line in lines(outcome)):
             break
     else:
-        pytest.fail("it does not happen")
+        pytest.fail(f"no timeline shows the fault {what}")
     without = run(replace(plan, faults=()), MEMCACHED, compare=False)
     assert not any(re.search(SEEN[what], line) for line in lines(without))
     assert outcome.digest != without.digest
 
 
-def test_later_network_lag_stays_when_an_earlier_lag_ends():
+def test_later_watch_lag_stays_when_an_earlier_watch_lag_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
@@ -89,14 +89,14 @@ def test_later_network_lag_stays_when_an_earlier_lag_ends():
     assert weather == Weather()
 
 
-def test_simulation_reports_no_violation_when_a_frozen_process_stops_late():
+def test_simulation_reports_no_violation_when_a_manager_told_to_stop_while_frozen_ends_late():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)
     assert not outcome.violations, story_of(outcome)
 
 
-def test_operator_recovers_when_a_power_fault_undoes_the_deletion_of_its_crd():
+def test_operator_recovers_when_the_server_loses_the_deletion_of_its_crd_in_a_power_failure():
     pet = (NAMES["pet"],)
     wrong = (
         Fault(50.0, "freeze", 0, 40.0),
@@ -110,7 +110,7 @@ def test_operator_recovers_when_a_power_fault_undoes_the_deletion_of_its_crd():
     assert not outcome.violations, story_of(outcome)
 
 
-def test_operator_recovers_when_a_power_fault_undoes_the_damage_to_a_ca_bundle():
+def test_operator_recovers_when_the_server_loses_a_write_that_damaged_ca_bundles_in_a_power_failure():
     wrong = (Fault(60.0, "power", 0, 1.0, draw=STUCK), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
     said = lines(outcome)

@@ -154,7 +154,7 @@ async def calls_what_is_not_faked() -> None:
         await asyncio.sleep(5)
 
 
-async def test_error_of_a_simulated_http_call_names_the_service_that_has_no_fake():
+async def test_error_of_an_http_call_on_a_virtual_clock_names_the_service_that_has_no_fake():
     with pytest.raises(NotRepeatable, match=r"test_scene.py:\d+: registry.default.svc is looked up, and"):
         await calls_what_is_not_faked()
 

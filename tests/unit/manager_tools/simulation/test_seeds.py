@@ -223,7 +223,7 @@ def test_assert_holds_refuses_malformed_field_lists_and_an_empty_seed_list(given
         assert_holds(GreetingOperator, **given)
 
 
-def test_assert_holds_refuses_an_operator_whose_attribute_named_outside_is_invalid():
+def test_assert_holds_raises_type_error_when_operator_attribute_outside_is_no_subclass_of_outside():
     class Outside:
         """Class that does not derive from `manager_tools.simulation.Outside`."""
 
@@ -243,7 +243,9 @@ SHORT = (35, 13, 19)
 def failed_run(operator: type[Operator[Any]] = ForgetfulOperator, numbers: Iterable[int] = SHORT) -> Outcome:
     """Return the outcome of the first seed whose run finds a fault of the operator."""
     outcomes = (run(plan_of(number, (operator,), minutes=2), (operator,)) for number in numbers)
-    return next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
+    return next((each for each in outcomes if each.violations), None) or pytest.fail(
+        "no seed finds the fault of the operator"
+    )
 
 
 @pytest.mark.parametrize(

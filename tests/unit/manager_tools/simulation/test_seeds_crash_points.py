@@ -1,4 +1,4 @@
-"""Operators recover from a crash before or after any write."""
+"""Operators recover from a crash, a freeze or another fault at any write or external read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from manager_tools.simulation.seeds import crash_points, run, story_of
 )
 @pytest.mark.long
 @pytest.mark.timeout(1800)  # Wordpress has about 500 crash points
-def test_operator_recovers_from_a_crash_before_or_after_any_write(number: int):
+def test_operator_recovers_at_every_crash_point_of_its_writes_and_external_reads(number: int):
     operators = (OPERATORS[number],)
     plan = plan_of(3, operators, minutes=1)
     for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):

@@ -1,4 +1,7 @@
-"""Operators recover from all simulated faults; tests of seeds >= SEEDS (a variable) have the mark `whole`."""
+"""Operators recover from all simulated faults.
+
+A test whose first seed is at least SEEDS (an environment variable, 6 by default) has the mark `whole`.
+"""
 
 from __future__ import annotations
 

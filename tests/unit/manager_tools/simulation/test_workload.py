@@ -61,7 +61,9 @@ def test_edge_values_are_at_and_beyond_the_bounds_of_a_schema():
 
 
 @pytest.mark.parametrize(("act", "took"), [("apply", "201"), ("apply child", "200"), ("relabel child", "{")])
-def test_memcached_operator_recovers_when_users_write_to_its_children(act: str, took: str):
+def test_memcached_operator_recovers_when_users_apply_memcacheds_or_change_their_children(
+    act: str, took: str
+):
     operators = (NAMES["memcached"],)
     plan = replace(plan_of(5, operators, minutes=2), faults=())
     steps = [each if at % 2 == 0 else replace(each, act=act) for at, each in enumerate(plan.steps)]

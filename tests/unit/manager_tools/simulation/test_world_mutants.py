@@ -1,4 +1,4 @@
-"""Simulations find faults that a test plants into the library or into an operator."""
+"""Simulations find bugs that a test plants into the library or into an operator."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ async def apply_without_other_labels(self: Client, obj: Any, **more: Any) -> Any
 
 APPLY, WRITE = Client.apply, SecretStore.write
 
-# The planted fault, the simulated operator, the expected violation, and the crashes or faults of the runs.
+# The planted bug, the simulated operator, the expected violation, and the crashes or faults of the runs.
 MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
     "no fence": (without_fence, "memcached", TWO_LEAD, {"crash": "freeze"}),
     "calls without fence": (
@@ -209,7 +209,9 @@ def plans(operators: tuple[Any, ...], *, crash: str = "", **options: Any) -> Ite
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_simulation_reports_the_violation_of_a_planted_fault(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_simulation_reports_the_expected_violation_of_a_bug_planted_in_the_code(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
     plant, operator, shown, options = MUTANTS[name]
     operators = (NAMES[operator],)
     plant(monkeypatch)

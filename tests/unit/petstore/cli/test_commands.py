@@ -36,7 +36,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "named"), WRONG.values(), ids=WRONG)
-def test_petstore_error_names_the_invalid_flag(
+def test_petstore_usage_error_names_the_invalid_flag_argument_or_command(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as caught:
