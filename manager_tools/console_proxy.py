@@ -22,7 +22,7 @@ from manager.certificates.targets import bundle_of, hosts_of
 from manager.election.lease import Lease
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.decoding import json_object, not_a
-from manager.kube.errors import ApiError, ConfigError, NotFound
+from manager.kube.errors import ApiError, ConfigError, Forbidden, NotFound
 from manager.kube.transport import Transport
 from manager.telemetry.logs import on_one_line
 from manager.util.program import Program
@@ -220,11 +220,15 @@ class Installed:
 
         Raises `KubeError`.
         """
+        forbidden: Forbidden | None = None
         for kind, name in (("validating", VALIDATING), ("mutating", MUTATING)):
             path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{self.prefix}{name}"
             try:
                 found = json_object(await transport.request("GET", path), "a webhook configuration")
             except NotFound:
+                continue
+            except Forbidden as error:
+                forbidden = forbidden or error
                 continue
             for webhook in objects(found.get("webhooks")):
                 client = fields(webhook, "clientConfig")
@@ -232,6 +236,8 @@ class Installed:
                 hosts, bundle = hosts_of({"service": service}), bundle_of(client)
                 if bundle and hosts and service.get("namespace") == self.namespace:
                     return hosts[0], bundle
+        if forbidden is not None:
+            raise forbidden
         raise ConfigError(
             f"no webhook configuration {self.prefix}... has a CA bundle for a Service in {self.namespace}"
         )

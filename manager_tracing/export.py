@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from yarl import URL
@@ -23,15 +23,9 @@ _ANSWER = 4096
 def make_provider(program: Program, environ: Mapping[str, str]) -> TracerProvider:
     """Return a provider with the exporters that the environment names. Raises CannotTrace."""
     exporters = environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
-    provider = TracerProvider(
-        resource=Resource.create(
-            {
-                "service.name": environ.get("OTEL_SERVICE_NAME") or program.name,
-                "service.version": program.version,
-            }
-        ),
-        shutdown_on_exit=False,
-    )
+    named = {"service.name": program.name, "service.version": program.version}
+    resource = Resource.create(named | dict(OTELResourceDetector().detect().attributes))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     for name in exporters.split(","):
         exporter: SpanExporter
         match name.strip():

@@ -239,7 +239,7 @@ def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable
     stops. A change of the spec cancels the task and starts it with the new object, unless `restarts` is
     False. A daemon that has returned starts again only after such a change. If it raises, the error is
     logged, and the daemon restarts after a delay of 1 s, which doubles each time up to a minute. After
-    TerminalError, it does not restart.
+    TerminalError, it starts again only after a change of the spec.
 
     The task runs concurrently with `reconcile` and must not write the object: it stores results in the
     operator, and calls `self.enqueue(obj.key)`.

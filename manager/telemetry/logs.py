@@ -345,13 +345,14 @@ class BridgeHandler(logging.Handler):
     """Handler that passes each record of the standard library to a structured logger, formatted once."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the record under its own logger's name and level; never fails."""
+        """Log the record under its own logger's name and level, with the fields of the running reconcile."""
         level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
         try:
             library_message = record.getMessage()
         except Exception:  # noqa: BLE001 - show even a message that does not fit its arguments
             library_message = f"{record.msg!r} % {record.args!r}"
-        get_logger(record.name).log(level, library_message, exc_info=record.exc_info)
+        log = reconcile_log().bind(logger_name=record.name)
+        log.log(level, library_message, exc_info=record.exc_info)
 
 
 @contextmanager

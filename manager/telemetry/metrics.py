@@ -80,7 +80,7 @@ controller_runtime_conversion_webhook_panics_total: Conversion functions that fa
 rest_client_requests_total{code,method,host}: Requests by status code, method and host; <error> for no answer.
 rest_client_request_duration_seconds{verb,host}: Time from sending a request to its answer, retries apart.
 leader_election_master_status{name}: 1 while this process holds the lease of that name, else 0.
-operator_manager_ranges_wanted: Shards that this process should own; 0 without --shards.
+operator_manager_shards_wanted: Shards that this process should own; 0 without --shards.
 operator_manager_lease_handovers_total{direction}: Leases that this process has taken, or given back.
 operator_manager_lease_unowned_seconds: Time without a holder of a lease that this process took.
 operator_manager_moved_keys_total{controller,direction}: Objects of shards that it has taken, or given back.
@@ -190,7 +190,7 @@ class Metrics:
         self.rest_requests = counter("rest_client_requests_total")
         self.rest_latency = histogram("rest_client_request_duration_seconds", REQUEST_BUCKETS)
         self.leader_status = gauge("leader_election_master_status")
-        self.shards_wanted = gauge("operator_manager_ranges_wanted")
+        self.shards_wanted = gauge("operator_manager_shards_wanted")
         self.lease_handovers = counter("operator_manager_lease_handovers_total")
         self.lease_unowned = histogram("operator_manager_lease_unowned_seconds", UNOWNED_BUCKETS)
         self.moved_keys = counter("operator_manager_moved_keys_total")

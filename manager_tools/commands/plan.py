@@ -265,7 +265,7 @@ async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> 
                 _print(line)
     if unshown:
         _print(f"{unshown} more objects would change; their changes are not shown")
-    replaced = f"; {pods} pods would be replaced" if pods else ""
+    replaced = f"; {pods} {'pod' if pods == 1 else 'pods'} would be replaced" if pods else ""
     failed = f"; {failing} failed" if failing else ""
     _print(f"{changing} of {len(targets)} objects would change something{replaced}{failed}")
     return FAILED if failing else CHANGES if changing else NOTHING

@@ -753,7 +753,8 @@ class World(Scene):
             replica.terminate()
             self.check_told(f"/metrics of {replica.name}", generate_latest(replica.metrics.registry))
         if tasks := [each.task for each in self.running if each.alive]:
-            _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
+            frozen = max(0.0, self.trouble_until - self.now)
+            _, late = await asyncio.wait(tasks, timeout=frozen + _STOPS_WITHIN)
             for task in late:
                 self.violated(f"{task.get_name()} does not end within {_STOPS_WITHIN:g} s")
         if self._checking is not None:

@@ -61,7 +61,7 @@ class Replicas(Memcacheds):
         shares = [len(each) for each in held]
         assert max(shares) - min(shares) <= 1, shares
         wanted = [
-            int(each.manager.metrics().value("operator_manager_ranges_wanted")) for each in self.running
+            int(each.manager.metrics().value("operator_manager_shards_wanted")) for each in self.running
         ]
         assert wanted == shares
 

@@ -74,13 +74,16 @@ class WordpressWalk(Walk):
         for api, plural, pattern in CHILDREN:
             yield self.get(api, plural, pattern.format(name))
 
-    def missing(self, name: str, children: Any = CHILDREN) -> list[str]:
-        """Return the API paths of the child objects that do not exist."""
-        paths = [
+    def paths(self, name: str, children: Any = CHILDREN) -> list[str]:
+        """Return the API paths of the child objects."""
+        return [
             object_path(api, self.namespace, plural, pattern.format(name))
             for api, plural, pattern in children
         ]
-        return [path for path in paths if self.plane.api.find(path) is None]
+
+    def missing(self, name: str) -> list[str]:
+        """Return the API paths of the child objects that do not exist."""
+        return [path for path in self.paths(name) if self.plane.api.find(path) is None]
 
     def passwords(self, name: str) -> dict[str, str]:
         """Return the decoded data of the Secret of a Wordpress."""

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import RunManager
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
-from tests.support.wordpresses import CHILDREN, WordpressWalk
+from tests.support.wordpresses import WordpressWalk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 WIPED = {
@@ -85,7 +85,7 @@ def test_manager_keeps_no_secret_value_in_memory(
     # The operator reads this Secret from the server, because the Wordpress refers to it.
     crds.kubectl("create", "-f", "-", stdin=secret(namespace, "given", stringData={"root": "word-of-root"}))
     walk.create("site", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
-    eventually(lambda: not walk.missing("site", CHILDREN))
+    eventually(lambda: not walk.missing("site"))
     generated = walk.passwords("site")["password"]
 
     # The server does not send these values, so they are never in memory.

@@ -86,5 +86,5 @@ def test_wordpress_operator_makes_its_samples_available_and_deletes_their_childr
     eventually(lambda: walk.site(INLINE)["status"]["url"] == f"http://{INLINE}.{walk.namespace}.svc")
 
     walk.kubectl("delete", "wordpress", INLINE, "--wait=true")
-    eventually(lambda: walk.missing(INLINE, COLLECTED) == walk.missing(INLINE))
+    eventually(lambda: walk.missing(INLINE) == walk.paths(INLINE, COLLECTED))
     assert walk.is_available(BY_REFERENCE)

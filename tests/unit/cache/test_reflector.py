@@ -22,7 +22,6 @@ from manager.kube.errors import Forbidden
 from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import (
     Cut,
-    Delayed,
     LostBefore,
     Reply,
     ScriptedWire,
@@ -783,10 +782,14 @@ class TestReflectorStop:
             assert scene.wire.in_progress == 1
         assert scene.wire.in_progress == 0
 
-    async def test_reflector_ends_its_pause_when_it_is_cancelled(self, scene: Scene):
-        scene.wire.on("GET", "/api/v1", Delayed(1, Unreached()))
+    @pytest.mark.parametrize("failure", [Unreached(), FORBIDDEN], ids=["unreachable", "refused"])
+    async def test_reflector_ends_its_pause_at_once_when_it_is_cancelled(self, scene: Scene, failure: Step):
+        scene.wire.on("GET", "/api/v1", failure)
         async with scene.running():
-            await asyncio.sleep(10)
+            while not scene.log or scene.log[-1]["delay"] <= 1:
+                await moments()
+            cancelled_at = scene.now
+        assert scene.now == cancelled_at
 
 
 RESOLVE, STREAM, LIST, WATCH, CHECK = State

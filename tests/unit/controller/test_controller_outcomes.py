@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import math
 import random
 import string
@@ -15,7 +16,7 @@ from manager.api import ObjectKey, Resource
 from manager.client import Undecodable
 from manager.controller.reconciler import Priority, Request, Result, TerminalError
 from manager.kube import errors
-from manager.telemetry.logs import reconcile_log
+from manager.telemetry.logs import BridgeHandler, reconcile_log
 from manager.telemetry.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
@@ -384,6 +385,8 @@ async def test_failure_log_is_limited_when_an_object_fails_and_succeeds_alternat
 async def test_reconcile_log_lines_contain_the_request_and_the_reconcile_id(log_lines: LogLines):
     async def chatty(request: Request) -> Result | None:
         reconcile_log().info("hello")
+        record = logging.LogRecord("library", logging.INFO, __file__, 1, "hello from a library", (), None)
+        BridgeHandler().handle(record)
         async with asyncio.TaskGroup() as group:
             group.create_task(say_more())
         return None
@@ -395,11 +398,11 @@ async def test_reconcile_log_lines_contain_the_request_and_the_reconcile_id(log_
         running.add("a", "b")
         await turns()
     hellos = [line for line in log_lines if line["event"].startswith("hello")]
-    assert [line["name"] for line in hellos] == ["a", "b", "a", "b"]
+    assert [line["name"] for line in hellos] == ["a", "a", "b", "b", "a", "b"]
     assert all(line["controller"] == "test" and line["namespace"] == "ns" for line in hellos)
-    ids = [line["reconcile_id"] for line in hellos]
-    assert ids[:2] == ids[2:]
-    assert len(set(ids)) == 2
+    ids = {line["name"]: line["reconcile_id"] for line in hellos}
+    assert ids["a"] != ids["b"]
+    assert all(line["reconcile_id"] == ids[line["name"]] for line in hellos)
 
 
 async def test_event_to_reconcile_metric_measures_the_time_since_the_watch_event():

@@ -151,9 +151,10 @@ async def test_fault_endpoint_refuses_an_invalid_fault_and_names_its_mistake(bod
 
 
 @pytest.mark.parametrize(("user", "status"), [(None, 401), (User("bob", ("dev",)), 403)])
-async def test_history_expire_endpoint_refuses_non_administrators(user: User | None, status: int):
+@pytest.mark.parametrize("path", ["faults", "history/expire"])
+async def test_devcluster_endpoints_refuse_non_administrators(path: str, user: User | None, status: int):
     handle = Server(user).handle
-    assert (await handle(ApiRequest(method="POST", path="/devcluster/history/expire"))).status == status
+    assert (await handle(ApiRequest(method="POST", path=f"/devcluster/{path}"))).status == status
     assert (await handle(get())).status == 200
 
 

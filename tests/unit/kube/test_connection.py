@@ -125,6 +125,14 @@ async def test_pool_does_not_reuse_an_idle_connection_that_the_server_closed(
     assert script.connections == 2
 
 
+async def test_pool_takes_the_most_recently_used_idle_connection_next(wire: HttpWire):
+    async with wire.exchange(GET) as first, wire.exchange(GET) as second:
+        await second.read()
+        await first.read()
+    async with wire.exchange(GET) as third:
+        assert third.transport is first.transport
+
+
 async def test_pool_closes_connections_that_stay_idle_for_the_keep_alive_time(
     wire: HttpWire, script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ):

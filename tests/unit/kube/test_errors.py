@@ -60,6 +60,9 @@ def test_error_from_response_has_the_class_of_its_status_code(code: int, reason:
 def test_error_from_response_keeps_the_details_of_the_status():
     error = error_from(422, {}, status(422, "Invalid", causes=[{"field": "spec.size"}]))
     assert error.details["causes"] == [{"field": "spec.size"}]
+
+
+def test_already_exists_error_is_no_conflict():
     assert not issubclass(AlreadyExists, Conflict)
 
 

@@ -128,13 +128,13 @@ async def test_coordinator_rarely_rebalances_while_each_replica_renews_its_lease
 
 async def test_shard_moves_only_after_the_next_owner_has_listed_its_objects(program: Program):
     (a,) = await program.start("a")
-    assert a.measured("ranges_wanted") == COUNT
+    assert a.measured("shards_wanted") == COUNT
     assert a.measured("lease_handovers_total", direction="taken") == COUNT
     assert a.measured("lease_unowned_seconds_count") == 0, "the shards had no owner before"
     b = program.begin("b", prepares=8.0)
     await asyncio.sleep(7)
     assert (a.permitted, b.permitted) == (set(range(COUNT)), set())
-    assert [each.measured("ranges_wanted") for each in (a, b)] == [4, 4]
+    assert [each.measured("shards_wanted") for each in (a, b)] == [4, 4]
     assert a.measured("lease_handovers_total", direction="given_back") == 0
     await asyncio.sleep(3)
     assert program.shares == [4, 4]

@@ -103,10 +103,11 @@ def configuration(namespace: str, bundle: bytes) -> Reply:
     return Reply.json({"webhooks": [{"clientConfig": each} for each in clients]})
 
 
+@pytest.mark.parametrize("validating", [Reply.status(404, "NotFound"), Reply.status(403, "Forbidden")])
 async def test_trust_lookup_returns_the_webhook_service_name_and_its_ca_bundle(
-    wire: ScriptedWire, transport: Transport
+    wire: ScriptedWire, transport: Transport, validating: Reply
 ):
-    wire.on("GET", VALIDATING, Reply.status(404, "NotFound"))
+    wire.on("GET", VALIDATING, validating)
     wire.on("GET", MUTATING, configuration("zoo", b"PEM"))
     assert await PLACE.trust(transport) == ("operator-manager-webhook-service.zoo.svc", b"PEM")
 

@@ -226,10 +226,12 @@ async def test_webhook_review_span_belongs_to_the_trace_of_the_api_server():
         ("tracestate", "a" * 8190),
         ("tracestate", ",".join(["a"] * 4000)),
         ("tracestate", "what a stranger wants to have in the log"),
+        ("tracestate", ",".join(f"k{number}={'v' * 100}" for number in range(6))),
         ("traceparent", "00-" * 2700),
+        ("traceparent", f"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-{'x' * 8000}"),
     ],
 )
-async def test_malformed_trace_headers_of_a_webhook_review_cost_little_and_log_nothing(
+async def test_webhook_review_ignores_malformed_and_overlong_trace_headers_cheaply_and_without_logs(
     name: str, value: str, caplog: pytest.LogCaptureFixture
 ):
     provider = TracerProvider(shutdown_on_exit=False)
@@ -237,7 +239,10 @@ async def test_malformed_trace_headers_of_a_webhook_review_cost_little_and_log_n
     tracer = SpanTracer(provider)
     with Effort() as spent:
         for _ in range(20):
-            tracer.review("/mutate", headers).ended(200)
+            review, span = tracer.review("/mutate", headers), get_current_span()
+            review.ended(200)
     provider.shutdown()
+    assert isinstance(span, ReadableSpan)
+    assert (span.parent is None, span.context.trace_state) == (name == "traceparent", {})
     assert spent.units < 20
     assert caplog.text == ""

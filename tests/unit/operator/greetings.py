@@ -101,6 +101,12 @@ def said(obj: Greeting) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in obj.status.conditions}
 
 
+def events(world: World) -> list[tuple[str, str, int]]:
+    """Return reason, message and count of each Event, sorted by name."""
+    found = world.cluster.client.list("events", "default")
+    return [(each["reason"], each["message"], each["count"]) for each in found]
+
+
 def writes(world: World) -> int:
     return world.cluster.store.version
 

@@ -23,6 +23,7 @@ from tests.unit.operator.greetings import (
     Greeting,
     cleanup,
     doing,
+    events,
     greeted,
     greeting,
     recorded,
@@ -208,11 +209,11 @@ async def test_condition_event_is_sent_once_for_each_change_of_the_condition():
 
     async with greeted(act, said) as (world, found):
         LAST[-1].enqueue(found.key)
-        await asyncio.sleep(0.05)
-        assert await world.events(found) == ["Greeted"]
+        await settled(world)
+        assert events(world) == [("Greeted", "you is greeted", 1)]
         await world.update(found, lambda it: setattr(it.spec, "name", "me"))
-        await world.until(found, lambda it: it.status.observed_generation == 2)
-        assert await world.events(found) == ["Greeted", "Greeted"]
+        await settled(world)
+        assert events(world) == [("Greeted", "you is greeted", 1), ("Greeted", "me is greeted", 1)]
 
 
 async def test_failed_reconcile_sends_no_event_that_waits_for_the_status_write():
@@ -222,8 +223,9 @@ async def test_failed_reconcile_sends_no_event_that_waits_for_the_status_write()
         if len(operator.seen) == 1:
             raise ServerError(500, "InternalError", "not now")
 
-    async with greeted(act, said) as (world, found):
-        assert await world.events(found) == ["Greeted", "Later"]
+    async with greeted(act, said) as (world, _):
+        await settled(world)
+        assert events(world) == [("Greeted", "it is greeted", 1), ("Later", "in its time", 1)]
 
 
 def job(name: str) -> Job:

@@ -271,6 +271,8 @@ async def test_ctx_patch_of_a_foreign_kind_fails_unless_the_operator_declares_th
     async with operated(acting(annotate, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
         assert 'rbac(groups="apps", resources="deployments", verbs="patch")' in first_error(world, CHILD)
+        runs = world.manager.history.of("acts").of(CHILD)
+        assert [sent.verb for run in runs for sent in run.requests] == []
     rights = (rbac(groups="apps", resources="deployments", verbs="patch"),)
     async with operated(acting(annotate, Deployment, rights=rights), objects=[deployment()]) as world:
         await world.until(deployment(), lambda it: it.metadata.annotations.get("seen") == "yes")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -33,6 +32,7 @@ from tests.unit.operator.greetings import (
     GreetingSpec,
     GreetingStatus,
     doing,
+    events,
     greeting,
     settled,
 )
@@ -78,16 +78,6 @@ def conditions(world: World) -> dict[str, tuple[str, str, str]]:
 
 def reasons(world: World) -> dict[str, tuple[str, str]]:
     return {kind: each[:2] for kind, each in conditions(world).items()}
-
-
-def events(world: World) -> list[tuple[str, str, int]]:
-    """Return reason, message and count of each Event, sorted by name."""
-    found = world.cluster.client.list("events", "default")
-    return [(each["reason"], each["note" if "note" in each else "message"], _count(each)) for each in found]
-
-
-def _count(event: Mapping[str, Any]) -> int:
-    return int((event.get("series") or {}).get("count") or event.get("count") or 1)
 
 
 class Mute(TerminalError):

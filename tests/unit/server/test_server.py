@@ -20,7 +20,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager.kube.transport import Transport
-from manager.process.manager import CannotStart, Manager
+from manager.process.manager import CannotStart, Manager, Runnable
 from manager.server import HttpServer, Limits
 from manager.server.access import WAITING, Access, TooManyQuestions
 from manager.server.server import CannotServe, guarded, serve
@@ -365,7 +365,11 @@ async def test_separate_server_refuses_connections_and_answers_running_requests_
 async def test_http_server_without_an_address_serves_nothing(log_lines: LogLines):
     callbacks = Callbacks()
     callbacks.manager.add_routes(routes, server=HttpServer(name="callbacks", address=None))
-    callbacks.stop.set()
+
+    async def stop() -> None:
+        callbacks.stop.set()
+
+    callbacks.manager.add(Runnable("stop", stop))  # it runs after the start of all servers
     await callbacks.manager.run(callbacks.stop)
     assert [line for line in log_lines if line["event"] == "serving"] == []
 

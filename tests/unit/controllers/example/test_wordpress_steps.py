@@ -316,7 +316,7 @@ QUOTA = StatusError(403, "Forbidden", "exceeded quota: small")
         (4, QUOTA, "Service site-mysql is refused: exceeded quota: small"),
     ],
 )
-async def test_wordpress_warning_event_names_the_refused_child_and_omits_the_password(
+async def test_wordpress_event_and_status_name_the_refused_child_and_omit_the_password(
     world: World, write: int, refusal: StatusError, told: str
 ):
     await world.create()
@@ -326,7 +326,9 @@ async def test_wordpress_warning_event_names_the_refused_child_and_omits_the_pas
     assert world.conditions()["Progressing"] == ("False", "Refused")
     [warning] = [message for _, kind, _, message in world.events.told if kind == "Warning"]
     assert warning.startswith(told)
-    assert QUOTED not in warning
+    status = str(world.api.peek(SITES, world.namespace, "site")["status"])
+    assert told in status
+    assert QUOTED not in warning + status
     await world.settle()
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
     assert len(world.children()) == 7

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.effort import Effort
-from tests.unit.devcluster.controllers.conftest import Cluster, deployment
+from tests.unit.devcluster.controllers.conftest import Cluster, deployment, pod
 
 pytestmark = pytest.mark.virtual_time
 
@@ -22,6 +22,7 @@ async def test_garbage_collector_deletes_a_thousand_dependents_quickly(cluster: 
 
 
 async def test_namespace_deletion_deletes_its_pods_before_other_objects(cluster: Cluster):
+    await cluster.apply("pods", pod(annotations={"devcluster.local/stop-time": "9"}))
     await cluster.settled("deployments.apps", deployment())
     cluster.seen.clear()
     await cluster.client.delete("namespaces", "", "x")
@@ -30,5 +31,5 @@ async def test_namespace_deletion_deletes_its_pods_before_other_objects(cluster:
     assert gone[-1] == "namespaces"
     assert {"pods", "replicasets", "deployments", "configmaps", "serviceaccounts"} <= set(gone)
     last_pod = max(index for index, plural in enumerate(gone) if plural == "pods")
-    assert "serviceaccounts" not in gone[: last_pod + 1] or gone.index("serviceaccounts") > 2
+    assert set(gone[: last_pod + 1]) == {"pods"}
     assert cluster.list("configmaps") == cluster.list("events") == []

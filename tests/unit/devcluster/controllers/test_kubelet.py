@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from devcluster.controllers import Controllers, controller
+from devcluster.controllers import Controllers
+from devcluster.controllers.controller import WorkQueue
 from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
 
 pytestmark = pytest.mark.virtual_time
@@ -154,22 +155,24 @@ async def test_sidecar_init_container_keeps_running_beside_the_main_containers(c
     assert list(map(list, states)) == [["running"], ["terminated"]]
 
 
-async def test_controllers_started_a_second_time_write_nothing_and_reuse_no_pod_address(cluster: Cluster):
-    await cluster.settled("pods", pod())
-    before = cluster.store.version
-    first = cluster.status()["podIP"]
-    async with Controllers(cluster.client, cluster.store, cluster.clock, cluster.rng):
-        await cluster.settle()
-        assert cluster.store.version == before
-        await cluster.settled("pods", pod("q"))
-    assert cluster.get("pods", "q")["status"]["podIP"] != first
+async def test_controllers_started_a_second_time_write_nothing_and_reuse_no_pod_address():
+    async with started(0.0, controllers=False) as cluster:
+        parts = cluster.client, cluster.store, cluster.clock, cluster.rng
+        async with Controllers(*parts):
+            await cluster.settled("pods", pod(nodeName="node-0"))
+        before = cluster.store.version
+        async with Controllers(*parts):
+            await cluster.settle()
+            assert cluster.store.version == before
+            await cluster.settled("pods", pod("q", nodeName="node-0"))
+        assert cluster.status("q")["podIP"] != cluster.status()["podIP"]
 
 
 @pytest.fixture
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the controllers pause for half a second after each key, as on a slow machine."""
-    monkeypatch.setattr(controller, "LONG", 0.0)
-    monkeypatch.setattr(controller, "PAUSE_FACTOR", 1e9)
+    done = WorkQueue.done
+    monkeypatch.setattr(WorkQueue, "done", lambda queue, key, **_: done(queue, key, took=1.0))
 
 
 async def test_nodes_become_ready_even_when_controllers_are_slow(slow_machine: None, cluster: Cluster):

@@ -34,6 +34,8 @@ class FakeScheduler(SchedulerClient):
         return self.idle
 
     async def retire(self, address: str, names: Sequence[str]) -> None:
+        if self.wanted is None:
+            raise SchedulerAway(address, "it is made up")
         self.retired.extend(names)
 
 
@@ -67,7 +69,7 @@ async def test_dask_cluster_runs_its_workers_and_is_deleted_after_the_idle_timeo
         assert await workers(world) == []
 
 
-async def test_dask_worker_group_retires_the_workers_that_it_removes() -> None:
+async def test_dask_worker_group_retires_workers_before_it_deletes_them() -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         await world.create(made(DaskCluster, **CLUSTER))
         await clock.advance(seconds=5)
@@ -75,7 +77,11 @@ async def test_dask_worker_group_retires_the_workers_that_it_removes() -> None:
         await world.client.subresource("scale").patch(group, {"spec": {"replicas": 4}})
         await clock.advance(seconds=5)
         assert len(await workers(world)) == 4
+        FakeScheduler.wanted = None
         await world.client.subresource("scale").patch(group, {"spec": {"replicas": 1}})
+        await clock.advance(seconds=5)
+        assert len(await workers(world)) == 4
+        FakeScheduler.wanted = 1
         await clock.advance(seconds=5)
         assert await workers(world) == ["a-default-worker-0"]
         assert FakeScheduler.retired == [f"a-default-worker-{number}" for number in (1, 2, 3)]
