@@ -351,8 +351,7 @@ class BridgeHandler(logging.Handler):
             library_message = record.getMessage()
         except Exception:  # noqa: BLE001 - show even a message that does not fit its arguments
             library_message = f"{record.msg!r} % {record.args!r}"
-        log = reconcile_log().bind(logger_name=record.name)
-        log.log(level, library_message, exc_info=record.exc_info)
+        reconcile_log().bind(logger_name=record.name).log(level, library_message, exc_info=record.exc_info)
 
 
 @contextmanager

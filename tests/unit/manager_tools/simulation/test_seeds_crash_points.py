@@ -31,10 +31,16 @@ def test_operator_recovers_at_every_crash_point_of_its_writes_and_external_reads
 PET = tuple(each for each in OPERATORS if each.name == "pet")
 
 
-def test_simulation_waits_for_a_manager_that_restarts_after_the_last_fault():
-    plan = plan_of(3, PET, minutes=1)
-    outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(4, "look")), PET)
+@pytest.mark.parametrize(
+    ("look", "end"),
+    [(4, ("manager-0.1", "ended in order")), (5, ("manager-0", "ended: the lease was lost"))],
+    ids=["restarts before the final checks", "frozen at the end"],
+)
+def test_simulation_waits_for_a_manager_that_was_frozen_late(look: int, end: tuple[str, str]):
+    plan = plan_of(5, PET, minutes=1)
+    outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(look, "look")), PET)
     assert not outcome.violations, story_of(outcome)
+    assert {("manager-0", "frozen for 90 s"), end} <= {event[1:] for event in outcome.timeline}
 
 
 RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True)
