@@ -240,7 +240,7 @@ class _Output(asyncio.SubprocessProtocol):
 class ExecCredentials(Credentials):
     """Credentials from a program (`exec` of a kubeconfig's user), used until they expire.
 
-    The program is stopped when it takes too long, or when no caller waits any more.
+    The program is killed after `TIMEOUT`, or when its caller is cancelled; the next caller starts it again.
     """
 
     def __init__(

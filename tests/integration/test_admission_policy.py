@@ -105,7 +105,7 @@ def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     def is_held() -> bool:
         """Return whether the API server enforces the policies already."""
         try:
-            ESCALATIONS["a privileged container"].by(access)
+            ESCALATIONS["privileged container"].by(access)
         except ApiFailure as failure:
             return REFUSED in failure.body
         return False
@@ -267,35 +267,37 @@ THERE = (
 )
 
 HONEST = {
-    "a Deployment": deployed(),
-    "the passwords of a site": made("secrets", type="Opaque", immutable=True, **PASSWORDS),
-    "a Service": service(type="NodePort"),
-    "a claim": claim(),
-    "an owner for the passwords": changed("secrets", "blog-mysql", {"metadata": {"labels": {"a": "b"}}}),
-    "a change of what somebody else has put a label on": changed(
-        "deployments", "wp", {"spec": {"replicas": 2}}
+    "create a Deployment": deployed(),
+    "create the password Secret of a Wordpress": made("secrets", type="Opaque", immutable=True, **PASSWORDS),
+    "create a NodePort Service": service(type="NodePort"),
+    "create a PersistentVolumeClaim": claim(),
+    "add a label to a password Secret": changed(
+        "secrets", "blog-mysql", {"metadata": {"labels": {"a": "b"}}}
     ),
-    "the certificate of the webhooks": certificate(CERTIFICATE),
-    "an owner for passwords that somebody has fixed": changed(
+    "scale a Deployment with a pod label of a user": changed("deployments", "wp", {"spec": {"replicas": 2}}),
+    "create the webhook certificate Secret": certificate(CERTIFICATE),
+    "add a label to an immutable password Secret": changed(
         "secrets", "fixed", {"metadata": {"labels": {"a": "b"}}}
     ),
-    "a change of pods that somebody has put a finalizer on": changed(
+    "scale a Deployment with a pod finalizer of a user": changed(
         "deployments", "watched", {"spec": {"replicas": 2}}
     ),
-    "a change of a Service that has got an address": changed(
+    "change a Service with a loadBalancerIP": changed(
         "services", "addressed", {"spec": {"type": "LoadBalancer"}}
     ),
-    "a change of what somebody else has put a finalizer on": changed(
+    "add a label to a Service with a finalizer": changed(
         "services", "kept", {"metadata": {"labels": {"a": "b"}}}
     ),
-    "limits that somebody has set": contained(resources={"limits": {"cpu": 1, "memory": "1Gi"}}),
-    "a volume of what is let pass by itself": projected(
+    "create a Deployment with resource limits": contained(resources={"limits": {"cpu": 1, "memory": "1Gi"}}),
+    "create a Deployment with a projected volume": projected(
         {"configMap": {"name": "settings"}},
         {"secret": {"name": "theirs"}},
         {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
     ),
-    "a Service that led elsewhere": changed("services", "abroad", {"spec": {"type": "ClusterIP"}}),
-    "a sidecar that somebody has added": deployed(
+    "change an ExternalName Service to ClusterIP": changed(
+        "services", "abroad", {"spec": {"type": "ClusterIP"}}
+    ),
+    "create a Deployment with a sidecar": deployed(
         initContainers=[{"name": "side", "image": "side", "restartPolicy": "Always"}],
         volumes=[{"name": "data", "emptyDir": {}}, {"name": "settings", "configMap": {"name": "settings"}}],
     ),
@@ -303,75 +305,77 @@ HONEST = {
 
 TOKEN_OF_KUBE_SYSTEM = {"annotations": {"kubernetes.io/service-account.name": "namespace-controller"}}
 ESCALATIONS = {
-    "the token of another account": made(
+    "service account token in kube-system": made(
         "secrets", "kube-system", metadata=TOKEN_OF_KUBE_SYSTEM, type="kubernetes.io/service-account-token"
     ),
-    "a token to join the cluster with": made(
+    "bootstrap token": made(
         "secrets",
         "kube-system",
         metadata={"name": "bootstrap-token-abcdef"},
         type="bootstrap.kubernetes.io/token",
         stringData={"token-id": "abcdef", "token-secret": "0123456789abcdef"},
     ),
-    "settings of another program": made("secrets", stringData={"server": "elsewhere"}),
-    "a certificate elsewhere": made(
+    "Secret with other keys than passwords": made("secrets", stringData={"server": "elsewhere"}),
+    "webhook certificate in another namespace": made(
         "secrets",
         metadata={"name": "webhook-server-cert"},
         type="kubernetes.io/tls",
         data={"tls.crt": "", "tls.key": ""},
     ),
-    "the certificate of another program": certificate("other-webhook-server-cert"),
-    "a certificate that nobody can renew": certificate(CERTIFICATE, immutable=True),
-    "passwords that nobody can change any more": changed("secrets", "blog-mysql", {"immutable": True}),
-    "other passwords": changed("secrets", "blog-mysql", {"data": {"password": "b3RoZXI="}}),
-    "a Secret of others": changed("secrets", "theirs", {"stringData": {"password": "mine"}}),
-    "no passwords": deleted("v1", "secrets", "blog-mysql"),
-    "no Service": deleted("v1", "services", "blog"),
-    "no claim": deleted("v1", "persistentvolumeclaims", "unbound"),
-    "no Deployment": deleted("apps/v1", "deployments", "wp"),
-    "the label on what is not ours": changed(
+    "certificate of another program": certificate("other-webhook-server-cert"),
+    "immutable webhook certificate": certificate(CERTIFICATE, immutable=True),
+    "password Secret made immutable": changed("secrets", "blog-mysql", {"immutable": True}),
+    "changed password": changed("secrets", "blog-mysql", {"data": {"password": "b3RoZXI="}}),
+    "change of a foreign Secret": changed("secrets", "theirs", {"stringData": {"password": "mine"}}),
+    "deletion of a password Secret": deleted("v1", "secrets", "blog-mysql"),
+    "deletion of a Service": deleted("v1", "services", "blog"),
+    "deletion of a PersistentVolumeClaim": deleted("v1", "persistentvolumeclaims", "unbound"),
+    "deletion of a Deployment": deleted("apps/v1", "deployments", "wp"),
+    "managed-by label on a foreign Service": changed(
         "services", "kube-dns", {"metadata": {"labels": LABELS}}, namespace="kube-system"
     ),
-    "a finalizer that nobody takes away": finalized("example.com/keep", claim()),
-    "the finalizer of claims, on passwords": finalized(
+    "finalizer on a PersistentVolumeClaim": finalized("example.com/keep", claim()),
+    "pvc-protection finalizer on a Secret": finalized(
         "kubernetes.io/pvc-protection", made("secrets", type="Opaque", **PASSWORDS)
     ),
-    "a finalizer of pods that nobody takes away": templated(finalizers=["example.com/keep"]),
-    "a finalizer of pods that nobody takes away, later": changed(
+    "pod finalizer in a new Deployment": templated(finalizers=["example.com/keep"]),
+    "pod finalizer added to a Deployment": changed(
         "deployments", "wp", {"spec": {"template": {"metadata": {"finalizers": ["example.com/keep"]}}}}
     ),
-    "the finalizer of a load balancer": changed("services", "kept", {"metadata": {"finalizers": None}}),
-    "a finalizer of a definition": redefined("/metadata/finalizers", ["example.com/keep"]),
-    "another authority of a definition, by a note": redefined(
+    "removal of a load balancer finalizer": changed("services", "kept", {"metadata": {"finalizers": None}}),
+    "finalizer on a CRD": redefined("/metadata/finalizers", ["example.com/keep"]),
+    "CA injection annotation on a CRD": redefined(
         "/metadata/annotations", {"cert-manager.io/inject-ca-from": "theirs/ca"}
     ),
-    "labels of a definition": redefined("/metadata/labels", {"a": "b"}),
-    "an external address": service(externalIPs=["10.1.2.3"]),
-    "an address of the load balancer": service(type="LoadBalancer", loadBalancerIP="203.0.113.5"),
-    "an external name": service(type="ExternalName", externalName="elsewhere.example"),
-    "pods of others, to the outside": service(type="NodePort", selector={"k8s-app": "kube-dns"}),
-    "pods of others that have a tier": service(selector={"app": "shop", "tier": "backend"}),
-    "a Service that others lead somewhere": service(selector=None),
-    "a volume of others": claim(volumeName="theirs"),
-    "a volume of others, later": changed(
+    "changed labels of a CRD": redefined("/metadata/labels", {"a": "b"}),
+    "Service with externalIPs": service(externalIPs=["10.1.2.3"]),
+    "Service with a loadBalancerIP": service(type="LoadBalancer", loadBalancerIP="203.0.113.5"),
+    "ExternalName Service": service(type="ExternalName", externalName="elsewhere.example"),
+    "NodePort Service for foreign pods": service(type="NodePort", selector={"k8s-app": "kube-dns"}),
+    "Service for foreign pods with a tier label": service(selector={"app": "shop", "tier": "backend"}),
+    "Service without a selector": service(selector=None),
+    "new claim of a foreign volume": claim(volumeName="theirs"),
+    "foreign volume added to a claim": changed(
         "persistentvolumeclaims", "unbound", {"spec": {"volumeName": "theirs"}}
     ),
-    "a copy of a volume": claim(dataSource={"kind": "PersistentVolumeClaim", "name": "theirs"}),
-    "the network of the node": deployed(hostNetwork=True, securityContext={}),
-    "the processes of the node": deployed(hostPID=True),
-    "the memory of the node": deployed(hostIPC=True),
-    "another account": deployed(serviceAccountName="admin"),
-    "another account, by its old name": deployed(serviceAccount="admin"),
-    "an account of a domain": deployed(
+    "claim that copies a foreign volume": claim(
+        dataSource={"kind": "PersistentVolumeClaim", "name": "theirs"}
+    ),
+    "hostNetwork": deployed(hostNetwork=True, securityContext={}),
+    "hostPID": deployed(hostPID=True),
+    "hostIPC": deployed(hostIPC=True),
+    "serviceAccountName": deployed(serviceAccountName="admin"),
+    "deprecated serviceAccount": deployed(serviceAccount="admin"),
+    "Windows gMSA account": deployed(
         os={"name": "windows"},
         securityContext={"windowsOptions": {"gmsaCredentialSpecName": "admin"}},
         container={"securityContext": {}},
     ),
-    "the token of the namespace": deployed(automountServiceAccountToken=True),
-    "the token of the namespace, unsaid": deployed(automountServiceAccountToken=None),
-    "a token as a volume": projected({"serviceAccountToken": {"path": "token"}}),
+    "mounted service account token": deployed(automountServiceAccountToken=True),
+    "service account token mounted by default": deployed(automountServiceAccountToken=None),
+    "projected service account token": projected({"serviceAccountToken": {"path": "token"}}),
     # A server without the feature gate drops the field, and accepts an empty source.
-    "a certificate as a volume": projected(
+    "projected pod certificate": projected(
         {
             "podCertificate": {
                 "signerName": "example.com/signer",
@@ -380,50 +384,48 @@ ESCALATIONS = {
             }
         }
     ),
-    "a path of the node": mounted(hostPath={"path": "/"}),
-    "a disk of a network": mounted(nfs={"server": "a", "path": "/"}),
-    "a volume of others, made for the pod": mounted(
+    "hostPath volume": mounted(hostPath={"path": "/"}),
+    "NFS volume": mounted(nfs={"server": "a", "path": "/"}),
+    "ephemeral claim of a foreign volume": mounted(
         ephemeral={"volumeClaimTemplate": {"spec": {**claim().body["spec"], "volumeName": "theirs"}}}
     ),
-    "what a driver mounts": mounted(csi={"driver": "secrets.example"}),
-    "a device of a plugin": contained(
+    "CSI volume": mounted(csi={"driver": "secrets.example"}),
+    "device plugin resource": contained(
         resources={"requests": {"vendor.example/fuse": 1}, "limits": {"vendor.example/fuse": 1}}
     ),
-    "a runtime that has devices": deployed(runtimeClassName="vendor"),
-    "a device": deployed(resourceClaims=[{"name": "device", "resourceClaimName": "theirs"}]),
-    "the place of what the cluster needs": deployed(priorityClassName="system-node-critical"),
-    "a probe of the node": contained(livenessProbe={"httpGet": {"host": "127.0.0.1", "port": 10250}}),
-    "a probe of the node, by TCP": contained(
-        startupProbe={"tcpSocket": {"host": "127.0.0.1", "port": 10250}}
-    ),
-    "a call from the node": contained(
+    "runtimeClassName": deployed(runtimeClassName="vendor"),
+    "resource claim": deployed(resourceClaims=[{"name": "device", "resourceClaimName": "theirs"}]),
+    "system priority class": deployed(priorityClassName="system-node-critical"),
+    "HTTP probe of the node": contained(livenessProbe={"httpGet": {"host": "127.0.0.1", "port": 10250}}),
+    "TCP probe of the node": contained(startupProbe={"tcpSocket": {"host": "127.0.0.1", "port": 10250}}),
+    "postStart request to another host": contained(
         lifecycle={"postStart": {"httpGet": {"host": "169.254.169.254", "port": 80}}}
     ),
-    "a port of the node": contained(ports=[{"containerPort": 80, "hostPort": 80}]),
-    "a privileged container": secured(privileged=True),
-    "a privileged first container": deployed(
+    "hostPort": contained(ports=[{"containerPort": 80, "hostPort": 80}]),
+    "privileged container": secured(privileged=True),
+    "privileged init container": deployed(
         initContainers=[{"name": "first", "image": "first", "securityContext": {"privileged": True}}]
     ),
-    "an added capability": secured(capabilities={"add": ["NET_RAW"]}),
-    "more rights than its parent": secured(allowPrivilegeEscalation=True),
-    "an open /proc": deployed(hostUsers=False, container={"securityContext": {"procMount": "Unmasked"}}),
-    "no seccomp": secured(seccompProfile={"type": "Unconfined"}),
-    "no seccomp for all": deployed(securityContext={"seccompProfile": {"type": "Unconfined"}}),
-    "no AppArmor": secured(appArmorProfile={"type": "Unconfined"}),
-    "no AppArmor, by annotation": templated(
+    "added capability": secured(capabilities={"add": ["NET_RAW"]}),
+    "allowPrivilegeEscalation": secured(allowPrivilegeEscalation=True),
+    "unmasked procMount": deployed(hostUsers=False, container={"securityContext": {"procMount": "Unmasked"}}),
+    "container without seccomp": secured(seccompProfile={"type": "Unconfined"}),
+    "pod without seccomp": deployed(securityContext={"seccompProfile": {"type": "Unconfined"}}),
+    "container without AppArmor": secured(appArmorProfile={"type": "Unconfined"}),
+    "AppArmor annotation": templated(
         annotations={"container.apparmor.security.beta.kubernetes.io/wordpress": "unconfined"}
     ),
-    "the place of the name service": labelled({"k8s-app": "kube-dns"}),
-    "the place of a webhook that is known by the usual labels": labelled(
+    "pod label of the cluster DNS": labelled({"k8s-app": "kube-dns"}),
+    "pod labels of another webhook": labelled(
         {"app.kubernetes.io/name": "webhook", "app.kubernetes.io/component": "webhook"}
     ),
-    "the place of the manager itself": labelled({"app.kubernetes.io/name": "operator-manager"}),
-    "the place of another tier": labelled({"tier": "control-plane"}),
-    "the place of the name service, later": changed(
+    "pod label of the manager": labelled({"app.kubernetes.io/name": "operator-manager"}),
+    "pod label of another tier": labelled({"tier": "control-plane"}),
+    "pod label of the cluster DNS added to a Deployment": changed(
         "deployments", "wp", {"spec": {"template": {"metadata": {"labels": {"k8s-app": "kube-dns"}}}}}
     ),
-    "a ReplicaSet of others, by its label": selecting({"matchLabels": {"app": "theirs"}}, app="theirs"),
-    "a ReplicaSet of others, by an expression": selecting(
+    "selector of a foreign ReplicaSet": selecting({"matchLabels": {"app": "theirs"}}, app="theirs"),
+    "selector with an expression": selecting(
         {
             "matchLabels": {"app": "theirs", "tier": "frontend"},
             "matchExpressions": [{"key": "app", "operator": "Exists"}],
@@ -431,19 +433,17 @@ ESCALATIONS = {
         app="theirs",
         tier="frontend",
     ),
-    "a ReplicaSet of another tier": selecting(
-        {"matchLabels": {"app": "theirs"}}, app="theirs", tier="frontend"
+    "selector without a tier": selecting({"matchLabels": {"app": "theirs"}}, app="theirs", tier="frontend"),
+    "SELinux type": deployed(securityContext={"seLinuxOptions": {"type": "spc_t"}}),
+    "kernel sysctl": deployed(securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}),
+    "conversion webhook of another Service": redefined(
+        "/spec/conversion/webhook/clientConfig/service", ELSEWHERE
     ),
-    "another SELinux type": deployed(securityContext={"seLinuxOptions": {"type": "spc_t"}}),
-    "a setting of the kernel": deployed(
-        securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}
-    ),
-    "conversion elsewhere": redefined("/spec/conversion/webhook/clientConfig/service", ELSEWHERE),
-    "an owner for a definition, with which it goes": redefined(
+    "owner reference on a CRD": redefined(
         "/metadata/ownerReferences",
         [{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"}],
     ),
-    "a schema that forgets": redefined("/spec/versions/0/served", value=False),
+    "unserved CRD version": redefined("/spec/versions/0/served", value=False),
 }
 
 
@@ -464,7 +464,7 @@ def test_admission_policy_admits_a_write_of_the_conversion_ca_bundle(plane: Cont
 @pytest.mark.parametrize(
     "write",
     [
-        pytest.param(write, id=name, marks=[pytest.mark.oldest] * (name != "a device"))
+        pytest.param(write, id=name, marks=[pytest.mark.oldest] * (name != "resource claim"))
         for name, write in ESCALATIONS.items()
     ],
 )

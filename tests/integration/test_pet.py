@@ -87,11 +87,25 @@ def test_pet_operator_creates_updates_and_deletes_the_records_of_sample_pets(wal
 
 
 @pytest.mark.parametrize(
-    ("controllers", "imported"), [("*,-pet", []), ("pet", ["grpc", "petstore.client"])], ids=["none", "plain"]
+    ("controllers", "tls", "imported"),
+    [
+        ("*,-pet", False, []),
+        ("pet", False, ["grpc", "petstore.client"]),
+        ("pet", True, ["cryptography", "grpc", "petstore.client"]),
+    ],
+    ids=["none", "plain", "tls"],
 )
 def test_manager_imports_grpc_only_for_pets_and_cryptography_only_for_tls(
-    crds: ControlPlane, namespace: str, run_manager: RunManager, controllers: str, imported: list[str]
+    crds: ControlPlane,
+    namespace: str,
+    run_manager: RunManager,
+    tmp_path: Path,
+    controllers: str,
+    tls: bool,
+    imported: list[str],
 ):
+    ca = tmp_path / "ca.crt"
+    ca.write_bytes(Authority("pets").pem)
     script = (
         "import atexit, sys\n"
         "from controllers.main import main\n"
@@ -104,6 +118,7 @@ def test_manager_imports_grpc_only_for_pets_and_cryptography_only_for_tls(
         f"--namespaces={namespace}",
         f"--controllers={controllers}",
         "--petstore-address=127.0.0.1:1",
+        *[f"--petstore-tls-ca-file={ca}"] * tls,
         program=(sys.executable, "-c", script),
     ).wait_ready()
     assert manager.stop() == 0

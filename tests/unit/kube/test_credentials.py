@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -273,12 +274,15 @@ async def test_failed_credential_program_raises_a_one_line_error(
     assert "\n" not in str(caught.value)
 
 
-async def test_exec_credentials_raise_config_error_when_the_program_exceeds_the_timeout(
+async def test_exec_credentials_kill_the_program_and_raise_config_error_after_the_timeout(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
+    programs = list[asyncio.SubprocessTransport]()
+    monkeypatch.setattr("manager.kube.credentials._Output.connection_made", lambda _, it: programs.append(it))
     monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.01)
     with pytest.raises(ConfigError, match=r"not finished after 0\.01 s"):
         await plugin.run("exec sleep 60")
+    assert [program.get_returncode() for program in programs] == [-signal.SIGKILL]
 
 
 def open_files() -> int:

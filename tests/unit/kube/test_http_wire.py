@@ -304,10 +304,13 @@ class TestHttpWireAbort:
             write = asyncio.create_task(write_to(wire))
             accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
             with accepted:
-                await receive_some(accepted)  # the TLS handshake has begun
+                assert await asyncio.get_running_loop().sock_recv(accepted, 10_000)  # the ClientHello
                 wire.abort()
                 with pytest.raises(TransportError):
                     await write
+                assert await asyncio.get_running_loop().sock_recv(accepted, 10_000) == b""
+            with pytest.raises(BlockingIOError):  # there is no second connection
+                listener.accept()
 
     async def test_write_aborted_while_waiting_for_a_connection_is_not_sent(self, authority: trustme.CA):
         async with LocalServer(authority) as server, wire_to(server.url, authority, connections=1) as wire:

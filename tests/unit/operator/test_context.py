@@ -297,11 +297,9 @@ async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
 
 async def test_ctx_confirm_ends_the_reconcile_when_the_object_was_deleted_on_the_server():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        WORLD[-1].cluster.client.peek("greetings.test.example.com", "default", "hello")
-        if operator.seen == ["hello"]:
-            await WORLD[-1].client.delete(obj)
-            await ctx.confirm()
-            pytest.fail("confirm has not ended the reconcile")
+        await WORLD[-1].client.delete(obj)
+        await ctx.confirm()
+        operator.seen.append("confirm has not ended the reconcile")
 
     async with operated(doing(act)) as world:
         WORLD.append(world)

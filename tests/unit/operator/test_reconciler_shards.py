@@ -237,14 +237,14 @@ async def test_endless_reconcile_is_cancelled_after_the_grace_period_when_its_sh
 async def test_each_daemon_runs_only_in_the_replica_that_owns_its_shard():
     @daemon
     async def follow(operator: Copying, obj: Secret) -> None:
-        assert obj.metadata.name not in followers
+        twice.extend(followers.keys() & {obj.metadata.name})
         followers[obj.metadata.name] = operator.manager
         try:
             await asyncio.Event().wait()
         finally:
             del followers[obj.metadata.name]
 
-    followers: dict[str, Manager] = {}
+    followers, twice = dict[str, Manager](), list[str]()
     async with peers(follow=follow) as scene:
         (a,) = await scene.share("a")
         assert followers == dict.fromkeys(OBJECTS, a.manager)
@@ -255,6 +255,7 @@ async def test_each_daemon_runs_only_in_the_replica_that_owns_its_shard():
         assert b.seen
         await scene.stop(b)
         assert followers == dict.fromkeys(OBJECTS, a.manager)
+        assert twice == []
 
 
 async def test_shard_is_not_released_while_a_thread_of_its_reconcile_runs():
@@ -379,10 +380,11 @@ async def test_replica_caches_objects_of_other_shards_only_when_the_operator_dec
             "or read it with client.uncached"
         )
         assert a.held != b.held
+        assert_children_are_known(scene)
     read.clear()
     async with peers(read_all, reads=(Secret,)) as scene:
         (a, b) = await scene.share("a", "b")
-        assert not any(isinstance(each, str) for each in read)
+        assert {isinstance(each, str) for each in read} == {False}
         assert a.held == b.held == set(OBJECTS)
         assert not a.seen & b.seen
 

@@ -275,7 +275,7 @@ def test_model_source_uses_library_types_and_omits_crd_annotations_of_other_tool
     assert selectable[0] == selectable[1]
 
 
-def test_model_source_formatted_by_laid_out_passes_ruff_format_and_ruff_check(tmp_path: Path):
+def test_laid_out_model_source_passes_ruff_with_the_settings_of_a_new_project(tmp_path: Path):
     published, _ = asyncio.run(published_and_created())
     odd = {"type": "string", "description": f"x \u2013 {'y' * 200}", "default": "\u2013", "enum": ["\u2013"]}
     wide = {"a" * 120: {"type": "array", "items": {"type": "string", "maxLength": 63}}}
