@@ -1,4 +1,4 @@
-"""Shards: the division of objects among replicas. Imported only if `--shards` is set."""
+"""Shards: the division of objects among replicas. `run` imports it only with `--shards`."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class ShardFilter:
 
     An operator's object is in the shard of its UID, a child is in the shard of its owner's UID. A label on
     each child names the slice (a part of a shard) of its owner's UID; the server selects children by this
-    label. A child without the label is found by its owner reference. A child without label and owner, or with
-    an owner of a kind that was not added by `add_owner`, is in no shard.
+    label. A child without the label is found by its owner reference. An unlabelled child without an owner, or
+    with an owner of a kind that was not added by `add_owner`, is in no shard.
     """
 
     def __init__(

@@ -83,8 +83,8 @@ def number_of_shards(first: Lease, name: str) -> str | None:
 class ReplicaRegistry:
     """The registry of a program's replicas, in which this replica registers itself.
 
-    A registration gives no right to a shard. A replica without a valid registration keeps its shards while it
-    renews their Leases. A replica that cannot register does not count itself as a member.
+    A registration gives no right to a shard. A replica that cannot register does not count itself as a
+    member: it takes no shards, and gives up its own.
     """
 
     def __init__(self, config: ElectionConfig, group: Leases, watcher: LeaseWatcher, *, count: int) -> None:
@@ -115,7 +115,7 @@ class ReplicaRegistry:
 
     @property
     def members(self) -> frozenset[str]:
-        """Return the identities of all live replicas; of this one only if its registration is valid."""
+        """Return the identities of live replicas with our number of shards; ours only if it is registered."""
         now = clock.monotonic()
         others = {view.holder for view in self._others(self._kind) if self._gone_at(view) > now}
         return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)
@@ -152,7 +152,7 @@ class ReplicaRegistry:
             await pause(self._wake, until=again)
 
     async def leave(self, *, within: float) -> None:
-        """Delete this replica's Lease, after the end of `run`; return within some seconds, log errors."""
+        """Delete this replica's Lease, after `run`, in at most `within` seconds; only log errors."""
         self._known_until = -math.inf
         try:
             async with asyncio.timeout(within):
@@ -210,7 +210,7 @@ class ReplicaRegistry:
 
 
 class ShardCoordinator(Coordinator):
-    """A coordinator that acquires and releases shards, so that each replica has the same number of them.
+    """A coordinator that acquires and releases shards, so that replicas have equally many, give or take one.
 
     For each shard, it gives the same guarantee as `LeaderElector`, with the same limits. It can be used once.
     """
@@ -242,7 +242,7 @@ class ShardCoordinator(Coordinator):
         self._giving_up = set[int]()
         self._tasks = asyncio.TaskGroup()
         self._kept_until: dict[int, float] = {}
-        """The shards that wait for their next owners to know the objects."""
+        """Until when a shard, by number, is kept for its next owner to cache the objects."""
         self._gave_back = asyncio.Event()
         self._looks_around = _LOOKS_AROUND * config.timing.retry_period
         self._looks_until = math.inf
@@ -308,7 +308,7 @@ class ShardCoordinator(Coordinator):
             lock.ended("the election is over")
 
     def leave(self, *, within: float = 5.0) -> None:
-        """Begin to leave: release each shard as soon as its running reconciles have ended.
+        """Begin to leave: release each shard when a next owner is ready, and its reconciles have ended.
 
         The message to other replicas takes at most `within` seconds, and no longer than one request may
         take. Each release of a shard's Lease takes at most `within` seconds.
@@ -326,7 +326,7 @@ class ShardCoordinator(Coordinator):
     async def release(self) -> None:
         """Leave, and release all shards, so that other replicas take over at once. All work must have ended.
 
-        Returns shortly before `run` does, after at most twice the timeout of `leave`.
+        Takes at most twice the timeout of `leave` after requests in flight have ended.
         """
         if not self._leaving.is_set():
             self.leave()

@@ -19,7 +19,7 @@ from manager_shards.cache_filter import SLICES, ShardFilter, has_listed, index_b
 from manager_shards.shard_set import ShardSet
 
 KNOWN_WITHIN = 30.0
-"""Seconds for which a shard without an owner waits for its objects to be known."""
+"""Seconds for which a shard waits, at most, until its next owner has cached the objects."""
 
 _log = get_logger("leader")
 
@@ -67,7 +67,7 @@ class OwnedShards:
         self._grace = grace
         self._shards: dict[int, OwnedShard] = {}
         self._asked_for: dict[int, float] = {}
-        """The shards to prepare, and until when others may wait for that."""
+        """The shards to cache, with the loop time from which each counts as cached, even without a list."""
         self._changed = asyncio.Event()
         self._fetched = ShardSet.of(count, ())
         self._work: Work | None = None

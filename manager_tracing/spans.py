@@ -37,7 +37,7 @@ _PARENT = {
     "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
     "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_MEMBER}(?:,{_MEMBER}){{0,31}}"),
 }
-"""The headers of W3C Trace Context, level 1, without spaces, as long as every system passes on."""
+"""The headers of W3C Trace Context, level 1, without spaces, and no longer than every system passes on."""
 
 
 class SpanTracer:
@@ -215,7 +215,7 @@ class RequestSpan:
             span.set_attribute("http.request.resend_count", sent.attempts - 1)
         end = of.at(clock.monotonic())
         if error is not None:
-            of.tracer.fail(span, type(error).__name__, f"no answer, or {sent.code}", end)
+            of.tracer.fail(span, type(error).__name__, f"status {sent.code} (0: no answer)", end)
         elif sent.verb != "get" and (found := _version.search(answer)) is not None:
             of.tracer.remember(int(found[1]), span.get_span_context())
         span.end(end)
@@ -242,7 +242,7 @@ class ReviewSpan:
         if status:
             self._span.set_attribute("http.response.status_code", status)
         if not status or status >= _ERROR_CODES:
-            self._tracer.fail(self._span, str(status or "no answer"), "the review was not answered", end)
+            self._tracer.fail(self._span, str(status or "no answer"), "the review failed", end)
         context.detach(self._token)
         self._span.end(end)
 

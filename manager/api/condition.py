@@ -87,8 +87,8 @@ def set_condition(
 ) -> bool:
     """Replace the condition of the type, or append one; return whether anything changed.
 
-    `lastTransitionTime` becomes `now()` only when the status changes. An equal condition changes nothing, and
-    creates no object. The list keeps its order.
+    `lastTransitionTime` becomes `now()` only if the status changes or the time was missing. An equal
+    condition changes nothing, and creates no object. The list keeps its order.
 
     Raises:
         pydantic.ValidationError: the server would refuse such a condition.

@@ -25,8 +25,8 @@ def masked(obj: Mapping[str, Any], other: Mapping[str, Any] | None = None, when:
     """Return a copy of an object's JSON in which confidential values are masked; keys stay visible.
 
     The masked values are fields with `Field(repr=False)`, fields of pydantic's secret types, and the values
-    of a Secret. `other` is the same object at another time; `when` is appended to the masks of values that
-    differ.
+    of a Secret; the annotation `LAST_APPLIED` is removed. `other` is the same object at another time; `when`
+    is appended to the masks of values that differ.
     """
     group, _, _ = str(obj.get("apiVersion", "")).rpartition("/")
     shown, beside = dict(obj), dict(other or {})

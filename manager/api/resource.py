@@ -49,7 +49,7 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` of objects of this kind: `v1`, `apps/v1`."""
+        """Return the `apiVersion` of objects of this kind: `v1`, `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
@@ -248,7 +248,7 @@ class Unstructured(Resource):
 
     @staticmethod
     def of(api_version: str, kind: str, *, plural: str = "", namespaced: bool = True) -> type[Unstructured]:
-        """Return the class of this kind; a repeated call returns the same class.
+        """Return the class of this kind; a call with the same arguments returns the same class.
 
         `plural` names the kind in logs and metrics; by default, it is derived from `kind`. Requests do not
         need it, because discovery finds the plural.

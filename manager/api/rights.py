@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _DECLARATIONS = {"reads": ("list", "watch"), "owns": ("get", "create", "patch", "delete")}
-"""The verbs that each declaration grants."""
+"""The verbs for which advice names each declaration; `owns` also grants those of `reads`."""
 
 
 class Undeclared(TypeError):

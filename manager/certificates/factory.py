@@ -87,7 +87,7 @@ async def _rotate(
 ) -> None:
     """Rotate the certificates; the import is here, because only the leader needs `cryptography`."""
     if _ROTATION not in sys.modules:
-        # Importing the module takes a tenth of a second, and some megabytes.
+        # Importing the module takes some 40 milliseconds, and 8 MB.
         await asyncio.to_thread(importlib.import_module, _ROTATION)
     from manager.certificates.rotation import CertificateRotator  # noqa: PLC0415 - 37 ms, 8 MB
 

@@ -57,7 +57,7 @@ async def remove_left_over(transport: Transport, targets: Iterable[Target]) -> N
     The API server has to run on this machine: another machine's loopback address is not ours.
     """
     for target in targets:
-        with contextlib.suppress(KubeError):  # the object does not exist
+        with contextlib.suppress(KubeError):  # for example, the object does not exist
             if not await may(transport, "get", target.path):
                 continue  # a refused request would look as if a role lacked a rule
             found = await target.read()

@@ -233,7 +233,7 @@ class Rotation:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether no renewal is in progress."""
+        """Return whether the newest authority may sign."""
         return self._signer == self.signers[0]
 
     def _begin(self) -> Save | None:

@@ -191,7 +191,7 @@ class SecretStore:
         return self._pair
 
     async def follow(self) -> None:
-        """Poll the Secret until cancelled; log each new problem."""
+        """Poll the Secret until cancelled; log each new error."""
         logged = ""
         while True:
             try:

@@ -43,7 +43,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Absent(Exception):
-    """A place for a CA bundle is missing; the one-line message gives the reason and a remedy."""
+    """A place for a CA bundle is missing; the one-line message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Found:
     """The CA bundle of each of its webhooks; an empty text without a bundle."""
 
     hosts: tuple[str, ...]
-    """The host names by which the API server calls its webhooks, sorted."""
+    """The host names that the server's certificate must contain, each once."""
 
     intact: bool
     """Whether everything except the bundles is as we want it."""
@@ -139,10 +139,10 @@ class Target:
         )
 
     async def inject(self, found: Found, bundle: bytes) -> None:
-        """Write the bundle to all our webhooks in the object, if it is unchanged since `found`.
+        """Write the bundle to all our webhooks in the object, if they are unchanged since `found`.
 
-        Raises `KubeError`. If the object has changed, the error is `Invalid` or `Conflict`, and nothing is
-        written.
+        Raises `KubeError`. After a change, the error is `Invalid`, `Conflict`, `NotFound` or `AlreadyExists`,
+        and nothing is written.
         """
         text = base64.b64encode(bundle).decode()
         if self._whole:

@@ -1,4 +1,4 @@
-"""The command line; each command is a function, whose module is imported when the command runs."""
+"""The command line; the module of `run`, and of each installed command, is imported when the command runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: commands, each imported when it is called, and errors as one line and an exit code."""
+"""The command line: commands, most of them imported when called; errors as one line and an exit code."""
 
 from __future__ import annotations
 

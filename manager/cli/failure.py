@@ -47,7 +47,7 @@ class ServerUnavailable(ServerUnusable):
 
 
 async def server_version(transport: Transport, config: ClusterConfig) -> str:
-    """Return the API server's version.
+    """Return the API server's version; "unknown" if the credentials are valid, but may not read it.
 
     Raises `ServerUnavailable` if a later attempt may succeed, otherwise `ServerUnusable`.
     """

@@ -24,7 +24,7 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LIMIT = re.compile(r"([^=\s]+)\s*=\s*0*([0-9]{1,9})")
 _URL = re.compile(r"https://[^/?#@\s]+/?")
-# All their counters exist from the start.
+# A controller starts all its workers at once.
 _MAX_WORKERS = 10_000
 _MAX_ROLLOUTS = 1_000_000
 
@@ -59,13 +59,13 @@ _name_prefix = _name(_SUBDOMAIN, 200, "the beginning of an object's name", "x")
 def _namespaces(text: str) -> tuple[str, ...]:
     found = tuple(map(_namespace, _names(text)))
     if text and not found:
-        # None would mean all namespaces, which no user intends by "$A,$B".
+        # No namespace would mean all namespaces, which no user intends by "$A,$B".
         raise ValueError("a namespace is expected between commas")
     return found
 
 
 def parse_base_url(text: str) -> str:
-    """Parse a URL that has only a scheme, host and port; raises `ValueError` for any other."""
+    """Parse an https URL with a host and an optional port only; raises `ValueError` for any other."""
     try:
         url = urlsplit(text)
         whole = url.scheme == "https" and url.hostname and url.port != 0
@@ -121,8 +121,8 @@ Cluster
   context NAME: context of the kubeconfig
   namespaces NAME,...: namespaces to watch
 Controllers
-  controllers LIST: controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo ('*,-foo'); the
-      first entry that matches a controller decides
+  controllers LIST: controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo ('*,-foo'); of
+      several entries with one name, the first decides
   concurrency NAME=N,...: maximum number of objects that a controller reconciles at once; may be repeated
   max-concurrent-rollouts NAME=N,...: maximum number of a controller's objects that replace their pods at once
       because of another version or other settings; 0 is no limit; may be repeated
@@ -154,9 +154,9 @@ Endpoints
   health-probe-bind-address: address of /healthz and /readyz; 0 disables them; in a pod, the default is :8081
   console-bind-address: address of the console, which `explain` also uses; 0, the default in a pod, disables
       it. At a loopback address outside of pods, it uses plain HTTP and serves all users of the machine.
-      Elsewhere, it uses HTTPS with the certificate of --metrics-cert-path or of the webhooks. Clients then
-      need the API server's permission to 'get' the object, to 'update' it for actions, and to 'get' /console
-      for the overview
+      Elsewhere, it uses HTTPS with the certificate of --metrics-cert-path, else of the webhooks, else a
+      self-signed one. Clients then need the API server's permission to 'get' the object, to 'update' it for
+      actions, and to 'get' /console for the overview
   debug-pages: serve /debug/tasks and /debug/profile at the console's address, to clients that may 'get' these
       paths
 Webhooks
@@ -166,8 +166,8 @@ Webhooks
       is also needed for an API server in a container on this machine
   webhook-certificates WAY: source of the webhooks' certificate: files (in --webhook-cert-path), secret (the
       leader creates it in a Secret), local (created in --webhook-local-path), or auto: files with
-      --webhook-cert-path, secret in a pod, else local with --webhook-url, or if a test shows that the API
-      server reaches 127.0.0.1
+      --webhook-cert-path, local with --webhook-url, else secret in a pod, else local if a test shows that the
+      API server reaches 127.0.0.1
   webhook-cert-path DIR: folder with the certificate for webhooks, reloaded when it changes
   webhook-cert-name FILE: name of the certificate's file in --webhook-cert-path
   webhook-cert-key FILE: name of the key's file in --webhook-cert-path

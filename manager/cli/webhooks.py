@@ -68,7 +68,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """Return the value of `--webhook-certificates`; None if it is `auto` and only a test can decide."""
+    """Return the source of the webhooks' certificate; None if it is `auto`, and only a test can decide."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:

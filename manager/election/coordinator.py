@@ -55,8 +55,8 @@ class Leadership:
     def permit(self, *, seconds: float = 0.0) -> None:
         """Raise `Fenced`, as writes do, unless this process leads now and for the next `seconds`.
 
-        Any thread may call it. With the default durations, a leader that renews in time has 6 to 10 seconds
-        left; 10 or more `seconds` always fail.
+        Any thread may call it. With the default durations, a leader has 8 to 10 seconds left while each
+        renewal succeeds at once, and 10 or more `seconds` always fail in an election.
         """
         if self._ended is not None:
             raise Fenced(self._ended)
@@ -69,7 +69,7 @@ class Leadership:
     async def held(self) -> AsyncIterator[None]:
         """Return a context manager that cancels its block with `Fenced` when this process stops leading.
 
-        Each renewal of the lease gives the block more time. A request that it has sent may still take effect.
+        Each renewal of the lease gives the block more time; a request that it has sent may still take effect.
         """
         self.permit()
         # Some event loops do not accept an infinite time for a timer.
@@ -134,7 +134,7 @@ class ControllerObjects:
     `objects` is the informer of its own kind, `others` are the informers of all other kinds that it reads. If
     `whole`, all objects belong to the first shard. `enqueue` is called with the key of each object that this
     replica newly owns, if `counts` returns True for its record. `handed_over` is called with the key of each
-    object that another replica now owns.
+    object that this replica no longer owns.
     """
 
     name: str
@@ -181,7 +181,7 @@ class Coordinator:
 
     @property
     def leader(self) -> str | None:
-        """Return the identity of the leader, as far as known; None if no replica or several replicas lead."""
+        """Return the identity of the known leader, "" without one; None without an election of one leader."""
         return None
 
     @property

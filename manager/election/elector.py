@@ -53,7 +53,7 @@ class ProcessGuard:
         """Send no more writes, and drop those in flight, because the lease was lost."""
         # Fence at once, before any other code runs: the next write could already be too late.
         self._transport.fence(reason)
-        # This becomes the lease's deadline, which no renewal of another lease extends.
+        # The lease's deadline is now past, and no renewal of another lease extends it.
         self.renewed(lease, min(self._deadlines[lease], clock.monotonic()))
 
     def _set(self) -> None:
@@ -189,7 +189,7 @@ class LeaseLock:
         self._may_hold = False
         """Whether the stored Lease may name us as its holder, although our claim did not count."""
         self._silent_since: float | None = None
-        """The local time of the last sign of the previous holder; None if there was none."""
+        """The local time since which the Lease was unchanged before our claim; None if there was no Lease."""
         self._was_held = False
         self._giving_back = False
         self._may_state = False
@@ -457,7 +457,7 @@ class LeaderElector(Coordinator):
     async def release(self, *, within: float = 5.0) -> None:
         """End the election, and give the lease back if we hold it: another replica takes over at once.
 
-        The leader's work must have ended. Returns shortly before `run` does, after at most `within` seconds.
+        The leader's work must have ended. Takes at most `within` seconds after a request in flight has ended.
         """
         self._lock.release_within = within
         self._lock.give_up()

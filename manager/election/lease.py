@@ -47,7 +47,7 @@ def new_identity(rng: Random) -> str:
     """Return `<host name>_<uuid>`, new for each process.
 
     A container that is restarted in the same pod must not use its predecessor's lease. So `rng` must not have
-    the same seed in two replicas.
+    the same seed in two processes.
     """
     return f"{socket.gethostname()}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
 
@@ -232,12 +232,12 @@ class Lease:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Return the fields that the holder's renewals change; long texts are cut as in `outline`."""
+        """Return the fields that show claims and renewals; long texts are cut as in `outline`."""
         spec = _only(self.spec, "holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
         return {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
 
     def renews(self, other: Lease) -> bool:
-        """Return whether this Lease differs from `other` only in renewal time and resourceVersion."""
+        """Return whether UID, labels, annotations and spec are those of `other`, except times of renewal."""
         key = self._sent_key
         mine, others = (
             (each.uid, each.labels, {**each.annotations, key: ""}, {**each.spec, _RENEW_TIME: ""})
@@ -319,7 +319,7 @@ def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 class Leases:
-    """A client of one Lease, or of all Leases with a label in a namespace. Every method raises KubeError.
+    """A client of one Lease, or of all Leases with a label in a namespace. Requests raise KubeError.
 
     A write may take effect although it raised an error; its resourceVersion makes that harmless.
     """

@@ -14,8 +14,8 @@ from manager.util import clock
 from manager.util.backoff import Backoff
 
 BELIEVED = 4.0
-"""For at most this many of our lease durations, another replica, or the holder of a deleted lease, is
-believed to hold it: the lease may name a longer duration, but must not exclude others for that long."""
+"""The maximum number of our lease durations until a deleted lease, or a replica's registration, counts as
+expired: the lease may name a longer duration, but must not exclude others for that long."""
 
 TIMER_ERROR = 1e-6
 """Seconds by which a timer may fire early because of rounding; that still counts as in time."""
@@ -28,7 +28,7 @@ _LOOK = (0.75, 1.0)
 _SILENCE = 1.5
 # Lease durations without an event after which a watch counts as dead.
 _DEAD_STREAM = 1.5
-# The maximum number of retry periods between attempts to watch, if the server does not allow it.
+# The maximum number of retry periods between attempts to watch, while no watch shows an event.
 _LONGEST_PAUSE = 30
 
 _log = get_logger("leader")
@@ -170,7 +170,7 @@ class LeaseObservation:
         try:
             stored = await leases.write(lease, timeout=timeout)
         except BaseException:
-            self.doubtful = True  # set after the answer: the watch may show the write earlier, as no change
+            self.doubtful = True  # not before the request: the watch's event of it would be a change
             raise
         self.saw(stored, now=sent)
 
@@ -199,9 +199,9 @@ class LeaseObservation:
 class LeaseWatcher:
     """An observer of several Leases, while it runs.
 
-    One task watches them. Another task reads them, at most once each retry period, when the watch has been
-    silent for longer than renewals allow. So a dead watch delays no read, and a read that hangs does not
-    delay the watch.
+    One task watches them. Another task reads them about once each retry period, while the watch is silent for
+    longer than renewals allow, or a state is doubtful. So a dead watch delays no read, and a read that hangs
+    does not delay the watch.
     """
 
     def __init__(self, config: ElectionConfig, leases: Leases) -> None:

@@ -58,14 +58,14 @@ _log = get_logger("manager")
 
 
 class CannotStart(Exception):
-    """A `Lifespan` could not be entered; the one-line message names it and gives the reason."""
+    """A `Lifespan` could not be entered; the message has its name, if there is one, and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
     """A task that runs beside the controllers until it is cancelled.
 
-    `run` is called once. With `leader_only`, it runs only in the leader.
+    `run` is called once; with `leader_only`, whenever this replica begins to lead, or takes the first shard.
     """
 
     name: str
@@ -300,7 +300,7 @@ class Manager:
         """Serve handlers of aiohttp.web in every replica, from the manager's start to its end.
 
         Without a `server`, the metrics server serves them, with the same tokens and rights as for `/metrics`.
-        A separate `server` accepts every client. Call this before the manager runs.
+        A separate `server` accepts every client; without an address, it is off. Call this before `run`.
         """
         if server is None:
             self.routes += routes

@@ -83,13 +83,13 @@ reset_reconcile_log = _current.reset
 
 _LEVELS = {"warning": "warn", "critical": "error", "exception": "error", "notset": "debug"}
 _LONG_NUMBER = 64
-"""The number of bits above which an integer does not fit into JSON."""
+"""The number of bits from which on an integer is logged as text; orjson writes at most 64 bits."""
 
 _LONGEST_PART = 4 * 1024
 """Characters of one step of a traceback, or of its message."""
 
 _LONGEST_TRACEBACK = 32 * 1024
-"""Characters of a whole traceback: some two hundred steps. `stack`, our own code, may have as many."""
+"""Characters of a whole traceback (some two hundred steps), and of the field `stack`, which our code sets."""
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 
@@ -261,7 +261,7 @@ class LineWriter:
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Queue one line without its newline. Never waits and never fails; safe in any thread."""
+        """Queue one line without its newline, in any thread. Never fails; waits only after `close`."""
         if self._closed:
             self._write_all(line + b"\n")
             return

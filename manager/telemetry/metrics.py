@@ -59,9 +59,9 @@ controller_runtime_reconcile_time_seconds{controller}: Time taken by one reconci
 controller_runtime_max_concurrent_reconciles{controller}: How many reconciles the controller may run at once.
 controller_runtime_active_workers{controller}: How many reconciles are running.
 operator_manager_failing_objects{controller}: Objects whose latest reconcile failed.
-operator_manager_unstable_children{controller,reason}: Children changed too often, and so less often now.
+operator_manager_unstable_children{controller,reason}: Children changed too often; changes now wait.
 operator_manager_rollouts_waiting{controller}: Objects whose pods wait for max_concurrent_rollouts others.
-operator_manager_reconciles_skipped_total{controller}: Reconciles not run: only the one before had asked.
+operator_manager_reconciles_skipped_total{controller}: Reconciles skipped: own writes were the only cause.
 operator_manager_event_to_reconcile_seconds{controller}: Time from a watch event to its reconcile's start.
 workqueue_depth{name,controller,priority}: Keys waiting in the queue, per priority.
 workqueue_adds_total{name,controller}: Keys added to the queue.
@@ -83,13 +83,13 @@ leader_election_master_status{name}: 1 while this process holds the lease of tha
 operator_manager_shards_wanted: Shards that this process should own; 0 without --shards.
 operator_manager_lease_handovers_total{direction}: Leases that this process has taken, or given back.
 operator_manager_lease_unowned_seconds: Time without a holder of a lease that this process took.
-operator_manager_moved_keys_total{controller,direction}: Objects of shards that it has taken, or given back.
+operator_manager_moved_keys_total{controller,direction}: Objects of shards that were taken or given back.
 operator_manager_cache_objects{kind,projection}: Objects held in the cache.
 operator_manager_cache_bytes{kind,projection}: Bytes of JSON held in the cache.
-operator_manager_definition_differences{definition}: Differences of an installed one from the program's.
+operator_manager_definition_differences{definition}: Differences between the installed CRD and the program's.
 operator_manager_watch_restarts_total{kind,reason}: Watches that ended and were opened again, by reason.
-operator_manager_cache_failures_total{kind,part}: Objects of the cache that something failed on.
-operator_manager_events_total{result}: Kubernetes Events by what became of them.
+operator_manager_cache_failures_total{kind,part}: Cached objects for which a function or decoding failed.
+operator_manager_events_total{result}: Kubernetes Events by result.
 operator_manager_build_info{program,version}: 1, with the program's name and version.
 operator_manager_event_loop_tasks: Tasks of the event loop that are not done.
 operator_manager_event_loop_lag_seconds: Delay of a timer of the event loop.
@@ -136,7 +136,7 @@ class Metrics:
 
     def __init__(self) -> None:  # noqa: PLR0915 - one statement for each metric
         # A process-wide switch of prometheus_client; a `_created` series for each counter and histogram would
-        # double their cost in the time series database.
+        # double the cost of counters in the time series database.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # no type hints in the library
         self.registry = CollectorRegistry()
         self.process_registry = CollectorRegistry()

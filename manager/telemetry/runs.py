@@ -87,8 +87,8 @@ class RequestRecord(msgspec.Struct, array_like=True, gc=False):
     """A request to the API server, a request that was not needed, or a call outside of the cluster.
 
     Attributes:
-        verb: a method in lower case, `apply`, or `call` for a call outside of the cluster. For a dry run,
-            `, dry run` is appended.
+        verb: a method in lower case, `apply`, `connect` for a WebSocket, or `call` for a call outside of the
+            cluster. For a dry run, `, dry run` is appended.
         path: the path; for a call, `service/method`.
         at: the loop time of the beginning.
         name: the name of a created object, which the path lacks.

@@ -29,7 +29,7 @@ _DEEPEST = 20
 """The number of innermost steps of a stack that are shown."""
 _LOOK = b"\0"
 _SOONEST = 0.001
-"""Seconds; the shortest time that `faulthandler` accepts."""
+"""Seconds; a short time that `faulthandler` accepts: it refuses zero, and less."""
 _MOST = 10
 """The number of tasks that are shown."""
 _BLOCKED = 0.1
@@ -115,7 +115,7 @@ class Watchdog:
         os.close(self._reader)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Observe this loop: log tasks that block it, and its remaining tasks at a forced end."""
+        """Observe this loop: log reconciles that block it, and its remaining tasks at a forced end."""
         self._loop = loop
         self._poke()
 

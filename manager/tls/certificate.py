@@ -1,7 +1,7 @@
 """Parsing of certificates of any issuer, and issuing of our own certificates.
 
-Importing `cryptography` takes a tenth of a second and some megabytes, so modules that seldom need it import
-this module in a function. Parsing and issuing take a millisecond or more, and belong in a thread.
+Importing `cryptography` takes some 30 milliseconds and 8 MB, so modules that seldom need it import
+this module in a function. Parsing and issuing block for a millisecond or more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KEY = re.compile(rb"-----BEGIN ([A-Z ]{0,20})PRIVATE KEY-----(?:[^-]|-(?!----))
 _NAMES = (x509.DNSName, x509.IPAddress)
 
 Chance = Callable[[int], bytes]
-"""Returns this number of bytes for keys and serial numbers, always the same bytes: for simulations."""
+"""Returns as many bytes for keys and serial numbers; a repeated simulation gets the same sequence."""
 
 
 @dataclass(frozen=True, slots=True)

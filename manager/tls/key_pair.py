@@ -32,7 +32,7 @@ def as_file(content: bytes, *, name: str) -> Iterator[str]:
 
 
 class CertificateUnusable(OSError):
-    """A missing or unusable certificate; the one-line message names its source and the problem."""
+    """A missing or unusable certificate; the one-line message has the problem, and a known source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ class ServedCertificate:
     @property
     def context(self) -> ssl.SSLContext:
         """Return the context for new connections; it exists inside the block of `refreshed`."""
-        assert self._context is not None, "the certificate is not being kept"
+        assert self._context is not None, "no certificate has been read"
         return self._context
 
     def lets_in(self, context: ssl.SSLContext, shown: Mapping[str, Any] | None) -> bool:

@@ -143,7 +143,7 @@ def proxy_url(address: str, *, source: str) -> URL:
 
 
 def http_url(address: str) -> URL | None:
-    """Parse an http or https URL; None if a part of a password could be read as the host."""
+    """Parse an http or https URL; None if it is invalid, or a password could contain the host."""
     try:
         url = URL(address)
         # A "/", "?" or "#" in a password ends the host for URL parsers, and an "@" follows it.

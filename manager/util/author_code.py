@@ -17,7 +17,7 @@ _LIBRARY = {
     *("manager_tools", "manager_tracing", "msgspec", "multidict", "opentelemetry", "orjson"),
     *("prometheus_client", "pydantic", "pydantic_core", "structlog", "uvloop", "yaml", "yarl"),
 }
-"""The packages of the library and of its dependencies."""
+"""The packages of the library and of its direct dependencies."""
 
 _TEMPLATE = "manager_tools.scaffold.project."
 """Modules of the library that `init` copies into an author's project."""
@@ -41,7 +41,7 @@ def line_that_asks() -> str:
 
 
 def line_of(frame: FrameType, number: int) -> str | None:
-    """Return file and line of a frame; None for the library, its dependencies, and Python itself."""
+    """Return file and line of a frame; None for the library, its direct dependencies, and Python."""
     file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
     if module.partition(".")[0] in _LIBRARY:
         is_ours = not module.startswith(_TEMPLATE)

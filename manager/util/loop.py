@@ -25,7 +25,7 @@ SMALL = 64 * 1024
 _LAG_INTERVAL = 1.0
 
 _MOST = 32
-"""The maximum number of threads of each group, as in Python. They are created on demand."""
+"""The maximum number of threads of each group: Python's largest default. They are created on demand."""
 
 _is_work: ContextVar[bool] = ContextVar("is_work", default=False)
 _asked: ContextVar[set[Future[Any]] | None] = ContextVar("asked", default=None)
@@ -41,8 +41,8 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     class ExactLoop(uvloop.Loop):
         """A uvloop with `time.monotonic` as its clock.
 
-        uvloop's own clock counts milliseconds, and stands still while callbacks run, even if the machine is
-        suspended.
+        uvloop's own clock counts milliseconds, and stands still while callbacks run, even if the process is
+        suspended meanwhile.
         """
 
         time = staticmethod(time.monotonic)
@@ -148,9 +148,9 @@ class WorkThreads(ThreadPoolExecutor):
     """A thread pool for `asyncio.to_thread` that knows whether a thread still does the controllers' work.
 
     A thread continues after its caller was cancelled. So a call that was made in `context` counts as work,
-    even if its caller has ended. The manager's own calls use separate threads.
+    even if its caller has ended. All other calls use separate threads.
 
-    Attributes: `busy`, the threads with such work; see `ended`.
+    Attributes: `busy`, the futures of such calls; see `ended`.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class WorkThreads(ThreadPoolExecutor):
         return context
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Submit a call like any executor; the thread's name contains the caller."""
+        """Submit a call like any executor; the name of a thread with work contains the calling task."""
         if not _is_work.get():
             return self._others.submit(fn, *args, **kwargs)
         future = super().submit(_named, _asking(), partial(fn, *args, **kwargs))

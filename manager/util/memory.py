@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _THRESHOLDS = (50_000, 20, 100)
-"""The default of 700 new objects collects so often that decoding a list takes twice as long."""
+"""The default (700, or 2,000 since Python 3.13) makes decoding a list take up to twice as long."""
 
 _M_MMAP_THRESHOLD = -3
 """glibc's constant from malloc.h."""

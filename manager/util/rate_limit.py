@@ -10,7 +10,7 @@ from collections.abc import Callable
 class TokenBucket:
     """A limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
 
-    It only stores when the bucket will be full again, so there may be one limiter per object.
+    It stores only the time at which the bucket is full again, so there may be one limiter per object.
     """
 
     __slots__ = ("_full_at", "_interval", "_slack")
@@ -50,8 +50,8 @@ class TokenBucket:
 class Repeats:
     """A counter of a repeated event, which is reported at once, and then less and less often, with a count.
 
-    Reports follow after 1, 2, 4 and 8 minutes, and then every 15 minutes. A quiet time of that length
-    resets the counter.
+    Reports follow after 1, 2, 4 and 8 minutes, and then every 15 minutes. The intervals are
+    short again after 15 minutes in which a report was due, but nothing occurred.
     """
 
     __slots__ = ("_interval", "_next", "_untold")
@@ -78,7 +78,7 @@ class Repeats:
 
 
 class Lines:
-    """A limit per minute for log lines that other programs can cause as often as they like."""
+    """An average limit per minute for log lines that other programs can cause as often as they like."""
 
     __slots__ = ("_bucket", "_untold")
 

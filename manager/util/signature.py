@@ -21,7 +21,7 @@ def parameters_of(cls: type, name: str) -> list[inspect.Parameter]:
 
 
 def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | None:
-    """Return the parameters that `count` positional arguments fill; None if such a call is impossible."""
+    """Return the parameters but `*args` that `count` positional arguments fill; None if they do not fit."""
     is_method = not isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
     if is_method and not _signature(getattr(cls, name)).parameters:
         return None  # not even self

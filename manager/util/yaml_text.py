@@ -17,7 +17,7 @@ _BASE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # The number of characters that expanded aliases may add to a text.
 _ADDED_BY_ALIASES = 1_000_000
 
-# The number of digits in a number. Python refuses to read or write longer decimal numbers.
+# An integer has fewer characters. Python refuses decimal numbers with more than 4,300 digits.
 _LONGEST_NUMBER = 1_000
 
 # Errors for numbers and dates that Python cannot represent, for misplaced tags and for unusual characters.
@@ -42,7 +42,7 @@ def load(text: bytes, *, unique_keys: bool = False) -> Any:
     """Parse a YAML text like `yaml.safe_load`; `unique_keys` rejects a mapping with a repeated key.
 
     Raises `NotYaml` for invalid YAML, for values that are recursive, too deeply nested or too large after the
-    expansion of aliases, and for numbers that cannot be printed.
+    expansion of aliases, and for integers of 1,000 characters or more.
     """
     with _plain_errors():
         _check(text)
@@ -99,7 +99,7 @@ def _check(text: bytes | str) -> None:
             raise _refusal("its aliases expand to too much", event)
 
 
-class _Loader(_BASE_LOADER):  # type: ignore[misc] # which of the two is known when it runs
+class _Loader(_BASE_LOADER):  # type: ignore[misc] # the base class is not known before it runs
     """A loader that rejects numbers with too many digits, and reads `=` as text, like other parsers."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:

@@ -323,7 +323,7 @@ async def test_write_permit_is_granted_in_a_reconcile_and_refused_elsewhere_in_a
         await scene.share("a", "b")
         (other,) = [each for each in scene.all if each.owned.find(0) is None]
         assert other.seen
-        with pytest.raises(Fenced):
+        with pytest.raises(Fenced, match="does not lead"):
             other.manager.leadership.permit()
         made = {each["metadata"]["name"] for each in scene.cluster.client.list("configmaps", "default")}
         assert made >= set(OBJECTS)

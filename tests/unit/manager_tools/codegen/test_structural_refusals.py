@@ -177,7 +177,9 @@ class Reading(enum.Enum):
         (Literal[-(2**63) - 1], ..., "its enum has -9223372036854775809"),
     ],
 )
-def test_field_schema_error_names_the_keyword_with_an_invalid_number(annotation: Any, default: Any, reason: str):
+def test_field_schema_error_names_the_keyword_with_an_invalid_number(
+    annotation: Any, default: Any, reason: str
+):
     with pytest.raises(ModelError, match=rf"^Widget.spec.value(\[\])?: {reason}"):
         field_schema(annotation, default)
 
