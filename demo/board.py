@@ -89,7 +89,7 @@ class Board:
 
     @property
     def notes(self) -> Collection[Note]:
-        """Return the Events to display: those of the operators, and all warnings."""
+        """Return the Events to display: those about custom resources, and all warnings."""
         return self._notes.values()
 
     @property
@@ -158,7 +158,7 @@ class Board:
         return note
 
     def keep(self, note: Note) -> None:
-        """Keep the last Event of each reason, because many objects and pods cause the same Event."""
+        """Keep the last Event per custom resource and reason, and the last warning per kind and reason."""
         if not (note.custom or note.warning):
             return
         key = (note.about if note.custom else note.about.partition("/")[0], note.reason)

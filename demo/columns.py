@@ -14,7 +14,7 @@ TRUTHS = frozenset({"True", "False", "Unknown"})
 
 
 class Columns:
-    """The printer columns of each kind that has a CustomResourceDefinition on the board."""
+    """The printer columns of the kinds that CustomResourceDefinitions define."""
 
     def __init__(self, crds: Iterable[dict[str, Any]]) -> None:
         self._of: dict[str, list[Column]] = {}
@@ -32,7 +32,7 @@ class Columns:
         return plural in self._of
 
     def defines(self, kind: str) -> bool:
-        """Return whether a CustomResourceDefinition on the board has this kind."""
+        """Return whether one of the CustomResourceDefinitions defines this kind."""
         return kind in self._kinds
 
     def read(self, plural: str, obj: dict[str, Any]) -> list[tuple[str, str]]:

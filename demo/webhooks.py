@@ -35,7 +35,7 @@ _OLD = {
 
 
 class WebhooksSilent(Exception):
-    """An error: the webhooks were not registered in time; the message has the API server's last response."""
+    """An error: the API server called no webhook in time, or refused a Pet; the message says which."""
 
 
 async def show_webhooks(cluster: DevCluster) -> list[Answer]:

@@ -1,6 +1,6 @@
 """Kubernetes Events, which users see at the end of `kubectl describe`.
 
-`EventRecorder` combines many events into few Event objects, and sends them after all other writes.
+`EventRecorder` combines many events into few Event objects, and lets other writes go first.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ class Correlator:
     """A finder of the series that an event belongs to.
 
     A repeated event increases the count of its series. If an object has ten different messages for one reason
-    within ten minutes, the tenth and later ones are combined into one series. After 25 events, an object may
-    send one every five minutes; suppressed events are still counted in their series.
+    without a pause of ten minutes, the tenth and later ones are combined into one series. After 25 events, an
+    object may send one every five minutes; suppressed events are still counted in their series.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -243,7 +243,7 @@ _ATTEMPTS = 5
 """The number of attempts for an Event while no server answers; then the next one is tried."""
 
 _ATTEMPTS_ASIDE = 8
-"""The number of attempts, in some two minutes, for an Event on which the server fails; others go first."""
+"""The number of attempts, in 2 to 3 minutes, for an Event on which the server fails; others go first."""
 
 SENT_RATE, SENT_BURST = 30.0, 50
 """The average number of Events per second, and how many more may be sent after a quiet time."""
@@ -271,10 +271,10 @@ class EventRecorder:
     """A recorder of Events with low priority: `event` never waits and never fails, and other writes go first.
 
     It counts repetitions in one Event object, combines similar events, and limits the events of each object
-    (`Correlator`). `run` sends them one at a time, at a limited rate and after all other writes. When too
-    many wait, it drops the oldest. An Event that causes a server error waits separately, and is dropped first
-    when too many wait. If other clients have filled an Event so that it cannot change any more, a new Event
-    replaces it. `operator_manager_events_total` counts the outcomes.
+    (`Correlator`). `run` sends one Event at a time, at a limited rate, waiting up to a second for a pause
+    of other writes. If too many wait, the namespace with the most loses its oldest one. An Event that causes
+    a server error waits separately, and is dropped first. If other clients have filled an Event so that it
+    cannot change any more, a new Event replaces it. `operator_manager_events_total` counts the outcomes.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class EventRecorder:
         """Record an event about an object.
 
         `reason` is one word in CamelCase, for programs; `message` is a sentence for people, cut to 1024
-        bytes. It must not contain a secret: all users with the right to read Events can read it.
+        bytes. A message must not contain a secret: all users with the right to read Events can read it.
         """
         try:
             reason, message = bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES)
@@ -442,7 +442,7 @@ class EventRecorder:
             self._count(outcome)
 
     async def _attempt(self, series: Series) -> Outcome | None:
-        """Send an Event; return its outcome: `failed` without an answer, None if it will be retried."""
+        """Send an Event; return its outcome: `failed` if no server is available, None after `_put_aside`."""
         try:
             created = await self._write(series)
         except KubeError as error:
@@ -463,7 +463,7 @@ class EventRecorder:
             if is_fault:
                 self._put_aside(series)
                 return None
-            # Or the right to write Events is missing, or this process may no longer write.
+            # Refused also if the right to write Events is missing, or if this process may no longer write.
             return "failed" if isinstance(error, _UNREACHED) else "refused"
         series.failures = 0
         return "created" if created else "updated"

@@ -37,7 +37,7 @@ def parse_text(text: str) -> str:
 
 
 def parse_bool(text: str) -> bool:
-    """Parse YAML's `true` or `false`; a flag with this parser needs no value. Raises `ValueError`."""
+    """Parse true, yes, on, t, y, 1 or an opposite; flags that use it need no value. Raises `ValueError`."""
     if text.lower() not in _TRUTHS:
         raise ValueError("true or false is expected")
     return _TRUTHS[text.lower()]
@@ -110,18 +110,18 @@ class Setting(Generic[T]):
             name: the name in the flag: `petstore-address`. It must be unique in a process with several
                 operators, so begin with the subject.
             parse: converts the text of a value; raises ValueError with the expected form. By default, any
-                text that is not empty is accepted. `parse_duration` and `parse_address` are in the modules
-                with these names, and `parse_bool` is here; `bool` stands for it.
+                text that is not empty is accepted. `parse_duration` is in `manager.util.duration`, and
+                `parse_address` in `manager.util.address`; `bool` stands for this module's `parse_bool`.
             default: a text, as a user would write it, or a value whose text `parse` accepts; None if the
                 setting may have no value.
             about: `description` is the text in `--help`, without the default. `placeholder` is the name of
-                the value in `--help`, unless the parser defines it. `unset` describes a default that is None
+                the value in `--help`, by default the parser's. `unset` describes a default that is None
                 or empty, such as `8 each`. `many` accepts lists: the flag may be given several times, the
                 file may contain a list or a mapping, and `parse` gets the values joined by commas. `in_pod`
                 is the default in a pod, if it differs. `own` marks a setting of the manager itself:
                 `describe` sets its texts, and `also` has its further variables.
 
-        Raises `ValueError` for an invalid name, and for a default that `parse` rejects.
+        Raises `TypeError` without a description, `ValueError` for an invalid name or an invalid default.
         """
         self.own = about.get("own", False)
         if not self.own and "description" not in about:
@@ -254,7 +254,7 @@ class Sources:
         return given.where if given else f"the default of {setting.flag}"
 
     def check_keys(self, known: Iterable[Setting[Any]]) -> None:
-        """Raise `SettingsError` for the first key in the file that is not one of the `known` settings."""
+        """Raise `SettingsError` for the first key in the file that names `file` or no `known` setting."""
         names = {setting.name for setting in known} - {self._file.name}
         for key in self._in_file:
             if key not in names:
@@ -277,7 +277,7 @@ class Sources:
         text = _text(given.value, many=setting.many)
         try:
             if text is None:
-                what = "a text or a list of them" if setting.many else "a single value"
+                what = "a text, a list of texts or a mapping" if setting.many else "a single value"
                 raise ValueError(f"{what} is expected")  # noqa: TRY301 - like a parser's refusal
             return setting.parse(text)
         except ValueError as error:

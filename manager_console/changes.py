@@ -55,7 +55,7 @@ class Changes:
         self._cache = cache
         self._on_deletion = on_deletion
         self._changes: OrderedDict[tuple[str, bool], Change] = OrderedDict()
-        """By UID, and whether the spec has changed: changes of the status are many, and soon there."""
+        """By UID, and whether the spec has changed: a change of the status replaces no change of the spec."""
         self._bytes = 0
 
     async def run(self) -> None:
@@ -138,7 +138,7 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """Return the members of a JSON object or list by the last step of their paths; empty for a scalar.
+    """Return the members of a JSON object or list by the last step of their paths; empty for others.
 
     Items of a list are identified by a field such as a condition's type or a container's name.
     """

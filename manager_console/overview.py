@@ -45,7 +45,7 @@ _MINUTE, _BARS = 60.0, 60
 async def search(
     manager: Manager, resources: Collection[str], query: Mapping[str, str], seconds: float = 0.0
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the rows of the found objects, in order, and whether further objects were left out.
+    """Return the rows of the found objects, by controller and key, and whether further ones were left out.
 
     `query` may contain `kind` (a resource), `namespace`, `name` (a part of the name), and `state` (one of
     `STATES`). Empty values match everything. `seconds` is the minimum duration for states with `longer than`.

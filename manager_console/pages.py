@@ -58,13 +58,13 @@ _ACTIONS = {
 """For each action, the reason and the text of its Event."""
 
 _LINES_A_MINUTE, _USERS = 10, 64
-"""Log lines per minute about one user's actions, and the number of users that are distinguished."""
+"""The maximum of log lines per minute about one user's actions, and of users that are distinguished."""
 
 _PART = "part"
 """The query parameter that requests only the changing part of a page."""
 
 _FRESH = 0.5
-"""Seconds in which a page is reused for other users who see the same content."""
+"""Seconds in which a page is reused for the same user or, in a local console, for all users."""
 
 _AT_ONCE = 4
 """The maximum number of pages that are created at the same time."""
@@ -131,7 +131,7 @@ class Console:
     def routes(self, *, has_debug_pages: bool = False) -> list[RouteDef]:
         """Return the routes of pages and actions.
 
-        Pages of an object require the right to `get` the object, other pages require `get` on the path
+        Pages of an object require `get` on the object, debug pages on their path, and other pages on the path
         `/console`. `/api/objects/RESOURCE/NAMESPACE/NAME` (without a namespace for cluster-scoped kinds) is
         the report of an object as JSON; `/objects/...` is its page. RESOURCE is `pets.petstore.example.com`.
         Actions require the right to `update` the object, or all objects of its kind.
@@ -223,7 +223,7 @@ class Console:
                 raw = await self._collector().read(gvk, key)
             except KubeError as error:
                 status = _NOT_FOUND if isinstance(error, NotFound) else _BAD_GATEWAY
-                return plain(f"it cannot be read: {error}\n", status)
+                return plain(f"the object cannot be read: {error}\n", status)
             return plain(await in_thread(lambda: to_yaml(raw, gvk)))
 
     async def _act(self, request: Request) -> Response:
@@ -318,7 +318,7 @@ class Console:
         except NotFound:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except KubeError as error:
-            return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
+            return {**shown, "problem": f"The object cannot be read: {error}", "status": _BAD_GATEWAY}
         owners = await self._owners(controllers, found.root.uid)
         says = gvk in self._with_conditions
         return {
@@ -348,7 +348,7 @@ class Console:
         return [each for each in self._manager.controllers if gvk is not None and each.primary == gvk]
 
     async def _owners(self, controllers: Sequence[Controller], uid: str) -> list[ShardOwner]:
-        """Return the replica that owns the object, with its name for users who may know it."""
+        """Return each controller's owner of the object, with the replica's name for users who may know it."""
         owners = list[ShardOwner]()
         for each in controllers if uid else ():
             if self._holders is None or (shard := self._holders.shard_of(each.name, uid)) is None:

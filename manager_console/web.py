@@ -31,7 +31,7 @@ _HERE = Path(__file__).parent
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 _LONGEST = 2000
-"""The number of characters that are shown of a text."""
+"""The maximum number of characters that are shown of a text."""
 
 _LONGEST_PROFILE, _PROFILE_LINES = 30.0, 60
 """The maximum length of a profile in seconds, because it slows everything down; and its number of lines."""

@@ -38,6 +38,6 @@ def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:
 
 
 def yaml_lines(obj: dict[str, Any]) -> list[str]:
-    """Return the lines of an object's YAML, fields sorted by name, each text on one line."""
+    """Return the lines of an object's YAML, with fields sorted by name; long lines are not broken."""
     text: str = yaml.dump(obj, Dumper=_Dumper, sort_keys=True, width=1 << 20, allow_unicode=True)
     return text.split("\n")[:-1]

@@ -79,7 +79,7 @@ class DeploymentMethods:
         return None
 
     def problem(self, size: int, pods: Sequence[PodHealth] = ()) -> Problem | None:
-        """Return why fewer than `size` replicas are ready: a problem of `pods` (`ctx.pods`), or `failure`.
+        """Return the problem of `pods` (`ctx.pods`), the `failure`, or both; `size` is the desired number.
 
         A pod's own problem is more specific than a Deployment's message that pods are not ready in time.
         """

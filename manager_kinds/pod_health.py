@@ -30,10 +30,10 @@ FAILED_SCHEDULING = "FailedScheduling"
 """The reason of Events from the time when a pod had no node yet."""
 
 LONGEST_LINE = 250
-"""The number of characters from a container, the kubelet or the scheduler in a problem's message."""
+"""The maximum number of characters from a container, the kubelet or the scheduler in a message."""
 
 _OTHERS_NAMED = 3
-"""The number of further reasons that are named after the first."""
+"""The maximum number of further reasons that are named after the first."""
 
 STARTS_WITHIN = timedelta(seconds=10)
 """The time in which a new pod may lack a node, or its sandbox and volumes, without a problem."""
@@ -63,7 +63,7 @@ _WORST_FIRST = (
     ),
     *("RunContainerError", "OOMKilled", _CRASHED),
 )
-"""The order of several pods' reasons. Other reasons come next, by name, and Failed pods last."""
+"""The order of several pods' reasons. Other reasons come next, by name."""
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")
 _NO_WORD = re.compile(r"[^A-Za-z0-9_]+|^[^A-Za-z]+")
@@ -134,8 +134,8 @@ class PodHealth(NamedTuple):
 def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | None:
     """Return why pods of a Deployment do not run, with the number of such pods, and the name of one.
 
-    `missing` means that fewer replicas are ready than desired. In this case, a failed pod counts, too, until
-    another pod becomes ready.
+    `missing` means that fewer replicas are ready than desired. Then, if no active pod has a problem, failed
+    pods count until another pod becomes ready.
     """
     active = [pod for pod in pods if pod.is_active]
     bad = [pod for pod in active if pod.problem is not None]
@@ -167,7 +167,7 @@ def warning_of(events: Iterable[Any]) -> Problem | None:
 
 
 def one_line(said: str, longest: int = LONGEST_LINE) -> str:
-    """Return the last line of a text that is not blank; it is shortened, without control characters."""
+    """Return the last line that is not blank, shortened and without control characters; "" without one."""
     lines = (" ".join(_printable(line).split()) for line in reversed(_ESCAPE.sub("", said).splitlines()))
     line = next(filter(None, lines), "")
     return line if len(line) <= longest else f"{line[:longest]}…"

@@ -159,7 +159,7 @@ class TransportApiClient(ApiClient):
 class _Answer:
     """An answer with the part of aiohttp's interface that kubernetes-asyncio and its users need.
 
-    `data` has the unread bytes; for a stream, only the bytes that are read already. `content` is this answer.
+    `data` has the bytes not yet returned; for a stream, those that have arrived. `content` is this answer.
     """
 
     reason = ""
@@ -306,7 +306,7 @@ async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
             if message[:1] and message[0] in {_STDOUT, _STDERR}:
                 printed += message[1:]
             if len(printed) > LONGEST_OUTPUT:
-                raise ProtocolError(f"it printed more than {LONGEST_OUTPUT} bytes")
+                raise ProtocolError(f"the command printed more than {LONGEST_OUTPUT} bytes")
     answer.begin(HTTPStatus.OK, {})
     answer.data = bytes(printed)
     return answer

@@ -38,7 +38,7 @@ LONGEST_LINE = 256 * 1024
 """The maximum length of a log line in bytes; a longer line is split."""
 
 IDLE_TIMEOUT = 300.0
-"""Seconds without output after which the connection of a followed log counts as broken."""
+"""Seconds without data after which the connection of a log or another stream counts as broken."""
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 _PIECE = 32 * 1024

@@ -44,7 +44,7 @@ _PATIENCE = 5.0
 """Seconds for a connection to the manager."""
 
 _SILENCE = 90.0
-"""Seconds for the manager's response."""
+"""Seconds without any data from the manager."""
 
 _KEY = "key"
 """The query parameter with the key, in the printed address."""

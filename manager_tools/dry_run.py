@@ -23,7 +23,7 @@ from manager.kube.wire import LONGEST, WebSocket
 
 Object = dict[str, Any]
 
-IN_A_POD = "what comes next is in a pod, and a plan runs nothing there"
+IN_A_POD = "the next action is in a pod, and a plan runs nothing there"
 """The reason, shown to users, why a plan ends at a command in a pod."""
 
 _UNSTORED = 2**62
@@ -38,7 +38,7 @@ class Change(NamedTuple):
     before: Object | None
     after: Object | None
     renamed: bool
-    """Whether the apply first takes over its fields, so that the plan cannot show what it then removes."""
+    """Whether the apply may remove more fields than the plan shows, because it first takes over fields."""
     untried: bool = False
     """Whether the API server could not try the status: the installed CRD has no status subresource."""
 
@@ -47,7 +47,7 @@ class _Planned:
     def __init__(self, stored: Object | None) -> None:
         self.stored = stored
         self.after = stored
-        """The object after the writes. Only its version may be changed: it shares values with `stored`."""
+        """The object after the writes; it shares values with `stored`, so it must not be changed in place."""
         self.taken_over: list[Object] = []
         """The entries of managedFields that an apply merges: after the merge, then before."""
         self.untried = False
@@ -69,7 +69,7 @@ _plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
 
 
 class DryRunTransport(Transport):
-    """A transport that makes every write a dry run; later reads return the results of earlier writes.
+    """A transport that makes every write a dry run; a later GET of the object returns the planned result.
 
     It is the operators' only connection to the API server, so no write can bypass it.
     """
@@ -269,7 +269,7 @@ class _Write(NamedTuple):
     subresource: str
 
     def put_into_effect(self, there: Object) -> Object | None:
-        """Return the object after the write; used for an object that exists only in the plan."""
+        """Return the object after the write, for a write that the API server cannot try on this object."""
         if self.method == "DELETE":
             return None
         wanted: Any = orjson.loads(self.body or b"null")

@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--control-plane",
         choices=_PLANES,
         default="devcluster",
-        help="what `operated` runs on: devcluster, in the test's process, or envtest, "
+        help="control plane of `operated` and the fixtures: devcluster, in the test's process, or envtest, "
         "an etcd and a kube-apiserver of the folder in KUBEBUILDER_ASSETS",
     )
 

@@ -6,10 +6,10 @@
             greeting = await world.until(greeting, lambda it: it.status.ready_replicas == 1)
             assert greeting.status.text == "Hello, you"
 
-The control plane is devcluster: definitions, defaults, validation, apply, watches, garbage collection,
-Deployments whose pods become ready, and calls of the operators' webhooks. Only the network is mocked. With
-`clock=VirtualClock()` an hour takes no time. To call a webhook's method directly, use an operator from
-`without_manager`.
+By default, the control plane is devcluster: definitions, defaults, validation, apply, watches, garbage
+collection, Deployments whose pods become ready, and calls of the operators' webhooks. Only the network is
+mocked. With `clock=VirtualClock()` an hour takes no time. To call a webhook's method directly, use an
+operator from `without_manager`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class VirtualClock:
         self.start = start
 
     def now(self) -> datetime:
-        """Return the time of day, in UTC, as `manager.util.clock.now()` does."""
+        """Return the date and time in UTC, as `manager.util.clock.now()` does."""
         return manager_clock.now()
 
     async def advance(
@@ -157,7 +157,7 @@ async def operated(
 ) -> AsyncIterator[World]:
     """Run a control plane and a manager with these operators.
 
-    Leaving the context ends the manager and the control plane.
+    Leaving the context ends the manager and devcluster; a real API server runs on.
 
     Args:
         operators: the manager's operators. The CRDs of their kinds are installed, and their webhooks called.
@@ -226,7 +226,7 @@ class NeedsDevcluster(Exception):
 
 
 def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> roles.Roles:
-    """Return the roles that `generate` writes for a program with these operators."""
+    """Return the roles that `generate` writes for the manager of a program with these operators."""
     rules = [rule for operator in operators for rule in rights_of(operator)]
     webhooks = Webhooks([each for operator in operators for each in registrations(operator)])
     converted = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
@@ -263,7 +263,7 @@ async def _stage(pod_ready_delay: float, namespaces: Sequence[str]) -> AsyncIter
 
 
 class _Stage:
-    """A control plane for one test; `closing` deletes the objects that the test has created."""
+    """A control plane for one test; `closing` ends devcluster, or deletes the test's objects in envtest."""
 
     namespace = _NAMESPACE
     """The namespace of the test's objects."""
@@ -311,7 +311,7 @@ class _Stage:
 
     @property
     def version(self) -> int:
-        """Return a number that increases with each write; if writes are not observed, with each read."""
+        """Return a number that increases with each write; if writes are not observed, with each call."""
         raise NotImplementedError
 
 
@@ -552,7 +552,7 @@ async def _answered(endpoint: Endpoint[Any], review: bytes, seconds: float) -> t
 def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] | None = None) -> O:
     """Return an operator without a manager, to call its webhook methods directly.
 
-    `settings` are values by key; the others have their defaults.
+    `settings` has values by setting; all other settings have their defaults.
     """
     defaults = {key: key.default_value() for key in operator.declared_settings}
     values = SettingValues({**defaults, **(settings or {})})
@@ -659,7 +659,7 @@ class World:
             unsubscribe()
 
     async def events(self, obj: Resource) -> list[str]:
-        """Return the reasons of the Events about an object, in the order of their first recording."""
+        """Return the reasons of the Events about an object, in the order of their last recording."""
         await self.manager.events.flush(1.0)
         path = f"/api/v1/namespaces/{obj.metadata.namespace or _NAMESPACE}/events"
         found = orjson.loads(await self._stage.tester.request("GET", path))["items"]

@@ -20,7 +20,7 @@ class BindAddress(address.BindAddress):
 
     @property
     def interface(self) -> str:
-        """Return the host; if it is empty, the IPv6 address of all interfaces."""
+        """Return the host; if it is empty, the address of all interfaces: of IPv4 only if IPv6 is missing."""
         if self.host:
             return self.host
         return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- the user asked for it

@@ -185,7 +185,7 @@ class PetStoreClient:
             self._looked = now
             if await asyncio.to_thread(self._tls.look):
                 self._connect()
-                # Calls may still run on the previous channel, but not on older channels.
+                # Calls on the previous channel may end; calls on older channels are cancelled.
                 for channel in self._channels[:-2]:
                     await channel.close()
                 del self._channels[:-2]

@@ -1,13 +1,13 @@
 """Errors of calls to the store; this module imports no gRPC.
 
 PetStoreError
-├── NoAnswer             whether the call took effect is unknown; the same call may be made again
+├── NoAnswer             the call may have taken effect; it can be repeated, an `add` only with keys
 │   ├── Unreachable        the store is down, unreachable, or temporarily unable to write
 │   └── DeadlinePassed     the store did not answer in time
 ├── InvalidPet           the store refuses a value; the text names the field
 ├── UnknownPet           no pet has the given id
 ├── KeyRefused           the stored pet has another idempotency key, or another pet has the given key
-├── Exhausted            the store is full or overloaded; the call had no effect
+├── Exhausted            the store is full or overloaded, or the request too large; the call had no effect
 └── UnexpectedAnswer     the store failed, or another program answered instead of a pet store
 """
 
@@ -27,7 +27,7 @@ class PetStoreError(Exception):
 
 
 class NoAnswer(PetStoreError):
-    """A call without an answer: it may or may not have taken effect. Repeating the call is safe."""
+    """A call without an answer, which may have taken effect. It can be repeated, an `add` only with keys."""
 
 
 class Unreachable(NoAnswer):
@@ -51,7 +51,7 @@ class KeyRefused(PetStoreError):
 
 
 class Exhausted(PetStoreError):
-    """The store is full or overloaded; the call had no effect."""
+    """The store is full or overloaded, or the request is too large; the call had no effect."""
 
 
 class UnexpectedAnswer(PetStoreError):

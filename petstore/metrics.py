@@ -56,12 +56,12 @@ class ServerMetrics:
         )
 
     def of(self, grpc_type: str, service: str, method: str) -> CallMetrics:
-        """Return the metrics of one method; their values start at zero."""
+        """Return the metrics of one method; before its first call, their values are zero."""
         return CallMetrics(self, (grpc_type, service, method))
 
 
 class CallMetrics:
-    """The metrics of one method; their labels are looked up only once."""
+    """The metrics of one method with its labels; `handled` looks up the labels of each code only once."""
 
     def __init__(self, metrics: ServerMetrics, labels: tuple[str, str, str]) -> None:
         self.started = metrics._started.labels(*labels)  # noqa: SLF001 -- ServerMetrics and CallMetrics belong together
@@ -73,7 +73,7 @@ class CallMetrics:
         self._by_code: dict[grpc.StatusCode, Counter] = {}
 
     def handled(self, code: grpc.StatusCode) -> None:
-        """Count a call with its status code and duration."""
+        """Count an ended call by its status code."""
         counter = self._by_code.get(code)
         if counter is None:
             counter = self._by_code[code] = self._handled.labels(*self._labels, code_name(code))

@@ -173,7 +173,7 @@ class Storage:
         """Yield pages of matching pets in the order of their addition; raise WriteFailed if a read fails.
 
         The search sees every change requested before it. Later changes are made between two pages, so the
-        search may show them or not. A pet that exists during the whole search is returned exactly once.
+        search may show them or not. A pet that matches during the whole search is returned exactly once.
         """
         after: int | None = 0
         while after is not None:
@@ -240,7 +240,7 @@ def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[
     for column, wanted in lists:
         if wanted:
             conditions.append(f"{column} IN (SELECT value FROM json_each(?))")  # noqa: S608 -- a constant name
-            # SQLite's JSON ends a string at a NUL, so the query omits such keys; no pet has one.
+            # SQLite's JSON ends a string at a NUL, so the query omits such values; no pet has one.
             values.append(json.dumps([value for value in wanted if "\0" not in (value or "")]))
     for comparison, day in ((">=", query.born_from), ("<", query.born_before)):
         if day is not None:

@@ -87,7 +87,7 @@ class Tls:
     """The last valid contents of a client's or a server's TLS files."""
 
     look_every: ClassVar[float] = 10.0
-    """The seconds between two checks of the files."""
+    """The minimum seconds between two checks of the files, which calls or new connections cause."""
 
     def __init__(self, files: TlsFiles, *, needs: str) -> None:
         if getattr(files, needs) is None:
@@ -98,11 +98,11 @@ class Tls:
 
     @classmethod
     def of_client(cls, files: TlsFiles) -> Self | None:
-        """Return a client's TLS, which needs certificate authorities; None if `files` has no paths."""
+        """Return a client's TLS, which needs `ca_file`; None without paths. Blocks. Raises TlsUnusable."""
         return None if files == TlsFiles() else cls(files, needs="ca_file")
 
     def look(self) -> bool:
-        """Reload changed files; return whether they changed. Blocks. Unusable files are logged once."""
+        """Reload changed files; return whether usable content is new. Blocks. Logs unusable files once."""
         stamp = self._files.stamp()
         if stamp == self._stamp:
             return False

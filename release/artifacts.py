@@ -1,4 +1,4 @@
-"""Folders and archives of a release: the same commit always gives the same bytes."""
+"""Archives, wheels and checksums of a release: a commit without local changes always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAME = "operator-manager"
 
 
 class CannotRelease(Exception):
-    """An error that prevents a release; the message names the missing file or program."""
+    """An error that prevents a release; the message has the reason."""
 
 
 def chart_archive(files: Mapping[str, str]) -> tuple[str, bytes]:

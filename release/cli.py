@@ -96,7 +96,7 @@ _PETSTORE_IMAGE = click.option(
     "--petstore-image",
     type=_image,
     metavar="IMAGE",
-    help="image of the pet store, not the one in config/petstore",
+    help="image of the pet store instead of the one in config/petstore",
 )
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 
@@ -161,7 +161,7 @@ def manifests(
         text = yaml_stream(each for each in yaml_documents(text) if each["kind"] in wanted)
     elif for_deletion:
         gone = frozenset().union(*_PARTS.values())
-        # Deleting the Namespace removes these objects too, and kubectl would report them as missing.
+        # In reverse order, the Namespace comes last: its deletion would remove the objects in it too.
         left = [each for each in yaml_documents(text) if each["kind"] not in gone]
         text = yaml_stream(reversed(only_served(left, served.split())))
     else:
@@ -232,7 +232,7 @@ def _chart_files(**images: Image | None) -> dict[str, str]:
 
 def _bundle_files(**images: Image | None) -> dict[str, str]:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
-    # OpenShift is OLM's main platform, and enables this admission plugin.
+    # OpenShift, OLM's main platform, enables the admission plugin OwnerReferencesPermissionEnforcement.
     made = [
         *yaml_documents(_build("manifests", **images)),
         *build_extra(PROGRAM, ROOT / "config" / "owner-references"),
@@ -257,7 +257,7 @@ def _images(image: Image | None = None, petstore_image: Image | None = None) -> 
 
 
 def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:
-    """Raise DoesNotFit for an API version or a Namespace that neither the cluster nor the manifests have.
+    """Raise DoesNotFit if the cluster lacks an API version, or cluster and manifests lack a Namespace.
 
     `served` has the API versions of the cluster, `namespaces` its Namespaces. If one of the sets is empty, it
     is unknown, and its check passes.

@@ -13,10 +13,10 @@ from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import ContainerDict, PodSpecDict, ProbeDict
 
 CR_LABEL = "memcached_cr"
-"""The label of a Memcached's pods, with its name."""
+"""The label of a Memcached's pods; the value is the Memcached's name."""
 
 MOST_NODES = 100
-"""The number of pods that a status names: every change of the status sends all of them again."""
+"""The maximum number of pods that a status names: every change of the status sends all names again."""
 
 MANY = 1_000
 """The number of servers above which a webhook warns, without refusing."""
@@ -39,7 +39,7 @@ class MemcachedOperator(Operator[Memcached]):
         description="image of a Memcached whose spec names none",
     )
     proxy = PROXY_ENVIRONMENT
-    # The webhooks only warn, so writes need not wait for a manager that is down.
+    # The webhooks only warn, so writes must succeed while no manager answers.
     admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
 
     async def reconcile(self, memcached: Memcached, ctx: Context) -> None:
@@ -74,7 +74,7 @@ class MemcachedOperator(Operator[Memcached]):
             "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
             "readinessProbe": {**ANSWERS, "periodSeconds": 5},
             "livenessProbe": {**ANSWERS, "periodSeconds": 10},
-            # The pod's status, and so the Memcached's, shows the last log lines of a crashed server.
+            # The pod's status shows the last log lines of a crashed server, and the Memcached's the last one.
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": {
                 "allowPrivilegeEscalation": False,

@@ -109,7 +109,7 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -
 def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -> bool:
     """Return whether the object has the site's labels, and the owner that reclaimPolicy requires.
 
-    With reclaimPolicy Delete, the owner must be the site; otherwise the site must not be an owner.
+    With reclaimPolicy Delete, the site must be an owner; otherwise, it must not be an owner.
     """
     owned = site.metadata.uid in {each.uid for each in metadata.owner_references}
     labelled = part.labels(site, program).items() <= metadata.labels.items()

@@ -1,4 +1,4 @@
-"""A site's passwords: the source of the root password, and the Secret with the passwords of root and site.
+"""A site's passwords: the source of the root password, and the Secret for MySQL's users root and wordpress.
 
 The cache has only the metadata of Secrets. The operator reads the content from the API server when a Secret
 has changed. No message, Event or error of this module contains a password.
@@ -122,7 +122,7 @@ class Passwords:
             with _unquoted(f"creating Secret {name}"):
                 stored = await ctx.client.create(secret)
         except (Forbidden, Invalid) as error:
-            untold = "what the API server says of it may quote a password, and is not passed on"
+            untold = "the API server's message may quote a password, and is withheld"
             message = f"Secret {name} is refused: {error.status} {error.reason} ({untold})"
             raise Blocked("Refused", message, retry_after=RETRY_REFUSED) from None
         except ProtocolError:
@@ -132,7 +132,7 @@ class Passwords:
         if await _had_database(site, ctx):
             message = (
                 f"Secret {name} was gone, and has a new generated password now: if the volume has a"
-                " database already, its user wordpress has to be given that"
+                " database already, set this password for the database's user wordpress"
             )
             ctx.event("PasswordRenewed", message, warning=True)
 
@@ -173,9 +173,9 @@ async def _root_password(site: Wordpress, ctx: Context) -> str:
     if len(text) > PASSWORD_LENGTH or not _FITTING.fullmatch(text):
         raise _awaited(
             "SecretValueUnfit",
-            f"{where} has under key {reference.key} what cannot be a root password: that is at most"
-            f" {PASSWORD_LENGTH} printable ASCII characters other than quotes and backslashes, without a"
-            " line break at its end",
+            f"{where} has no valid root password under key {reference.key}: at most {PASSWORD_LENGTH}"
+            " printable ASCII characters other than quotes and backslashes are expected, without a line"
+            " break at the end",
         )
     return text
 

@@ -50,7 +50,7 @@ class WordpressOutside(Outside):
         yield
 
     def seen(self, change: Change, sent: Sent | None) -> None:
-        """Record a violation if a manager changes a password, or deletes a volume or a retained object."""
+        """Record Secrets and volumes that a manager deletes, overwrites or shrinks, or that are lost."""
         if change.key.plural not in {"wordpresses", *self.kept}:
             return
         before, after = (orjson.loads(each.data) if each else {} for each in (change.old, change.new))

@@ -55,8 +55,8 @@ _IN_THE_OPEN = (
     " better use a Secret and spec.sqlRootPasswordSecretRef"
 )
 _FIRST_VISITOR = (
-    "spec.serviceType: {type} lets whoever comes first install WordPress, and be its administrator;"
-    " install it at once, or create it with ClusterIP, install it by kubectl port-forward, and open it then"
+    "spec.serviceType: with {type}, the first visitor can install WordPress and become its administrator;"
+    " install at once, or create the site with ClusterIP, install by kubectl port-forward, and open it then"
 )
 
 
@@ -151,7 +151,7 @@ class WordpressOperator(Operator[Wordpress]):
         description="site image of a Wordpress whose spec names none",
     )
     proxy = PROXY_ENVIRONMENT
-    # The webhook only warns, so writes need not wait for a manager that is down.
+    # The webhook only warns, so writes must succeed while no manager answers.
     admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
 
     def setup(self) -> None:
@@ -185,7 +185,7 @@ class WordpressOperator(Operator[Wordpress]):
         self.handed_over(key)
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Delete the stored check results of this site, because another replica now reconciles the site."""
+        """Delete the stored check results and refusals of a site that this replica no longer reconciles."""
         self.passwords.forget(key)
         self.volumes.forget(key)
 
@@ -268,7 +268,7 @@ class WordpressOperator(Operator[Wordpress]):
 
     @webhook.validate_create
     async def warn_of_what_is_open(self, site: Wordpress, _: AdmissionRequest) -> Iterable[str]:
-        """Warn at creation about risks: a fixed password, and a setup page that every visitor can open.
+        """Warn at creation about risks: a readable password, and a setup page that every visitor can open.
 
         The CustomResourceDefinition refuses invalid values; its rules need no webhook.
         """
@@ -352,7 +352,7 @@ def url_of(site: Wordpress, service: Service | None) -> str | None:
 
 
 def node_port_of(site: Wordpress, service: Service | None) -> int | None:
-    """Return the site's port on every node; None for other types of Service."""
+    """Return the site's port on every node; None unless the type is NodePort and the port is known."""
     if service is None or site.spec.service_type != "NodePort":
         return None
     ours = (each.get("nodePort") for each in service.spec.get("ports", ()) if each["port"] == HTTP_PORT)

@@ -133,7 +133,7 @@ class Workloads:
         user: int,
         security: PodSecurityContextDict | None = None,
     ) -> Deployment:
-        # The pod's status, and so the site's, shows the last log lines of a crashed container.
+        # The pod's status shows the last log lines of a crashed container, and the site's the last one.
         container["terminationMessagePolicy"] = "FallbackToLogsOnError"
         container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
         pod: PodSpecDict = {

@@ -19,7 +19,7 @@ _PROBE_EVERY = (1.0, 2.0)
 """The range of the random delay, in seconds, between two probes of a store that is down."""
 
 _PROBE_TIMEOUT = 2.0
-"""The timeout of a probe, in seconds."""
+"""The maximum timeout of a probe, in seconds."""
 
 _NO_KEY = "probe"
 """A key that no Pet has: searching it costs the store almost nothing."""
@@ -71,16 +71,16 @@ class StoreAvailability:
         return self._delay(failures)
 
     def forget(self, key: ObjectKey) -> None:
-        """Delete the count of failures of a Pet that succeeded or is deleted."""
+        """Delete the Pet's count of failures, and remove the Pet from those that wait for the store."""
         self._waiting.discard(key)
         self._failures.pop(key, None)
 
     def is_waiting(self, key: ObjectKey) -> bool:
-        """Return whether the Pet is queued when the store answers again."""
+        """Return whether the Pet will be queued when the store answers again."""
         return key in self._waiting
 
     async def run(self) -> None:
-        """Probe the store after each `doubt`, until cancelled."""
+        """Probe the store after a `doubt` until it answers; repeat this until cancelled."""
         while True:
             await self._doubt.wait()
             while not await self._answers():

@@ -12,8 +12,8 @@ FIRST_BIRTHDAY = datetime.date(1900, 1, 1)
 """The first valid birthday."""
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-# Like the API server's, this pattern accepts more than RFC 3339: any character may precede the fraction, an
-# offset may have any two digits, and leap seconds are allowed.
+# Like the API server's, this pattern accepts more than RFC 3339: any character may precede the fraction, and
+# an offset may have any two digits. Leap seconds are accepted, too, although the API server refuses them.
 _DATE_TIME = re.compile(
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
     r"t(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})(?:.[0-9]+)?"
@@ -23,7 +23,7 @@ _DATE_TIME = re.compile(
 _LAST_SECOND = 59
 _LEAP_SECOND = 60
 _SHOWN = 64
-"""The number of characters that a message quotes: unchecked objects have texts of any length."""
+"""The maximum number of characters that a message quotes: unchecked objects have texts of any length."""
 
 
 class InvalidBirthday(ValueError):
@@ -70,9 +70,9 @@ def day_of_moment(text: str) -> datetime.date:
 
 
 def check_birthday(birthday: str) -> None:
-    """Raise Refused for a day after today (UTC), or before the first valid one.
+    """Raise Refused for an impossible day, a day after today (UTC), or a day before the first valid one.
 
-    Only v1alpha1 objects can have an impossible day: their schema allows date-times that do not exist.
+    The schemas allow impossible days: the year 0 and, in v1alpha1, moments after the year 9999 in UTC.
     """
     try:
         day = day_of(birthday)

@@ -1,4 +1,4 @@
-"""The periodic check for changes that no watch reports: in the store, and in statuses."""
+"""The periodic check of the store, whose changes no watch reports, and of the Pets' statuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from petstore.client import PetStoreClient
 
 _LONGEST = 300.0
-"""The time limit, in seconds, for reading the whole store."""
+"""The time limit, in seconds, for reading the whole store, unless the client's timeout is longer."""
 
 _AT_ONCE = 50
 """The number of records between pauses for other tasks, about a millisecond's work."""
@@ -52,7 +52,7 @@ class StoreCheck:
         self._outlook = availability
 
     async def run(self) -> None:
-        """Check once; errors are logged, not raised."""
+        """Check once. Queue all Pets if the store does not answer, and log the store's other errors."""
         try:
             await self.check()
         except NoAnswer:
@@ -63,7 +63,7 @@ class StoreCheck:
             _log.warning("cannot compare the pets in the pet store with the Pet objects", error=str(error))
 
     async def check(self) -> None:
-        """Compare all records with their Pets, and queue the Pets that differ. Raises PetStoreError."""
+        """Queue the Pets whose record is missing or wrong, or whose status is wrong. Raises PetStoreError."""
         seen: set[ObjectKey] = set()
         try:
             await self._read(seen)
@@ -101,7 +101,7 @@ class StoreCheck:
             status.id != record.id
             or Content.of(record) != wanted(pet)
             or lacks_key
-            # No watch reports statuses that another writer has changed.
+            # A Pet whose status is outdated or not ready is reconciled again.
             or status.observed_generation != pet.metadata.generation
             or not true >= {"Ready", "StoreReachable"}
         )

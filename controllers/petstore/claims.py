@@ -60,7 +60,7 @@ class Claims:
         return self._begun.get(key)
 
     def settle(self, key: ObjectKey) -> None:
-        """Delete all claims of a Pet, because its status contains the record, or because the Pet is gone."""
+        """Delete all claims of a Pet, because its status has the record's id, or because the Pet is gone."""
         self.release(key)
         self._begun.pop(key, None)
 

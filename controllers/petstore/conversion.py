@@ -1,7 +1,7 @@
 """Conversion of Pets between v1alpha1 and v1beta1, as plain JSON and without loss.
 
 An annotation (the note) stores values that the target version cannot represent: v1alpha1's birthday text
-unless it is midnight in UTC, and v1beta1's owner. The conversion back removes the note. It restores the
+unless it ends with T00:00:00Z, and v1beta1's owner. The conversion back removes the note, and restores the
 birthday's text only if the present birthday is still the same day, so that no user's change is undone.
 
 Objects arrive before schema validation. Unreadable values stay unchanged, so that the schema refuses them.
@@ -153,7 +153,7 @@ def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
 
 
 def _read(text: Any, key: str) -> JsonObject | None:
-    """Parse the note under that key; None for a damaged annotation, or another program's annotation."""
+    """Parse the note under that key; None if it is missing or damaged, or is another program's annotation."""
     try:
         fields = orjson.loads(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     except orjson.JSONDecodeError:

@@ -136,7 +136,7 @@ class PetOperator(Operator[Pet]):
     # Components that run as long as the manager
 
     def setup(self) -> None:
-        """Create the store's client, and start the tasks that watch the store."""
+        """Create the store's client, and add it and the task that probes the store to the manager."""
         store, manager = self.connect(), self.manager
         manager.add(Lifespan(lambda: store))
         self.use(store)
@@ -181,7 +181,7 @@ class PetOperator(Operator[Pet]):
 
     @every(check_interval)
     async def check_store(self) -> None:
-        """Check the store and the statuses for changes that no watch reports."""
+        """Check the store, whose changes no watch reports, and the statuses of the Pets."""
         await self.check.run()
 
     # Work for each Pet
@@ -363,9 +363,9 @@ class PetOperator(Operator[Pet]):
     @webhook.validate_create
     @webhook.validate_update
     async def judge(self, old: Pet | None, new: Pet, request: AdmissionRequest) -> Iterable[str]:
-        """Refuse new birthdays that are impossible, and annotations that are too large for conversions.
+        """Refuse new birthdays that are invalid, and annotations that are too large for conversions.
 
-        It warns about a changed species. A Pet under deletion may have any value.
+        Warn about a changed species. A Pet under deletion may have any value.
         """
         if new.metadata.deletion_timestamp is not None:
             return ()

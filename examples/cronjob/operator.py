@@ -16,7 +16,7 @@ from manager.webhook import AdmissionRequest, JsonObject, Refused, invalid
 SCHEDULED_AT = "cron.example.com/scheduled-at"
 """The annotation of a Job with the scheduled time."""
 LONGEST_NAME = 52
-"""The maximum length of a name: a Job's name has 63 characters at most, and 11 of them are the time."""
+"""The maximum length of a name: a Job's name has 63 characters at most; 11 are reserved for the time."""
 PARTS = [each.alias or name for name, each in Schedule.model_fields.items()]
 
 
@@ -53,7 +53,7 @@ class CronJobOperator(Operator[CronJob]):
         except CronSimError as error:
             raise Blocked("InvalidSchedule", f"spec.schedule: {error}") from None
         status.next_schedule_time = following
-        # Raised also if another owner's Job has the name.
+        # This also applies if `start` is blocked, because another owner's Job has the name.
         ctx.look_again_within((following - now).total_seconds())
         if due is not None and active and spec.concurrency_policy == "Forbid":
             message = f"the run of {due:%F %R} waits for {active[0].metadata.name}"

@@ -15,7 +15,7 @@ Part = Annotated[str, Field(max_length=40, pattern=r"^\S+$")]
 
 
 class Schedule(ApiModel):
-    """The fields of a schedule in the notation of crontab; a time in UTC is due if it matches all fields."""
+    """A schedule in UTC, as in crontab: if neither day field begins with "*", one of them has to match."""
 
     minute: Part = "*"
     """Minutes of the hour, 0 to 59."""

@@ -48,7 +48,7 @@ class WorkerGroupSpec(ApiModel):
     worker: WorkerSpec
 
 
-class WorkerGroupStatus(Status, conditions={READY: "there are as many workers as wanted"}):
+class WorkerGroupStatus(Status, conditions={READY: "each wanted worker has a Deployment"}):
     """The workers of a group as last observed."""
 
     replicas: Int32 = 0

@@ -26,7 +26,7 @@ class _AsksScheduler(Operator[T]):
     client_of_schedulers: ClassVar[Callable[[], SchedulerClient]] = SchedulerClient
 
     def setup(self) -> None:
-        """Open the HTTP client; it is closed when the manager stops."""
+        """Create the HTTP client, which is open while the manager runs."""
         self.schedulers = type(self).client_of_schedulers()
         self.manager.add(Lifespan(lambda: self.schedulers, name="the client of schedulers"))
 
@@ -104,7 +104,7 @@ class JobOperator(Operator[DaskJob]):
         phase = ended.get(runner.status.get("phase", "")) if runner is not None else None
         if phase is not None or status.phase in ended.values():
             status.phase = phase or status.phase  # type: ignore[assignment]
-            await ctx.write_status()  # before the pod is deleted, so that the program does not run again
+            await ctx.write_status()  # so that the program does not run again if the pod is deleted
             for cluster in await ctx.children(DaskCluster):
                 await ctx.delete(cluster)
             ctx.condition(READY, status.phase == "Successful", status.phase or "")

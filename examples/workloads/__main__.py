@@ -9,7 +9,7 @@ import sys
 
 
 def main() -> int:
-    """Run the program; return its exit code: 0 after a clean end, 1 on failure, 2 for a wrong flag."""
+    """Run the program; return 0 after a clean end, 1 on failure. For a wrong flag, exit with 2."""
     # Before the program handles it, Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

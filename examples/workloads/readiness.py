@@ -16,7 +16,7 @@ __all__ = ["pod_reasons", "ready_replicas", "wait_ready"]
 
 
 async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) -> None:
-    """Return when all replicas are ready. Raises Failure, with the reasons, after `timeout` seconds."""
+    """Wait until all replicas are ready. Raises Failure, with the reasons, after `timeout` seconds."""
     name, total = deployment.metadata.name, deployment.spec["replicas"]
     ready = 0
     try:

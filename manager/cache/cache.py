@@ -122,8 +122,8 @@ class Cache:
     def separate(self, kind: type[Resource], **selection: Unpack[SelectionOptions]) -> Informer:
         """Return an unshared informer for a few objects and a short time; the caller runs it.
 
-        Our own writes do not update it; it gets them only from its watch. Raises ValueError for an invalid
-        label selector.
+        Our own writes reach this informer only through its watch. Raises ValueError for an invalid label
+        selector.
         """
         return self._make(kind, _Name(kind.gvk, False, Selection.of(**selection), False))
 
@@ -168,7 +168,7 @@ class Cache:
         return any(each.get(key) is not None for each in self._informers(kind))
 
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:
-        """Return whether an informer has every object of a kind in a namespace, whole or as metadata."""
+        """Return whether an informer, once synced, has every object (or its metadata) of a namespace."""
         return any(each.selects_all_of(namespace) for each in self._informers(kind))
 
     async def run(self) -> None:
@@ -183,7 +183,7 @@ class Cache:
             self._watches = None
 
     async def wait_synced(self) -> None:
-        """Wait until every existing informer has synced."""
+        """Wait until every existing informer without a filter has synced."""
         for informer in self.informers:
             await informer.wait_synced()
 

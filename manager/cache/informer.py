@@ -20,7 +20,7 @@ from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.rate_limit import Repeats, TokenBucket
 
-# The informer reports each omitted object once, and remembers at most so many of them.
+# The informer counts each version of an omitted object once, and remembers at most so many objects.
 LEFT_OUT = 1000
 
 EventHandler = Callable[[CacheEvent], None]
@@ -215,7 +215,7 @@ class Informer:
             self._log.error("an operator's function failed for an object", function=part.value, **fields)
 
     def left_out(self, record: Record, error: Exception) -> None:
-        """Count and log that lists omit an object because of `error`, once for each version of the object."""
+        """Count that lists omit an object due to `error`, once per version; log it within a rate limit."""
         if self._left_out.get(record.key) == record.version:
             return
         self._left_out[record.key] = record.version
@@ -262,7 +262,7 @@ class Informer:
         """Update the cache with the server's answer to a write: the current object.
 
         `before` is the version that the write replaced, 0 for a create; None if it is not known for sure.
-        Returns the record of the answer if the cache now has the whole object, else None.
+        Returns the record of the answer if this call has stored the whole object, else None.
 
         Raises ProtocolError for an invalid object, and for a new version of an object of another kind.
         """

@@ -35,7 +35,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults
 class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The fields of an object's metadata that are needed for keys, owners, labels and predicates.
 
-    It is decoded without the rest of the object, and is not cached: the cache keeps the object's bytes.
+    Metadata is decoded without the rest of the object, and is not cached: the cache keeps the object's bytes.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
 
     The cache and all readers share records: treat them as immutable. `version` is the resourceVersion as a
     number, which orders all states of all objects of a kind. `raw` has no `managedFields`; `managed` is the
-    JSON list of our field managers' entries, or empty if they have none.
+    JSON list of our field managers' entries, or empty if none is kept.
     """
 
     key: ObjectKey
@@ -117,13 +117,13 @@ _WIRE_NAMES = {name: name for name in ("annotations", "labels", "finalizers")} |
 }
 PARTIAL_KIND = "PartialObjectMetadata"
 
-# The size limit, in bytes, of cached annotations; larger ones are content rather than metadata.
+# The size limit, in bytes, of annotations in metadata caches; larger ones are content, not metadata.
 ANNOTATION = 4096
-# The number of labels, annotations, finalizers or owner references that the cache keeps of an object. A
+# The number of labels, annotations, finalizers or owner references that metadata caches keep. A
 # client that may write an object can add a hundred thousand of them, which slows down every reader.
 MOST_KEPT = 1000
 CUT = "cut"
-"""The key, beside the kept metadata, that lists the shortened fields."""
+"""The key, beside the kept metadata, that names the shortened lists, but no shortened maps."""
 
 
 class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
@@ -496,7 +496,7 @@ _current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default
 def own_writes_from_here() -> set[Change]:
     """Return a set that collects the later writes of the calling task, and of tasks that it starts.
 
-    It contains only writes that surely include no change by another client: creates, writes that required a
+    Only writes that surely include no change by another client are added: creates, writes that required a
     version, and applies that changed only the applied fields outside of lists. Collecting ends when the
     caller drops the set.
     """

@@ -56,8 +56,8 @@ IDLE_TIMEOUT = 90.0
 # Each watch requests a random end from this range, so that watches do not end at the same time.
 WATCH_SECONDS = (300, 600)
 
-# A reflector starts at most one watch in so many seconds. After a watch that lasted as long, or sent events,
-# the next one may start at once.
+# A reflector starts at most one watch in so many seconds. A watch that lasted as long, or sent events, causes
+# no back-off.
 SPACING = 1.0
 BACKOFF_BASE = 0.8
 BACKOFF_CAP = 30.0
@@ -121,7 +121,7 @@ class WatchTimedOut(WatchClosed):
 
 
 class NotStreaming(KubeError):
-    """A streaming list has ended without the bookmark after its last object."""
+    """A bookmark in a streaming list does not mark the list's end: the server has no streaming lists."""
 
 
 class HistoryRestored(KubeError):
@@ -243,8 +243,8 @@ class Reflector:
 
     Attributes:
         state: the current state.
-        problem: the reason why it cannot watch the server, for people; None while it can, and after a single
-            failure.
+        problem: the reason why it cannot watch the server, for people; None while it can, and usually after a
+            single failure.
     """
 
     def __init__(self, spec: WatchSpec, sink: Sink, upstream: Upstream) -> None:
@@ -284,7 +284,7 @@ class Reflector:
 
     @property
     def follows(self) -> bool:
-        """Return whether the first list is complete, so that the next step checks or watches."""
+        """Return whether the latest list is complete, so that the next step checks or watches."""
         return self.state in {State.WATCH, State.CHECK}
 
     def start_over(self) -> None:
@@ -449,7 +449,7 @@ class Reflector:
     async def _ask_for_deleted(self) -> None:
         """Read each object that this process has deleted, if the server still sends it after two bookmarks.
 
-        A watch that is merely late soon reports their deletion. After the restore of a backup, no watch does.
+        A watch that is merely late soon reports the deletion. After the restore of a backup, no watch does.
         """
         before, self._doubted = self._doubted, self._sink.store.doubted(self._sink.namespace)
         for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
@@ -500,7 +500,7 @@ class Reflector:
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
     def _not_older(self) -> dict[str, str]:
-        """Return the query for a list not older than the cache; empty if an older list is acceptable."""
+        """Return the query for a list as new as the cache; empty without doubts, or to accept any list."""
         if self._doubts_since is None or self._believes():
             return {}
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}

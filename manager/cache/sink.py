@@ -127,7 +127,7 @@ class Sink:
             raise ProtocolError(f"a watch event of unknown type {kind!r}")
 
     def finish_list(self, version: int) -> None:
-        """Complete a list at a version: afterwards, the store has exactly the listed objects."""
+        """Complete a list at a version: the store then has the listed objects, and our own later writes."""
         listed, self._listed = self._listed, {}
         initial = not self.synced.is_set() if self.filter is None else self.filter.is_empty
         self.synced.set()

@@ -124,7 +124,7 @@ class SelectionOptions(TypedDict, total=False):
     for a cluster-scoped kind.
 
     `keeps` lists the only parts of each object to keep, besides its metadata: paths in the notation of
-    `index_by`, such as `status.phase`. Such an object cannot be written back as a whole (`client.update`),
+    `index_by`, such as `status.phase`. Do not write such an object back as a whole (`client.update`),
     because that would remove its other fields.
     """
 
@@ -135,7 +135,7 @@ class SelectionOptions(TypedDict, total=False):
 
 
 class Selection(NamedTuple):
-    """A comparable form of `SelectionOptions`: options that select the same objects are equal."""
+    """A comparable form of `SelectionOptions`; spelling and order matter only in the field selector."""
 
     label_selector: str = ""
     field_selector: str = ""

@@ -33,7 +33,7 @@ from manager.util.loop import Portions
 # Indexes: find the objects with a value without reading the others.
 
 IndexFunction = Callable[[Record, Meta], Iterable[str]]
-"""Returns the values by which an object is found. It must not depend on anything but its arguments."""
+"""Returns the values by which an object is found, which must depend on nothing but the arguments."""
 
 IndexFailed = Callable[[str, ObjectKey, Exception], None]
 """Gets an index's name, an object's key, and the exception that the index function raised."""
@@ -49,7 +49,7 @@ def index_by(path: str) -> IndexFunction:
 
     The path consists of the API's field names, with `[*]` for every item of a list, and a backslash before a
     dot in a name: `spec.template.spec.volumes[*].secret.secretName`,
-    `metadata.annotations.example\.com/site`. Numbers and booleans are written as in JSON. An object has no
+    `metadata.annotations.example\.com/site`. Integers and booleans are written as in JSON. An object has no
     value if the path leads to nothing, to null, to an empty string, or through a value of an unexpected type.
     The function decodes only the path. Raises ValueError for a malformed path.
 
@@ -162,8 +162,8 @@ class Index(KeyGroups):
 class Indexes:
     """The indexes of keys by namespace, owner, label, or an operator's own function.
 
-    An index is built at its first use, and then kept up to date. `prepare` builds it in portions, between
-    which other tasks run.
+    An index is built at its first use, or by `add`, and then kept up to date. `prepare` builds an index in
+    portions, between which other tasks run.
     """
 
     def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
@@ -272,7 +272,7 @@ class _Floor(NamedTuple):
 
 
 class Store:
-    """Records by key, with indexes. Every method that changes the store returns the changes as events.
+    """Records by key, with indexes. Every method that changes the records returns the changes as events.
 
     `selector` is the label selector of the stored objects. `filtered` says that the server also applies a
     field selector, which the store cannot evaluate: then our own writes change cached objects, and never add
@@ -363,7 +363,7 @@ class Store:
         return self.accept(record, meta, initial=initial)
 
     def is_news(self, key: ObjectKey, uid: str, version: int) -> bool:
-        """Return whether `put` would store this state of an object."""
+        """Return whether `put` would store this state; if not, a deleted object may be added to `doubted`."""
         floor = self._floors.get(key)
         if floor is not None and (version <= floor.version or uid == floor.deleted):
             if uid == floor.deleted:
@@ -452,7 +452,7 @@ class Store:
         return [self._change(record, None, handed_over=True) for record in gone]
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
-        """Store the state after one of our writes."""
+        """Store the state after one of our writes, or remove an object that has left the selection."""
         if not self.is_news(record.key, record.uid, record.version):
             return ()
         if self._selector.requirements and not self._selector.matches(meta.labels):
@@ -511,7 +511,7 @@ class Store:
     def accept(
         self, record: Record, meta: Meta | None = None, *, initial: bool = False
     ) -> Sequence[CacheEvent]:
-        """Store a state of an object; the caller knows that the state is newer than the stored one."""
+        """Store a state of an object; the caller knows that the state replaces the stored one."""
         held = self.records.get(record.key)
         if held is None or held.uid == record.uid:
             return (self._change(held, record, meta, initial=initial),)

@@ -82,7 +82,7 @@ def _log_stored_version(found: Mapping[str, Any]) -> None:
 
 
 async def may(transport: Transport, verb: str, path: str) -> bool:
-    """Return whether this client may do `verb` on the cluster-scoped object or collection at `path`."""
+    """Return whether this client may do `verb` on a cluster-scoped object; collections' paths end in `/`."""
     _, _, group, version, resource, name = path.split("/")
     asked = {"group": group, "version": version, "resource": resource, "name": name, "verb": verb}
     review = {

@@ -44,8 +44,8 @@ _LOOK_EVERY = 1.0
 """Seconds after which changed CRDs, applied beside a developer's manager, point to this manager again."""
 
 _TO_TURN_ON = (
-    "--webhook-url=https://HOST:9443 --webhook-bind-address=:9443 turns them on, where HOST leads here from "
-    "there, and --webhook-cert-path with a certificate of yours"
+    "--webhook-url=https://HOST:9443 --webhook-bind-address=:9443 turns them on, if the API server reaches "
+    "this machine at HOST; or use --webhook-cert-path with a certificate of yours"
 )
 
 _log = get_logger("webhook")

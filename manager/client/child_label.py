@@ -1,4 +1,4 @@
-"""The label of children: it names the slice of the hash range that contains their owner's UID."""
+"""The label of children: it names the slice of the hash range with the hash of their owner's UID."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def label_of(uid: str) -> str:
 class ChildLabel:
     """The label of a program's children, by which a selector finds the children of some owners.
 
-    While `is_set`, each apply sets the label. Otherwise apply keeps a correct label: removing it would cost
-    one write for each child.
+    While `is_set`, each apply with an owner sets the label. Otherwise apply keeps a correct label: removing
+    it would cost one write for each child.
     """
 
     key: str

@@ -114,7 +114,7 @@ _MOST_KEPT = 16
 
 _UNTYPED = "failed to create typed patch object"
 
-# The number of attempts to rename our create entry while other clients change the object.
+# The number of attempts to merge our entries, or to repair an object, while other clients change it.
 TAKEOVER_ATTEMPTS = 3
 
 _UNKNOWN = -1
@@ -181,7 +181,7 @@ class _Change:
 
 
 class Client(CachedReader):
-    """A client that reads from the cache, without a request; each read sees the client's earlier writes.
+    """A client that reads from the cache, usually without a request; reads see the client's own writes.
 
     Every write uses the client's field manager. Writes raise subclasses of ApiError: Conflict, Invalid,
     Forbidden and so on. A reconciler does not catch them; the controller retries. Reads raise NotCached if no
@@ -498,11 +498,11 @@ class Client(CachedReader):
         values are kept.
 
         `may_update` is called before an update, but not before a creation or restoration. If it returns
-        False, no request is sent.
+        False, nothing is written.
 
         With `owner`, the object gets a controller reference to the owner. An object with another controller,
-        or without one, is not changed: OwnedByOther is raised, which says whether this client created the
-        object. With `adopt`, an object without a controller that this client created gets the reference.
+        or without one, is not changed: OwnedByOther is raised (see its `made_here`). With `adopt`, an object
+        without a controller that this client has created or applied gets the reference.
         Raises ValueError for an owner in another namespace, or for a namespaced owner of a cluster-scoped
         object.
 
@@ -618,7 +618,7 @@ class Client(CachedReader):
         """Raise ValueError if a cluster-scoped object has an owner in a namespace.
 
         The garbage collector would treat the object as an orphan and delete it. The owner of a namespaced
-        object is always in the same namespace, because the reference has no namespace.
+        object is in the same namespace or in none, because the reference has no namespace.
         """
         for owner in obj.metadata.owner_references:
             with suppress(NoMatch):
@@ -652,7 +652,7 @@ class Client(CachedReader):
     def _wants_the_same(self, encoded: bytes, live: Ownership, conflicts: Sequence[FieldConflict]) -> bool:
         """Return whether our last apply had the same content, so that another client has changed the object.
 
-        If this process does not know the last apply, the result is whether there are conflicts.
+        If the last apply is unknown, the result is whether there are conflicts.
         """
         known = self._settled.get(live.uid)
         if known is not None:
@@ -912,9 +912,9 @@ async def connect(
         async with connect("my-program") as client:
             pods = await client.uncached.list(Pod, namespace="default")
 
-    It finds the cluster as kubectl does: by the `kubeconfig` file if given, else by the files in KUBECONFIG,
-    else by the pod in which it runs, else by `~/.kube/config`. In a file, it uses `context`, else the current
-    context. It sends no request before the first call.
+    The cluster is found by the `kubeconfig` file if given, else by the files in KUBECONFIG, else (without
+    `context`) by the pod in which the process runs, else by `~/.kube/config`. In a file, `context` is used,
+    else the current context. No request is sent before the first call.
 
     No cache runs, so read with `client.uncached` and `client.watch`; cached reads raise NotCached.
 

@@ -2,7 +2,7 @@
 
 Server-side apply records the fields of each field manager (see `managed_fields`). From this record and the
 live object, `Client.apply` finds without a request whether an apply would change anything: it would not if
-the object has every wanted field with our value, and we own no other field. The record also shows which lists
+the object has every wanted field with our value, and we own exactly these. The record also shows which lists
 are merged by key (`k:{...}`), are sets (`v:...`), or are replaced as a whole.
 
 All values are decoded JSON: maps are dicts, and lists are lists. Checks for dict, instead of any `Mapping`,

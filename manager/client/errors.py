@@ -38,8 +38,8 @@ class OwnedByOther(KubeError):
     """An object with the wanted name exists, and has another controller, or none. Nothing was written.
 
     Attributes: `kind`, `key`, `controller` (None if the object has none), `finalizers` (None unless the
-    object is being deleted), and `made_here`: whether this client created the object (see its managedFields),
-    and the object now has no controller. Another client may have removed the owner reference.
+    object has a controller and is being deleted), and `made_here`: whether this client has created or applied
+    the object, which has no controller now. Another client may have removed the owner reference.
     """
 
     def __init__(

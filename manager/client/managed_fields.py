@@ -4,7 +4,7 @@ A record of fields has the format FieldsV1:
 https://kubernetes.io/docs/reference/generated/kubernetes-api/. A record in an unknown format counts as empty:
 the client then sends an apply, and the server rewrites the record.
 
-A missing object is created with POST instead of apply. POST costs the API server about a third less, and it
+A missing object is created with POST instead of apply. POST costs the server less (docs/decisions/05), and it
 never changes an object that another client has just created. The server records a POST as operation `Update`
 and counts its own defaults as ours, which a later apply could neither compare nor remove. So the create uses
 a manager name with a digest of the wanted object (`memcached+1f0c…`). While the wanted object stays the same,
@@ -148,7 +148,7 @@ class Ownership:
         Only the server can translate fields between versions. So the returned JSON patch merges these entries
         into one with the returned manager name. An apply of the wanted object under that name then removes
         other fields from the entry, and records the rest in `version`. Afterwards, the entry can be merged
-        into ours. Returns None if all entries have the same version.
+        into ours. Returns None without former managers, or if all entries have the same version.
         """
         versions = {place: str(self._entries[place].get("apiVersion")) for place in self._ours}
         others = {*versions.values()} - {version}
@@ -330,7 +330,7 @@ def field_name(path: Path) -> str:
 
 
 APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
-"""The metadata that an applied object may set; the server sets the rest, or it names the object."""
+"""The metadata that an applied object may set; other fields are set by the server, or name the object."""
 
 
 def metadata_steps(metadata: Fields) -> dict[Path, Any]:

@@ -163,8 +163,8 @@ async def _matching(records: list[Record], deleting: bool | None, labels: Select
 class ObjectList(list[R]):
     """A list of objects, without those that do not fit their model.
 
-    A single such object must not hide all others. Use `complete()` in code that creates or deletes missing
-    objects.
+    A single such object must not hide all others. Use `complete()` in code that creates missing objects or
+    deletes surplus ones.
 
     Attributes: `undecodable` has an error for each omitted object.
     """
@@ -223,7 +223,7 @@ async def decode_records(informer: Informer, records: Iterable[Record], kind: ty
 
 
 class CachedReader(_Reader):
-    """A reader of whole objects with the kind's model. The caller owns the results and may change them."""
+    """A reader of objects with the kind's model. The caller owns the results and may change them."""
 
     def selecting(self, **selection: Unpack[SelectionOptions]) -> CachedReader:
         """Return a reader of the objects that are cached with this selection.
@@ -233,8 +233,8 @@ class CachedReader(_Reader):
             web = client.selecting(label_selector="app=web")
             await web.list(Pod)
 
-        It finds no other objects. Without a selection, reads raise NotCached for a kind that is cached only
-        with a selection.
+        The reader finds no other objects. Without a selection, reads raise NotCached for a kind that is
+        cached only with a selection.
         """
         return self.within(Selection.of(**selection))
 
@@ -327,7 +327,7 @@ class LiveReader:
         return await decode_object(await self.read(kind, key), kind, key)
 
     async def read(self, kind: type[Resource], key: ObjectKey) -> bytes:
-        """Return the object's JSON; raises the same errors as `get`."""
+        """Return the object's JSON; raises NotFound and other ApiErrors."""
         mapping = await self._mapper.resolve(kind.gvk)
         return await self._transport.request("GET", mapping.path(key.namespace, key.name))
 
@@ -415,7 +415,7 @@ class LiveList(Generic[R]):
 
     The first step is returned when all objects are known, and another one after each change. Changes in quick
     succession are combined into one step, so a slow reader is at most one step behind. An object that is
-    missing in the list is gone.
+    missing in the list and in its `undecodable` is gone.
     """
 
     def __init__(self, informer: Informer, kind: type[R]) -> None:

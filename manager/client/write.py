@@ -80,7 +80,7 @@ SECRET = GroupVersionKind("", "v1", "Secret")
 
 
 def sent_fields(obj: Resource) -> dict[str, Any]:
-    """Return the object's JSON, as every write sends it."""
+    """Return the object's JSON as the base of a write: the `stringData` of a Secret is in its `data`."""
     wire = obj.to_wire()
     return fold_string_data(wire) if obj.gvk == SECRET else wire
 
@@ -102,8 +102,8 @@ def fold_string_data(wire: dict[str, Any]) -> dict[str, Any]:
 def whole_object(obj: Resource) -> dict[str, Any]:
     """Return the object as a create or an update sends it.
 
-    It omits `managedFields`, which only objects from the server have, and which may be outdated. Without the
-    field, the server keeps its entries.
+    `managedFields`, which only objects from the server have, is omitted, because it may be outdated. Without
+    the field, the server keeps its entries.
     """
     wire = sent_fields(obj)
     wire.get("metadata", {}).pop("managedFields", None)
@@ -290,11 +290,11 @@ class StatusClient:
     async def patch(self, obj: R, *, dry_run: bool = False) -> R:
         """Write the status changes since the read; return the object as stored.
 
-        It sends one request, or none without differences. Only fields that differ are written, and conditions
-        that differ, so concurrent changes by others are kept. A change of the rest of the object never causes
-        a refusal. If others have written conditions meanwhile, it reads and writes again. Raises Conflict if
-        that happens repeatedly, or if another object with the same name has replaced the object. If the
-        object was not read from the server, the whole status is written.
+        One request usually suffices; without differences, none is sent. Only the fields and conditions that
+        differ are written, so concurrent changes by others are kept. A change of the rest of the object never
+        causes a refusal. After a concurrent change of conditions, they are read and written again. Raises
+        Conflict if that happens repeatedly, or if another object with the same name has replaced the object.
+        If the object was not read from the server, the whole status is written.
         """
         raw = await self._write(obj, _status_of(obj), dry_run=dry_run)
         return obj if raw is None else await decode_object(raw, type(obj), obj.key)
@@ -302,11 +302,11 @@ class StatusClient:
     async def report(self, obj: Resource, *, cached: Callable[[], bytes | None]) -> bool:
         """Write the status at the end of a reconcile like `patch`; the answer updates the cache, not `obj`.
 
-        `cached` is called after the write. It returns the JSON of the cached object. None means that the
-        cache still has the version that was read, for example after a restore of the server's storage.
+        `cached` is called after the write. It returns the JSON of the cached object. None skips the check,
+        for example if the cache lacks the object, or still has the version that was read.
 
-        Returns whether the cached status differs from the status that was read, even in fields that this
-        reconcile has not changed. An earlier process may have written them, and only another reconcile can
+        Returns whether fields that this reconcile has not changed differ between the cached status and the
+        status that was read. An earlier process may have written them, and only another reconcile can
         correct them.
         """
         after = _status_of(obj)
@@ -336,7 +336,7 @@ class StatusClient:
         return await decode_object(raw, type(obj), obj.key)
 
     async def _write(self, obj: Resource, after: Json, *, dry_run: bool = False) -> bytes | None:
-        """Write the changes that lead to `after`; return the stored object, or None if nothing was sent."""
+        """Write the changes that lead to `after`; return the stored object, or None without a change."""
         raw, key = obj.origin, obj.key
         if raw is None:
             whole = [{"op": "add", "path": "/status", "value": after}]
@@ -383,7 +383,7 @@ class StatusClient:
     async def _look(self, obj: Resource, key: ObjectKey, dry_run: bool) -> tuple[Json | None, bytes]:
         """Return the current status, and the JSON of its object.
 
-        It sends a patch without changes, because a client that may write a status may lack the right to get.
+        A patch without changes is sent: a client that may write a status may lack the right to get.
         Raises Conflict if another object with the same name has replaced the object.
         """
         try:

@@ -49,7 +49,7 @@ _STUCK = 60.0
 """Seconds after the time limit of a cancelled reconcile; then the reconcile counts as stuck."""
 
 _PERSISTENT = 10
-"""The number of consecutive conflicts, in some five seconds, that count as a real failure."""
+"""The number of consecutive conflicts, in some five seconds, after which one more is a real failure."""
 
 _REPORT_WITHIN = 5.0
 """Seconds in which a reconciler may report its failure before its worker continues."""
@@ -182,7 +182,7 @@ class Controller:
         )
         rate = options.rate_limit
         self._pace = None if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))
-        # While few objects fail, each failure is logged.
+        # While few objects fail, the first failure of each is logged.
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
         self._deadlines = Deadlines()
@@ -198,7 +198,7 @@ class Controller:
         return self.options.needs_leader_election
 
     def ready_problem(self) -> str | None:
-        """Return the reason why the controller does not work; None if it works or is in standby."""
+        """Return the reason why the controller does not work; None if it works or waits for its start."""
         match self.state:
             case ControllerState.STANDBY | ControllerState.RUNNING:
                 return None
@@ -214,7 +214,7 @@ class Controller:
     def stuck_problem(self) -> str | None:
         """Return the reason why only a restart of the process helps; None while any worker makes progress.
 
-        A reconcile that continues for a minute after its time limit blocks its worker for good.
+        Only a reconcile that continues for a minute after its time limit counts as blocking its worker.
         """
         if self._timeout is None or not self._running:
             return None
@@ -226,7 +226,7 @@ class Controller:
 
     @property
     def failing(self) -> int:
-        """Return the number of objects whose last reconcile failed."""
+        """Return the number of objects whose last reconcile failed, without conflicts that are retried."""
         return 0 if self.queue is None else len(self._failing)
 
     def next_timer(self) -> float | None:
@@ -239,7 +239,7 @@ class Controller:
         return None if self.queue is None else self.queue.waiting(key)
 
     def ask(self, key: Request, by: str) -> None:
-        """Request a reconcile of an object now, for the user `by`."""
+        """Request a reconcile of an object now, for the user `by`; do nothing before the start."""
         trigger = Trigger("person", asyncio.get_running_loop().time(), name=by)
         if self.queue is not None:
             self.queue.add(key, priority=Priority.HIGH, trigger=trigger)
@@ -504,7 +504,7 @@ class Controller:
         failure = Failure.of(error, primary=self.primary, key=item.key)
         text = explain(error)
         run.error_type = type(error).__name__
-        # The message of an unknown exception may quote parts of an object that users here must not see.
+        # An unknown exception's message may quote parts of an object that the record's readers must not see.
         told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
         run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; see the manager's log"
         run.failure, run.timed_out = failure.name.lower(), timed_out
@@ -517,7 +517,7 @@ class Controller:
             fields.update(retries=retries, retry_in=round(retry_in, 3))
         if failure is Failure.RACE and retries < _PERSISTENT:
             self._log_recovery(self._failing.ended(item.key))  # the server has answered
-            # An object that was deleted before the cache knew of it needs no further reconcile.
+            # A NotFound is no news: the object is deleted, most likely, and the cache does not know that yet.
             times = None if isinstance(error, NotFound) else self._races.count()
             log.log(logging.DEBUG if times is None else logging.INFO, "reconcile failed", **fields)
             return
@@ -542,7 +542,7 @@ class Controller:
             )
 
     def _is_news(self, key: Request, cause: Cause, fields: dict[str, object]) -> bool:
-        """Return whether to log the failure; otherwise it is only counted for a later log line."""
+        """Return whether to log the failure as an error; otherwise, the count in a later line includes it."""
         group, joined = self._failing.failed(key, cause)
         times = group.repeats.count()
         if times is None:

@@ -103,7 +103,7 @@ class Failure(IntEnum):
     """Another client was faster; the next attempt sees its changes. This is no error."""
 
     FAULT = 2
-    """A failure of the API server or the network, or a time-out: the message contains everything."""
+    """An error of the API server, the network or the system, such as a time-out: its message suffices."""
 
     UNEXPECTED = 3
     """An unexpected exception; its traceback is important."""
@@ -143,15 +143,15 @@ class Cause:
     """The type of the error."""
 
     detail: str
-    """The difference from other causes with the same type: the server's message without names and numbers, or
-    the line in the program that raised the error."""
+    """The difference from other causes with the same type, such as the server's message without names and
+    numbers, or the line in the program that raised the error."""
 
     awaited: str | None
-    """The dependency that has to answer again, or to answer differently, if only that is wrong."""
+    """The dependency that has to answer again, or to answer differently; None if there is another cause."""
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """Return the cause of a reconciler's exception; for a group, the cause of its worst member."""
+        """Return the cause of a reconciler's exception; for a group, type and detail of its worst member."""
         leaves = list(_leaves(error))
         worst = max(leaves, key=Failure.of)
         awaited = {_awaited(leaf) for leaf in leaves}
@@ -168,7 +168,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the error is a conflict, or means that the API server is briefly unreachable or busy."""
+    """Return whether a retry may succeed without a change, as after a conflict or an outage of the server."""
     return all(
         isinstance(leaf, _TRANSIENT)
         and not isinstance(leaf, ApplyConflict)
@@ -222,7 +222,7 @@ def _detail(error: BaseException) -> str:
 
 
 def explain(error: BaseException) -> str:
-    """Describe the error in a line: its message, or else its type; for a group, each of its errors."""
+    """Describe the error: its message, or else its type; for a group, each of its errors."""
     _note_lines(error)
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(explain, error.exceptions))
@@ -253,7 +253,7 @@ def _note_lines(error: BaseException, around: str = "") -> None:
 
 _MOST, _MORE = 64, 60.0
 """The number of distinguished causes, and the seconds after which one more is distinguished, because some
-messages never repeat. Further causes are distinguished only by the type of the error."""
+messages never repeat. Further causes are distinguished only by error type and dependency."""
 
 _PROBE_AFTER = (1.0, 15.0)
 """The first and the longest pause, in seconds, between two attempts at a dependency that does not answer."""
@@ -289,8 +289,8 @@ class FailingObjects:
     """The failing objects of a controller, by the cause of their failure.
 
     The back-off of objects that wait for a dependency (`Cause.awaited`) cannot predict when it answers again.
-    So one of these objects is tried every few seconds. When it gets an answer, two more objects are tried,
-    then two more for each answer to these, and so on. Without an answer, no further object is tried.
+    So one of these objects is tried every few seconds. When this object gets an answer, two more are tried,
+    then two more for each answer to these, and so on. The others wait for the end of their back-off.
 
     Memory is at most one entry for each failing object.
     """
@@ -308,7 +308,7 @@ class FailingObjects:
         return len(self._of)
 
     def failed(self, key: Request, cause: Cause) -> tuple[FailureGroup, bool]:
-        """Record that the reconcile of `key` failed for `cause`; the queue has already planned a retry.
+        """Record that the reconcile of `key` failed for `cause`; any retry is already in the queue.
 
         Returns the group, and whether the object has just joined it.
         """

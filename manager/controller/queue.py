@@ -100,10 +100,10 @@ class ReadyItems(Generic[K]):
     """Ready items: higher priorities first, in order of arrival within each, and without starvation.
 
     When the first item of a lower priority has waited for `ageing` seconds, `pop` returns such an item in at
-    least one of `AGED_TURN` calls, the oldest first. So an item with n items of its own or lower priorities
-    before it waits for `ageing`, and then for at most `AGED_TURN * (n + 1)` calls, even if items of higher
-    priorities keep arriving. A new item of a higher priority waits for one aged item per `AGED_TURN - 1`
-    items of its own priority, and does not wait for all aged items.
+    least one of `AGED_TURN` calls, the oldest first. So an item with n items that are older, or
+    before it in its priority, waits for `ageing`, and then for at most `AGED_TURN * (n + 1)` calls, even if
+    items of higher priorities keep arriving. A new item of a higher priority waits for one aged item per
+    `AGED_TURN - 1` items of its own priority, and does not wait for all aged items.
     """
 
     def __init__(self, *, ageing: float) -> None:
@@ -184,8 +184,8 @@ class WorkQueue(Generic[K]):
         self._observe_worked = observing(metrics.work_duration.labels(name, name))
         self._backoff = backoff
         self.forget, self.retries = backoff.forget, backoff.retries
-        # Every requested key is in this map, and also in one of these: the delayed items, the ready items, or
-        # (if it was added while a worker has it) the keys in progress.
+        # Every requested key is in this map, and also in one of these: the delayed items, the ready items,
+        # the paused keys, or (if it was added while a worker has it) the keys in progress.
         self._items: dict[K, QueueItem[K]] = {}
         # One timer serves all delayed items. The heap is ordered by time and arrival. An entry is dead if its
         # item has another time by now.
@@ -195,7 +195,7 @@ class WorkQueue(Generic[K]):
         self._armed_for = math.inf  # uvloop's handle has no time if the callback is due at once
         self._ready: ReadyItems[K] = ReadyItems(ageing=ageing)
         self.depth = self._ready.depth
-        """How many keys of a priority could be handed out now."""
+        """Returns the number of ready keys of a priority, without paused keys."""
         self._in_progress: dict[K, float] = {}
         self._paused_keys: set[K] = set()
         self._paused = False
@@ -269,7 +269,7 @@ class WorkQueue(Generic[K]):
         return True
 
     def waiting(self, key: K) -> QueueItem[K] | None:
-        """Return the item of `key` that is ready or delayed, or None."""
+        """Return the item of a requested key, even if the key is paused or a worker has it; else None."""
         return self._items.get(key)
 
     async def get(self) -> QueueItem[K] | None:

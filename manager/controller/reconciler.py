@@ -26,7 +26,7 @@ class Priority(IntEnum):
     """For changes."""
 
     HIGH = 100
-    """For operators with requests that are more urgent than a change."""
+    """For requests that are more urgent than a change, such as those of people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Result:
 class TerminalError(Exception):
     """The exception for failures that no retry can solve, only a change of the object.
 
-    The request counts as failed and is dropped. Any other exception is retried with back-off.
+    The request counts as failed and is dropped. Most other exceptions are retried (see `Controller`).
     """
 
 
@@ -83,7 +83,7 @@ class Reconciler(Protocol):
         """Check the object and add what is missing; the result None means done until something changes.
 
         It is called any number of times, but never concurrently for one object; the object may be gone.
-        Exceptions are counted, logged and retried with back-off, except `TerminalError`. Do not suppress
+        Exceptions are counted, logged and, except `TerminalError`, retried with back-off. Do not suppress
         `asyncio.CancelledError`: time-outs and the end of the process use it.
         """
 

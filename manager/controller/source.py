@@ -1,8 +1,8 @@
 """The sources of requests: predicates, handlers, and sources of events.
 
 A predicate is any callable that gets a `CacheEvent` and returns whether the event needs a reconcile.
-Predicates whose names end with `_changed` check only changes, and pass creations and deletions. They compare
-the object before and after the event, so an event that combines several changes is compared as a whole.
+Predicates whose names end with `_changed` compare the object before and after the event, even if the event
+combines several changes. All but `presence_changed` and `status_changed` pass every creation and deletion.
 
 A handler is any callable that gets a `CacheEvent` and returns requests. If an event changes an object's owner
 or label, both the old and the new owner have to be reconciled: the handlers here map the old and the new
@@ -62,10 +62,10 @@ def annotation_changed(event: CacheEvent) -> bool:
 
 
 def desired_state_changed(event: CacheEvent) -> bool:
-    """Return whether the spec, labels, annotations or finalizers changed, or the object is being deleted.
+    """Return whether the spec, labels, annotations or finalizers changed, or the object's deletion begins.
 
-    Status changes by any client do not pass. An operator's default predicate also passes status changes by
-    other clients: `any_of(desired_state_changed, status_changed)`.
+    Status changes by any client do not pass, except for kinds without generations. An operator's default
+    predicate also passes status changes by other clients: `any_of(desired_state_changed, status_changed)`.
     """
     # Written without helpers, because most operators call it for every event.
     old, new = event.old, event.new
@@ -83,10 +83,10 @@ def desired_state_changed(event: CacheEvent) -> bool:
 
 
 def status_changed(event: CacheEvent) -> bool:
-    """Return whether the status has changed.
+    """Return whether the status of an existing object has changed.
 
-    For an operator's own kind, changes do not pass while the operator reconciles the object, because that
-    reconcile may have made them. At its end, the reconcile compares the cached status with the one it read.
+    For the kind that an operator reconciles, no change passes during a reconcile of the object, because this
+    reconcile may have made it. At its end, the reconcile compares the cached status with the one it read.
     """
     old, new = event.old, event.new
     if event.reconciling:
@@ -224,7 +224,7 @@ class KindSource(Source):
     """A source that turns the changes of one shared watch into requests.
 
     Objects that exist at the start of the controller get low priority, so that later changes do not wait for
-    them. If a predicate raises, the event passes: a needless reconcile does no harm. If the handler raises,
+    them. A predicate that raises counts as passed: a needless reconcile does no harm. If the handler raises,
     it is called again later.
     """
 
@@ -354,7 +354,7 @@ def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:
 class ChannelSource(Source):
     """A source of requests from code, such as a listener of another system or another controller.
 
-    It stores requests that arrive while the controller does not run, each of them once.
+    It stores requests that arrive while the controller does not run, each of them once, without its delay.
     """
 
     def __init__(self) -> None:
@@ -412,7 +412,7 @@ class TickerSource(Source):
         self._rng = rng
         self.why = why
         self.next_at: float | None = None
-        """The loop time of the next tick; None while the source does not run."""
+        """The loop time of the next tick; None before the first run."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Tick until cancelled, first after one interval."""

@@ -1,1 +1,1 @@
-"""Communication with an API server: configuration, one transport, discovery, errors, decoding."""
+"""Communication with an API server: configuration, transport, discovery, errors, decoding."""

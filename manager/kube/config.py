@@ -76,7 +76,7 @@ class ClusterConfig:
 
         Args:
             rejected: the header that the server has just answered with 401. The result is another header if
-                other credentials can be obtained, else the same one.
+                `credentials` can obtain one now (see `REJECTED_INTERVAL`), else the same one.
 
         Raises:
             ConfigError: credentials could not be obtained, and there are no earlier ones.
@@ -93,12 +93,12 @@ class ClusterConfig:
         """Return the TLS context for new connections, a new one after the files change; None for plain HTTP.
 
         Raises:
-            ConfigError: the files do not give a valid context.
+            ConfigError: the files are invalid, and there is no earlier context.
         """
         return None if self.tls is None else await self.tls.context()
 
     def tls_failed(self) -> None:
-        """Schedule a check for changed TLS files, after a connection failed because of certificates."""
+        """Schedule a check for changed TLS files, after a failure of TLS or an answer 401."""
         if self.tls is not None:
             self.tls.check_at = 0.0
 
@@ -252,7 +252,7 @@ class _Entry(Generic[T]):
         return f"{self.path}: {self.kind} {self.name!r}"
 
     def pem(self, key: str) -> Pem | None:
-        """Return the certificate or key at `<key>-data`, or in the file at `<key>`."""
+        """Return the certificate or key at `<key>-data`, or in the file at `<key>`; None without both."""
         attribute = key.replace("-", "_")
         if not (data := getattr(self.value, f"{attribute}_data")):
             path = self.file(key, getattr(self.value, attribute))
@@ -280,7 +280,7 @@ def _choose(
 ) -> tuple[_Entry[_Context], _Entry[_Cluster], _Entry[_User]]:
     """Merge the existing files, and return a context (by default the current one) with its entries.
 
-    Of several entries with the same name, and of several current contexts, the first one counts.
+    Of entries with the same name in several files, and of several current contexts, the first one counts.
     """
     kinds = {"cluster": _Cluster, "user": _User, "context": _Context}
     known: dict[str, dict[str, _Entry[Any]]] = {kind: {} for kind in kinds}
@@ -319,7 +319,7 @@ def _load(path: Path) -> _Kubeconfig:
     from manager.util import yaml_text  # noqa: PLC0415 - 10 ms, 0.6 MB, and a pod has no kubeconfig
 
     try:
-        # Convert to JSON first, which has no strings and numbers that would not fit a header or a program.
+        # Convert to JSON first: orjson refuses lone surrogates and integers of more than 64 bits.
         raw = orjson.dumps(yaml_text.load(text) or {}, option=orjson.OPT_NON_STR_KEYS)
         return msgspec.json.decode(raw, type=_Kubeconfig)
     except yaml_text.NotYaml as error:
@@ -397,7 +397,7 @@ _NAME_OF_HEADER = "!#$&'*+^`|"
 
 
 def _credentials(cluster: _Entry[_Cluster], user: _Entry[_User], environ: Mapping[str, str]) -> Credentials:
-    """Return the source of the chosen user's credentials, without client certificates."""
+    """Return the source of the chosen user's credentials, without the entry's client-certificate."""
     value = user.value
     if value.auth_provider is not None:
         raise ConfigError(

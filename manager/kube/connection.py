@@ -1,7 +1,7 @@
 """An HTTP/1.1 connection that sends one request at a time and waits for its response.
 
-It is cheaper than a general HTTP client because it does less: no redirects, decompression, cookies, retries
-or HEAD. The head and the body of a request are sent together.
+A general HTTP client costs more, because it does more: redirects, decompression, cookies, retries or
+HEAD. The head and the body of a request are sent together.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Answer:
             self.transport.resume_reading()
 
     async def news(self) -> None:
-        """Wait until more of the body has arrived, or the answer has ended."""
+        """Raise `error` if it is set; otherwise wait for the next `wake`."""
         if self.error is not None:
             raise self.error
         self.waiter = asyncio.get_running_loop().create_future()

@@ -60,7 +60,7 @@ def one_line(header: str, label: str) -> str:
 
 
 class Credentials(ABC):
-    """A cache of credentials from `obtain` for their lifetime; concurrent callers share one call.
+    """A cache of credentials from `obtain` for their lifetime; concurrent callers share a successful call.
 
     Attributes:
         REJECTED_INTERVAL: minimum seconds between two calls of `obtain` because of a 401.
@@ -82,13 +82,13 @@ class Credentials(ABC):
         """Get credentials from their source; raise `ConfigError` if they cannot be obtained."""
 
     async def current(self, *, rejected: str | None = None) -> Obtained:
-        """Return valid credentials.
+        """Return the latest credentials, after a renewal if one is due.
 
         If a renewal fails, earlier credentials stay in use: the server decides whether they are still valid.
 
         Args:
             rejected: the header that the server has just answered with 401. The result has another header if
-                other credentials can be obtained.
+                `obtain`, called at most every `REJECTED_INTERVAL` seconds, returns one.
 
         Raises:
             ConfigError: credentials could not be obtained, and there are no earlier ones.
@@ -213,7 +213,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """The collected output of the program; `complete` is set when the output ends or is too long."""
+    """The output of the program; `complete` is set when both have ended, or the output is too long."""
 
     def __init__(self) -> None:
         self.printed = bytearray()
@@ -246,7 +246,7 @@ class ExecCredentials(Credentials):
     def __init__(
         self, spec: ExecSpec, label: str, folder: Path, cluster: Mapping[str, Any], environ: Mapping[str, str]
     ) -> None:
-        """Create a source; `label` is for messages, and a relative command starts in `folder`."""
+        """Create a source; `label` is for messages, and a relative path in the command starts at `folder`."""
         super().__init__()
         self.spec, self.label, self.folder, self.cluster, self.environ = spec, label, folder, cluster, environ
 

@@ -46,7 +46,7 @@ class Decoder(Generic[T]):
         self._around = around
 
     def __call__(self, raw: bytes | msgspec.Raw) -> T:
-        """Return the decoded value."""
+        """Return the decoded value; deep levels are removed only if JSON has at most `_LARGEST` bytes."""
         try:
             try:
                 return self._decode(raw)
@@ -107,7 +107,7 @@ def is_for_depth(error: Exception | None, raw: bytes | bytearray | msgspec.Raw) 
 
 
 _OF_PLACES = (msgspec.ValidationError, UnicodeDecodeError)
-"""Errors of values, which all Python versions report at the same position."""
+"""Errors about one value or byte: the depth of the JSON is not their cause."""
 
 _TOKEN = re.compile(rb'"[^"]*+"?|[\[{\]}]')
 _QUOTE, _OPENING = ord('"'), b"[{"
@@ -157,7 +157,7 @@ def _brackets(raw: bytes | bytearray, piece: int) -> Iterator[int]:
     """Yield the positions of all brackets outside of strings."""
     begin, in_text = 0, False
     while begin < len(raw):
-        # Replace each escape sequence in a string by as many other characters.
+        # Replace escaped backslashes and quotes by as many other characters.
         plain = raw[begin : begin + piece].replace(b"\\\\", b"__").replace(b'\\"', b"__")
         start = plain.find(b'"') + 1 if in_text else 0
         if start or not in_text:
@@ -226,7 +226,7 @@ _USUAL = {b'{"type":"%b' % kind.encode(): kind for kind in ("ADDED", "MODIFIED",
 def _usual_event(line: bytes) -> WatchEvent | None:
     """Parse an event in the usual format of API servers; the object stays undecoded.
 
-    Returns None for any other format, and for an event that deep nesting makes slow to decode.
+    Returns None for any other format, and for a line of more than `SMALL` bytes.
     """
     if len(line) > SMALL:
         return None
@@ -240,7 +240,7 @@ def _usual_event(line: bytes) -> WatchEvent | None:
 async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
     """Yield the events of a watch.
 
-    Raises the `ApiError` of an ERROR event, and `ProtocolError` for an invalid line.
+    Raises the `ApiError` of an ERROR event, and `ProtocolError` for an invalid line; objects stay undecoded.
     """
     portions = Portions()
     async for line in lines(chunks):
@@ -288,7 +288,7 @@ decode_list = Decoder(_List, "a list", around=2)
 
 
 class Listing:
-    """A list that is read in pages; it detects a faulty server that sends pages without end."""
+    """A list that is read in pages; a page that links to itself, or too many empty pages, raise an error."""
 
     def __init__(
         self,

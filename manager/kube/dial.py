@@ -50,8 +50,8 @@ class Dialer:
     async def connect(self, context: ssl.SSLContext | None, open_socket: OpenSocket) -> Connection:
         """Open a new connection with a TLS context, None for plain HTTP.
 
-        Raises:
-            Unreachable: no connection could be opened; if TLS failed, its cause is the `ssl.SSLError`.
+        Raises Unreachable, whose cause is the `ssl.SSLError` if TLS failed, and ConfigError if the CA
+        certificates for an HTTPS proxy are unusable.
         """
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -159,7 +159,7 @@ async def _use(
 
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not to be trusted: {error.verify_message}"
+        return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}"
     # The errno for an unknown name has its own numbering.
@@ -226,15 +226,15 @@ _NO_USER, _USER = 0, 2
 _LONGEST = 255
 _REFUSALS = (
     *("general failure", "not allowed by its rules", "network unreachable", "host unreachable"),
-    *("connection refused", "the way is too long", "it does not connect to others"),
-    "it does not know such addresses",
+    *("connection refused", "TTL expired", "command not supported"),
+    "address type not supported",
 )
 
 
 async def _ask_socks_proxy(connected: socket.socket, proxy: URL, server: URL) -> None:
     """Ask the proxy at the socket's other end to connect to the server, whose name the proxy looks up.
 
-    Raises Unreachable if the proxy refuses, and OSError if the connection breaks.
+    Raises Unreachable if the proxy refuses, and OSError if the connection breaks or is not SOCKS5.
     """
     user, password, name = (
         part.encode() for part in (proxy.user or "", proxy.password or "", server.raw_host or "")
@@ -262,7 +262,7 @@ async def _ask_socks_proxy(connected: socket.socket, proxy: URL, server: URL) ->
     _, answer, _, kind = await _read(connected, 4)
     if answer:
         why = _REFUSALS[answer - 1] if answer <= len(_REFUSALS) else f"code {answer}"
-        raise Unreachable(f"the proxy cannot connect to it: {why}")
+        raise Unreachable(f"the proxy cannot connect to the server: {why}")
     length = {1: 4, 4: 16}.get(kind) or (await _read(connected, 1))[0]
     await _read(connected, length + 2)  # the proxy's own address and port
 

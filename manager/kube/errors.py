@@ -26,7 +26,7 @@ class KubeError(Exception):
 
 
 class ConfigError(KubeError):
-    """The API server's configuration is missing, unreadable or invalid; the message names file or flag."""
+    """The API server's configuration is missing, unreadable or invalid, or does not support the call."""
 
 
 class NoMatch(KubeError):
@@ -42,7 +42,7 @@ class ProtocolError(KubeError):
 
 
 class Fenced(KubeError):
-    """A write was not sent because this process may no longer write (another one may be leading)."""
+    """A write was not sent, or was dropped in flight: this process may not write (another may be leading)."""
 
 
 class TransportError(KubeError):
@@ -62,7 +62,7 @@ class DeadlineExceeded(TransportError):
 
 
 class ApiError(KubeError):
-    """The API server answered with an error; `str()` is the server's own message.
+    """The API server answered with an error; `str()` begins with the server's message, if any.
 
     Attributes:
         status: the HTTP status code.
@@ -127,7 +127,7 @@ class Forbidden(ApiError):
         return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
 
     def name_right(self, verb: str, resource: str) -> None:
-        """Add the missing right to a message that lacks it, for example a message about the core group."""
+        """Add the missing right, in the core group, to a message that names none."""
         self.message += f'cannot {verb} resource "{resource}" in API group ""'
         self.args = (self.message,)
 

@@ -105,7 +105,7 @@ class HttpWire(Wire):
             self._give_back(connection)
 
     async def _ask(self, request: WireRequest, begun: int) -> tuple[Connection, Answer]:
-        """Send a request; after the answer 401, send it once more with renewed credentials."""
+        """Send a request; after the answer 401, send it once more if the Authorization header has changed."""
         config, credentials, tls = self._config, self._config.credentials, self._config.tls
         header = context = None
         if tls is not None:
@@ -157,7 +157,7 @@ class HttpWire(Wire):
                 # The event loop sees the end of the connection and closes it, which sends a reset.
                 each.shutdown(socket.SHUT_RDWR)
         for connection in list(self._open):
-            # The peer must not take this abort for the regular end of a response.
+            # The caller must not take this abort for the regular end of a response.
             connection.abort()
 
     async def aclose(self) -> None:
@@ -186,7 +186,7 @@ class HttpWire(Wire):
         return b"%b%bContent-Length: %d\r\n\r\n" % (line, headers, len(request.body or b""))
 
     def _encoded(self, headers: Mapping[str, str], authorization: str | None) -> bytes:
-        """Return all headers except those about the body; the result is cached for each set of headers."""
+        """Return all headers except Content-Length, encoded; the result is cached for each set of headers."""
         host = self._config.server.host_port_subcomponent or self._host
         complete = {"Host": host, **headers, "Accept-Encoding": "identity"}
         if authorization is not None:
@@ -223,8 +223,8 @@ class HttpWire(Wire):
         """Open a connection with this TLS context; `begun` is the number of aborts before the request.
 
         Raises:
-            Unreachable: no connection could be opened.
-            ConnectionLost: `abort` was called since.
+            Unreachable: no connection could be opened, or `abort` was called meanwhile.
+            ConnectionLost: `abort` was called after the connection was opened.
         """
         try:
             connection = await self._dialer.connect(context, partial(self._open_socket, begun))

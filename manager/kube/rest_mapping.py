@@ -62,7 +62,7 @@ class RestMapping:
 class RestMapper:
     """A resolver of kinds by discovery, with a cache per group and version.
 
-    It never caches that a kind is not served: its CRD may be installed at any time.
+    Missing kinds are not cached, because their CRDs may be installed at any time.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -76,7 +76,7 @@ class RestMapper:
 
         Raises:
             NoMatch: the API server does not serve the kind.
-            ApiError, TransportError: discovery itself failed.
+            ApiError, TransportError, ProtocolError: discovery itself failed.
         """
         group = gvk.group, gvk.version
         known = self._known.get(group)
@@ -96,7 +96,7 @@ class RestMapper:
         self._known.pop((gvk.group, gvk.version), None)
 
     async def explain_not_found(self, error: NotFound, gvk: GroupVersionKind, subresource: str) -> KubeError:
-        """Return the specific error for a 404, which means a missing object, kind or subresource."""
+        """Return `error`, or NoSubresource if the kind lacks `subresource`; raises errors of `resolve`."""
         if not subresource:
             return error
         self.forget(gvk)  # the kind's CustomResourceDefinition may have changed

@@ -54,7 +54,7 @@ class TlsFiles:
     """Inputs of a TLS context.
 
     Attributes:
-        authorities: the trusted CA certificates; None for those that the machine trusts.
+        authorities: the trusted CA certificates; None for the machine's and those in SSL_CERT_FILE.
         certificate: this client's certificate chain, or None.
         key: the certificate's private key.
         verify: False accepts any server, including a man in the middle.
@@ -139,7 +139,7 @@ class Tls:
         self.check_at = 0.0
 
     async def expired_certificate(self) -> str:
-        """Return a text that names the expired client certificate and its expiry; "" if it is valid."""
+        """Return a text that names an expired client certificate and its expiry; "" if none is found."""
         certificate, now = self._files.certificate, clock.now()
         return "" if certificate is None else await in_thread(lambda: _expired(certificate, now))
 

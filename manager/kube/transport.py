@@ -1,4 +1,4 @@
-"""The only connection to the API server: bytes in and out, with retries, deadlines, metrics and a fence."""
+"""Sending of requests to an API server: bytes in and out, with retries, deadlines, metrics and a fence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ READ_ATTEMPTS = 4
 """The number of attempts of a read after other failures."""
 
 _REMEMBERED = 256
-"""The number of cached encoded queries, and of server warnings that are not logged again."""
+"""The number of cached header sets and metrics, and of server warnings that are not logged again."""
 
 _APPLY = "application/apply-patch+yaml"
 
@@ -73,7 +73,7 @@ _allowed_after_stop: ContextVar[bool] = ContextVar("allowed_after_stop", default
 def require_permit(permit: Callable[[], None]) -> Iterator[None]:
     """Call `permit` before every write in this context and its tasks; it raises to forbid the write.
 
-    It is called together with the check of the fence, right before the bytes of each attempt are sent.
+    `permit` is called with the check of the fence, right before the bytes of each attempt are sent.
     """
     token = _needed.set(permit)
     try:
@@ -97,12 +97,12 @@ class Transport:
 
     Attributes: `writes_in_flight`, the number of writes in progress, including those that wait for a retry.
 
-    It retries, within the request's deadline and a limited number of attempts:
+    A transport retries, within the request's deadline and a limited number of attempts:
 
     - 429 and 503 with Retry-After, for every method: the server has not processed the request;
     - for GET also any other server error, and a connection that cannot be opened or breaks.
 
-    It does not repeat a write whose connection breaks, because the write may have had its effect: the caller
+    A write whose connection breaks is not repeated, because the write may have had its effect: the caller
     reads the object again and decides.
     """
 
@@ -144,7 +144,7 @@ class Transport:
         self._reached.set()
 
     async def aclose(self) -> None:
-        """Close all connections and timers, after all requests have ended."""
+        """Close all connections and timers; all requests must have ended."""
         self._deadlines.close()
         await self._wire.aclose()
 
@@ -163,7 +163,7 @@ class Transport:
             return False
 
     def fence_at(self, when: float | None) -> None:
-        """Send no write after the loop time `when`, until this is called again; None means never.
+        """Send no write after the loop time `when`, until this is called again; None removes the limit.
 
         Use it for a right to write that has to be renewed. Each write checks the time, so a process that was
         suspended beyond that time sends no write when it continues. Writes in flight continue; `fence` drops
@@ -185,8 +185,8 @@ class Transport:
     def fence_work(self, reason: str) -> None:
         """Fence all further writes for good, except those that `allow_after_stop` allows.
 
-        Fenced writes in flight are dropped. Call this before releasing the lease, because forgotten tasks may
-        still run then. Fenced writes raise `Fenced` with this reason; reads continue.
+        Fenced writes in flight are dropped, with all connections of this transport. Call this before the
+        lease is released: forgotten tasks may still run then. Fenced writes raise `Fenced` with this reason.
         """
         self._fence.work_ended = reason
         if self._work_in_flight:
@@ -216,7 +216,7 @@ class Transport:
             content_type: the type of `body`; not sent without a body.
             accept: the accepted types of the response.
             deadline: seconds for the request, retries included; None is `DEADLINE`.
-            longest: maximum bytes of the response; for lists that is `LONGEST_LIST`.
+            longest: maximum bytes of the response; callers pass `LONGEST_LIST` for lists.
             name: the created object's name for the reconcile record, because the path lacks it.
             head: is called with status and headers of a successful answer.
 
@@ -292,7 +292,7 @@ class Transport:
 
         The server's answer has to arrive within `DEADLINE`. The fence closes the WebSocket.
 
-        It offers the `protocols` in order of preference; a message of the server may have `longest` bytes. A
+        `protocols` are offered in order of preference; a message of the server may have `longest` bytes. A
         name may occur several times in `query`. Raises the errors of `request`, `Fenced` even while it is
         open, and `ProtocolError` if the server does not support WebSockets or any of the protocols.
         """

@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 from manager.kube.errors import ConfigError
 
 LONGEST = 64 * 1024 * 1024
-"""Bytes of an answer that is no list. An object has at most 3 MB with etcd's default limits."""
+"""Bytes of an answer that is no list. An API server accepts objects of at most 3 MiB."""
 
 LONGEST_LIST = 1024 * 1024 * 1024
-"""Bytes of a list, or of a page: 500 objects of the maximum size, and a quarter more."""
+"""Bytes of a list, or of a page: enough for 500 objects of 2 MiB."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class WebSocket(Protocol):
         """Return the next message; None if the server has closed the WebSocket normally.
 
         Raises:
-            ProtocolError: the message is too long.
+            ProtocolError: the message is too long or invalid.
             ConnectionLost: the connection broke.
         """
 
@@ -126,12 +126,12 @@ class Wire(Protocol):
     def abort(self) -> None:
         """Drop every connection at once, so that no byte that is still on its way is delivered.
 
-        All exchanges in progress fail with `ConnectionLost`, even if they still wait for a connection: no
-        request that began earlier is sent afterwards. Later requests open new connections.
+        All exchanges in progress, even those that still wait for a connection, fail with `ConnectionLost` or
+        `Unreachable`. No request that began earlier is sent afterwards; later ones open new connections.
         """
 
     async def aclose(self) -> None:
-        """Close all connections cleanly; the wire cannot be used afterwards."""
+        """Drop all connections; the wire cannot be used afterwards."""
 
     def websocket(
         self,
@@ -142,8 +142,8 @@ class Wire(Protocol):
     ) -> AbstractAsyncContextManager[WebSocket]:
         """Open a WebSocket; `request.permit` is called before the handshake and before each message.
 
-        `abort` drops it like every other connection. It does not count as one of the connections for
-        requests.
+        `abort` drops the WebSocket like every connection. A WebSocket does not count as one of the
+        connections for requests.
 
         Raises:
             ApiError: the server refused the WebSocket.

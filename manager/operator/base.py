@@ -75,7 +75,7 @@ class OperatorBase:
     """The conditions in the kind's status; None if `ctx.condition` cannot set any there."""
     has_conditions: ClassVar[bool] = False
     tells_of_children: ClassVar[bool] = False
-    """Whether the kind accepts the condition that says whether the children are stable."""
+    """Whether the runtime sets the condition `ChildrenStable` in the kind's status."""
     pod_watch: ClassVar[WatchPods | None] = None
     has_observed_generation: ClassVar[bool] = False
 
@@ -144,7 +144,7 @@ class OperatorBase:
 
     @cached_property
     def informer(self) -> Informer:
-        """Return the cache of the kind's objects; for a sharded kind, it has only this replica's objects."""
+        """Return the cache of the kind's objects; with `--shards`, it may lack other replicas' objects."""
         # An operator that reads other objects of its kind needs all of them in the cache.
         reads_all = any(each.kind is self.kind for each in self.sources)
         filtered = self.options.needs_leader_election and self.shared_out and not reads_all
@@ -214,7 +214,7 @@ class OperatorBase:
 
     @classmethod
     def hint_of_status(cls) -> str:
-        """Return the advice to declare `extends_status`, as error text; empty for the operator's own kind."""
+        """Return the advice to declare `extends_status`, as error text; empty for a kind with `@crd`."""
         told = f"others define {cls.kind.__name__}, so {cls.__name__} writes its status only with"
         return "" if is_crd(cls.kind) else f": {told} `extends_status = True`"
 

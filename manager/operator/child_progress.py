@@ -26,8 +26,8 @@ MOST_WRITES, WITHIN = 10, 60.0
 """So many changes of a child within so many seconds are too many, while the object's spec is unchanged."""
 
 MOST_LOOPS = 300
-"""So many reconciles in `WITHIN` seconds that create children of one kind or patch the object are too many.
-An operator that starts each Job when the previous one ends stays below, even if a Job takes only 0.2 s."""
+"""So many reconciles that create children of one kind, or patches of the object, in `WITHIN` seconds are too
+many. An operator that starts each Job when the previous one ends stays below if Jobs take over 0.25 s."""
 
 PAUSES = (1.0, 60.0)
 """The first and the longest pause, in seconds, between two changes of a child that changes too often."""
@@ -146,7 +146,7 @@ class ChildWrites:
         return None
 
     def unstable_children(self, owner: Resource, applied: set[Child]) -> list[tuple[str, str]]:
-        """Return reason and message of each applied child that changes too often."""
+        """Return reason and message of each applied child that changes too often; forget others that do."""
         unstable = []
         for child, found in [*self.of(owner).items()]:
             if found.pauses is None or found.most == MOST_LOOPS:
@@ -169,7 +169,7 @@ class ChildWrites:
 
 
 def _is_news(trigger: Trigger, child: Child) -> bool:
-    """Return whether the cause of the trigger is something other than the object's previous reconcile."""
+    """Return whether the trigger surely has another cause than the object's previous reconcile."""
     if trigger.source == "for":
         return trigger.change == "ADDED"
     kind, key = child
@@ -327,7 +327,7 @@ class PodEvents:
         """By UID: the pod's problem, and the end of its validity."""
 
     async def problem_of(self, pod: PodHealth) -> Problem | None:
-        """Return the pod's last warning; None if there is none, or if the Events cannot be read."""
+        """Return the pod's last warning, or None; if the Events cannot be read, return the earlier answer."""
         problem, until = self._known.pop(pod.uid, (None, 0.0))
         if clock.monotonic() >= until:
             until = clock.monotonic() + ASK_AGAIN_AFTER

@@ -39,7 +39,7 @@ def writes_status(kind: type[Resource], *, extends: bool = False) -> bool:
 
 
 def status_model(kind: type[Resource]) -> type[ApiModel] | None:
-    """Return the model of the kind's status; None if the kind has no model for it."""
+    """Return the model of the kind's status; None without a model, or if `@crd` has no status subresource."""
     if "status" not in kind.model_fields or (is_crd(kind) and not crd_options(kind).status):
         return None
     model = bare(kind.model_fields["status"].annotation)

@@ -102,7 +102,7 @@ FAILURES = (RECONCILE_FAILED, CLEANUP_WAITS)
 """The prefixes of messages by which the runtime recognises the conditions that it has set for a failure."""
 
 LEFT_OVER = "LeftOver"
-"""The reason if a child of an earlier owner still uses a child's name and is being deleted."""
+"""The reason if a child of an earlier owner still uses a child's name and will be deleted."""
 
 
 class Blocked(Exception):
@@ -166,7 +166,7 @@ class Gone(Exception):
 
 
 class Changed(Exception):
-    """The spec on the API server differs from the cached one; `object` is the server's object."""
+    """The object on the API server differs from the cached one; `object` is the server's object."""
 
     def __init__(self, obj: Resource) -> None:
         super().__init__(f"{obj.kind} {obj.key} has been changed, and the cache has not heard of it yet")
@@ -224,7 +224,7 @@ class Context:
 
     @property
     def log(self) -> FilteringBoundLogger:
-        """Return the logger with the fields controller, object and reconcile."""
+        """Return the logger with the fields `controller`, `namespace`, `name` and `reconcile_id`."""
         return reconcile_log()
 
     @property
@@ -236,8 +236,8 @@ class Context:
     def shard_labels(self) -> dict[str, str]:
         """Return the label that assigns the object's children to a shard (`--shards`).
 
-        `apply` sets the label. Set it yourself on pod templates, and on objects that you create in another
-        way. An object's label never changes, with `--shards` and without.
+        With `--shards`, `apply` sets the label. Set it yourself on pod templates, and on objects that you
+        create in another way. An object's label never changes, with `--shards` and without.
         """
         label = self.client.child_label
         return {} if label is None else {label.key: label_of(self.object.metadata.uid)}
@@ -341,7 +341,7 @@ class Context:
         """Record an Event about the object; `message` must not contain a secret.
 
         With `once_written`, the Event is recorded when the status is written. Use it for an Event that
-        results from a comparison with the status: if the write fails, the retry would record the Event again.
+        results from a comparison with the status: else a retry after a failed write records the Event again.
         An Event that is recorded at once, and is no warning, is also logged.
         """
         kind: EventType = "Warning" if warning else "Normal"
@@ -376,11 +376,11 @@ class Context:
         """Apply the fields set in `child`, create the child if it is missing, and return it as stored.
 
         The object becomes the child's owner. A child that this operator created gets a lost owner reference
-        back. Other clients' changes of these fields, and items that they added to our lists, are reverted. No
-        request is sent if nothing would change. If the child's kind has `@crd()`, unset fields are not sent.
-        A model of kubernetes-asyncio is converted to the kind that the class declares.
+        back. Other clients' changes of these fields are reverted; items that they added to our lists are
+        removed if the server refuses the apply because of them. No request is sent if nothing would change.
+        Unset fields of a kind with `@crd()` are not sent. A kubernetes-asyncio model becomes a declared kind.
 
-        An Event reports the change. The message of `Created` ends with the text `created`. `Restored` names
+        An Event reports the change. The message of `Created` ends with the option `created`. `Restored` names
         the fields and the client that had changed them. If `child` differs from the last apply, the Event is
         `Updated`, or the reason and message that `changed` returns for the child before and after.
 
@@ -450,7 +450,7 @@ class Context:
         pause = writes.loop_pause(owner, (kind, ObjectKey(owner.metadata.namespace, "")))
         if pause > 0 and await self.client.find(kind, key) is None:
             why = f"{MOST_LOOPS} reconciles in a minute have created a {kind.gvk.kind} each"
-            text = f"{why}, without another change; now at most one is created a minute"
+            text = f"{why}, without another change; each further create waits up to a minute"
             raise Blocked(REASONS[Outcome.CREATED], text, retry_after=pause)
         return None
 
@@ -522,7 +522,7 @@ class Context:
         return await self.client.metadata.keys(kind, namespace=namespace, labels=labels, deleting=deleting)
 
     async def pods(self, deployment: Deployment) -> Sequence[PodHealth]:
-        """Return the health of a Deployment's pods; the cache selects them by the Deployment's selector.
+        """Return the health of a Deployment's pods; the cache selects them by the Deployment's `matchLabels`.
 
         The class has to declare `WatchPods`. If pods with a node have no sandbox or volumes after ten
         seconds, the Events of one such pod are read from the API server, at most every 30 seconds. The object
@@ -614,8 +614,8 @@ class Context:
         """Check that the API server still has the object, and that it is not being deleted.
 
         Call it before an effect that cannot be undone, such as creating something without an owner, or a
-        change outside of the cluster: the cache may be out of date. It sends at most one request in each
-        reconcile.
+        change outside of the cluster: the cache may be out of date. After a check that has found the same
+        spec, further calls in this reconcile do nothing.
 
         Raises Gone if the check fails. Raises Changed if the spec has changed (with `unchanged`) or any field
         has (with `latest`). Do not catch these: the runtime continues with the server's object.
@@ -642,8 +642,8 @@ class Context:
     async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
         """Add the finalizer for `cleanup`, and set `annotations` in the same write.
 
-        The write removes former finalizers. No request is sent if the finalizers are already right. A write
-        also checks the object, as `confirm` does.
+        The write removes former finalizers. If the finalizers are already right, it sends no request and sets
+        no annotation. A write also checks the object, as `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
         if not ours:
@@ -664,16 +664,16 @@ class Context:
 
         `metadata`, `spec` and `status` stay the same Python objects. Status changes stay, and the end of the
         reconcile writes them. Raises Conflict if this reconcile has changed finalizers or owners, and another
-        client has changed the object since the read. Raises Blocked after 300 reconciles in a minute that
-        have changed metadata.
+        client has changed the object since the read. Raises Blocked after 300 patches in a minute that have
+        changed metadata.
         """
         self._operator.check_may_patch()
         writes, version = self._operator.child_writes, self.object.metadata.resource_version
         deleting = self.object.metadata.deletion_timestamp is not None
         itself = (type(self.object), self.key)
         if not deleting and (pause := writes.loop_pause(self.object, itself)) > 0:
-            why = f"{MOST_LOOPS} reconciles in a minute have patched the object itself"
-            text = f"{why}, without another change; now it is patched at most once a minute"
+            why = f"reconciles have patched the object itself {MOST_LOOPS} times in a minute"
+            text = f"{why}, without another change; each further patch waits up to a minute"
             raise Blocked("PatchedWithoutEnd", text, retry_after=pause)
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)

@@ -29,7 +29,7 @@ class _Started:
     uid: str
     generation: int | None
     tasks: dict[str, asyncio.Task[None] | None] = field(default_factory=dict)
-    """The tasks by daemon name; None for a daemon that has ended for good."""
+    """The tasks by daemon name; None for a daemon that has returned or raised TerminalError."""
 
 
 class Daemons(Source):

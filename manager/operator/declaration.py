@@ -124,8 +124,8 @@ _POD_CHANGED = any_of(created_or_deleted, label_changed, pod_health_changed)
 class WatchPods(Watch):
     """The pods of our objects' Deployments, for `ctx.pods`.
 
-    The cache stores only the fields for a pod's health, and only changes of these fields cause events.
-    Without a label selector in `selection`, the operator watches the pods that have the label `label`.
+    The cache has only a pod's metadata and health fields. The default `on` passes creations, deletions, and
+    changes of labels or health. Without a label selector in `selection`, the label `label` selects the pods.
     """
 
     kind: type[Resource] = field(default=Pod, init=False)
@@ -237,9 +237,9 @@ def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable
     The first reconcile of an object starts the task with a copy of the object. The task is cancelled when the
     object is being deleted (before `cleanup`), when another replica becomes its owner, and when the manager
     stops. A change of the spec cancels the task and starts it with the new object, unless `restarts` is
-    False. A daemon that has returned starts again only after such a change. If it raises, the error is
-    logged, and the daemon restarts after a delay of 1 s, which doubles each time up to a minute. After
-    TerminalError, it starts again only after a change of the spec.
+    False. Only such a restart starts a daemon again that has returned or raised TerminalError. After any
+    other exception, the error is logged, and the daemon restarts after a delay of 1 s, which doubles each
+    time up to a minute.
 
     The task runs concurrently with `reconcile` and must not write the object: it stores results in the
     operator, and calls `self.enqueue(obj.key)`.
@@ -377,7 +377,7 @@ _Type = Annotated[str, Field(pattern=CONDITION_TYPE)]
 _Reason = Annotated[str, Field(pattern=CONDITION_REASON)]
 
 _ATTRIBUTES: Sequence[tuple[str, Any, str]] = (
-    ("name", _Name, 'at most 63 of "-", "." and lower-case letters and digits, with these at both ends'),
+    ("name", _Name, 'at most 63 of "-", "." and lower-case letters and digits, no "-" or "." at an end'),
     ("versions", tuple[type[Resource], ...], "a tuple of kinds, as in `versions = (OldPet,)`"),
     ("on", Annotated[Any, AfterValidator(_predicate)], "a predicate, such as `generation_changed`"),
     ("owns", tuple[type[Resource] | InstanceOf[Owns], ...], "a tuple of kinds, or of `Owns(Kind, ...)`"),

@@ -25,7 +25,7 @@ _GROUP, _RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
 _PATH = f"/apis/{_GROUP}/v1/{_RESOURCE}"
 _WATCH_SECONDS = 300
 _FORBIDDEN_PAUSE = 60.0
-"""Seconds until the next attempt to read a CustomResourceDefinition after the answer 403."""
+"""Seconds until the next attempt to read a CustomResourceDefinition after the answer 403 or 404."""
 
 _OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -117,7 +117,7 @@ def _metadata_of_templates() -> frozenset[str]:
 
 
 class Definition(Source):
-    """A CustomResourceDefinition; its kind's controllers pause while it is missing or does not fit them."""
+    """A CustomResourceDefinition; its kind's controllers pause while a difference prevents their work."""
 
     def __init__(self, kinds: Sequence[type[Resource]]) -> None:
         self.name = _name(kinds[-1])
@@ -128,11 +128,11 @@ class Definition(Source):
         self._pauses = False
 
     async def wait_synced(self) -> None:
-        """Wait until the CustomResourceDefinition is known and allows the controllers to work."""
+        """Wait until the CustomResourceDefinition allows the controllers to work, or cannot be read."""
         await self._open.wait()
 
     async def run(self, queue: WorkQueue[Any]) -> None:
-        """Pause the queue while the CustomResourceDefinition is missing or does not fit the program."""
+        """Pause the queue while a difference of the CustomResourceDefinition prevents work."""
         self._queues.append(queue)
         if self._pauses:
             queue.paused = True

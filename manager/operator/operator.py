@@ -81,7 +81,7 @@ class Operator(OperatorBase, Generic[T]):
         indexes: index functions over the objects themselves, by name; write `indexes: ClassVar = {...}`, as
             linters want for mutable attributes.
         conditions: the condition types that are set when an object is blocked (see `blocked`); default the
-            types that its `Status` names, or else Ready, if the model of its conditions accepts that type.
+            types that its `Status` names, or else Ready for a kind with `@crd` whose conditions accept it.
         errors: the reason, in conditions and Events, for each type of exception that `reconcile` and
             `cleanup` raise, such as `{PaymentRefused: "PaymentRefused"}`. The object then shows the
             exception's text to all its readers. The reason for other exceptions is the name of their type.
@@ -199,7 +199,7 @@ class Operator(OperatorBase, Generic[T]):
         """Delete the operator's own state of an object that another replica now reconciles (`--shards`)."""
 
     async def on_error(self, obj: T, error: Exception, ctx: Context) -> Result | None:
-        """Handle an error that `reconcile` or `cleanup` has raised.
+        """Handle an error that `reconcile`, `cleanup` or a timer's method has raised.
 
         If this method returns, the error counts as handled: the status is written, and the Result is used. If
         it raises, the reconcile has failed and is retried with back-off; after TerminalError it is not
@@ -259,9 +259,9 @@ class Operator(OperatorBase, Generic[T]):
     def cleanup_blocked(self, by: Blocked, ctx: Context) -> None:
         """Report that the object is being deleted, and why its cleanup is not done.
 
-        The runtime calls it when `cleanup` fails, or is not done and has set no condition itself. It sets the
-        same condition as `reconcile_failed`. If `by.passing`, Progressing becomes true instead; without
-        Progressing in `conditions`, Degraded becomes false. All others stay: the children may still work.
+        The runtime calls it when `cleanup` fails, or is not done and has set no condition itself. Progressing
+        becomes true if `by.awaited`. Unless it shows a passing problem, the condition of `reconcile_failed`
+        is set, too (Degraded to false if `by.passing`). All others stay: the children may still work.
         """
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:

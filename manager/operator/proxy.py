@@ -24,7 +24,7 @@ def _parse_credentials(text: str) -> bool:
 class ProxyEnvironment(Setting[bool]):
     """A declaration that passes the manager's proxy settings to the operator's containers.
 
-    The attribute of the operator is a list of `env` entries (see `proxy_environment`); empty without a proxy.
+    The attribute of the operator is a list of `env` entries (see `proxy_environment`); it may be empty.
     The declaration adds the setting that decides whether the containers get the proxy's password.
     """
 
@@ -86,5 +86,5 @@ def _bare(variable: str, url: str) -> str:
         if bare:
             log.warning("containers get the proxy URL without its credentials")
         else:  # any part of the URL may be a password, so the log has none
-            log.warning("containers get no proxy URL, because it is invalid")
+            log.warning("containers get no proxy URL, because credentials in it cannot be recognised")
     return bare

@@ -53,7 +53,7 @@ _PAUSE = 5.0
 """Seconds without a reconcile of an object if its child had to be created again within that time."""
 
 _PERSISTENT = 10
-"""The number of consecutive transient failures, in about five seconds, after which they are reported."""
+"""The number of consecutive transient failures, in about three seconds, after which they are reported."""
 
 _RENEW_AFTER = 60.0
 """Seconds for which a message stays if a new one differs only in numbers, such as a port."""
@@ -229,7 +229,7 @@ class ObjectReconciler(Generic[T]):
         self.owned_objects: OwnedObjects | None = None
 
     def timers(self, objects: Informer) -> Iterator[TickerSource]:
-        """Yield a source for each timer; the source enqueues every object when the timer is due."""
+        """Yield a source for each timer that gets an object; when due, the source enqueues the objects."""
         operator = self._operator
 
         def ask(name: str) -> list[ObjectKey]:

@@ -34,12 +34,12 @@ class Limits:
     """The time for the unread rest of a body, and for a client to confirm the end of a TLS session."""
 
     keep_alive: float = 90.0
-    """The time for the next request, as in Go's clients and servers: a scraper that connects every minute
-    finds its connection open."""
+    """The time for the next request, as in controller-runtime and Go's clients: a scraper that asks every
+    minute finds its connection open."""
 
     eviction: float = 1.0
-    """The time after which a client that neither completes its request nor reads its answer may lose its
-    connection to another client, if no connection is left."""
+    """The time after which a connection on which the server waits for the client may be closed for another
+    client, if no connection is left."""
 
     drain: float = 0.5
     """The time for answers in progress when the server stops."""

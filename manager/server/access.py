@@ -41,7 +41,7 @@ DEADLINE = 8.0
 """Seconds for both reviews together. Prometheus gives up after 10 s by default, without seeing the reason."""
 
 STRANGERS_AT_ONCE, STRANGERS_PER_SECOND = 4, 20
-"""The number of reviews at once, and per second on average, for clients without an accepted review."""
+"""The number of reviews of a kind at once, and per second on average, for clients without an accepted one."""
 
 WAITING = 8
 """The number of reviews of such a client that wait or are in progress; more are refused."""
@@ -53,7 +53,7 @@ SLACK = 300.0
 """Seconds by which our clock may be ahead of the API server's, including the server's tolerance."""
 
 _ATTEMPTS = 4
-"""The maximum number of attempts of a review. It changes nothing, so any failure allows another attempt."""
+"""The maximum number of attempts of a review, which changes nothing and can be repeated."""
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 """The attribute of a user that identifies the token."""
@@ -206,9 +206,9 @@ class Access:
     async def verdict(self, token: str, verb: str, what: str | Place, *, client: str = "") -> Verdict:
         """Return whether the bearer of `token` may do `verb` (for a path, a lower-case method) on `what`.
 
-        Reviews of one `client`'s unknown tokens wait for each other, but not for other clients' reviews.
-        Raises `ReviewFailed` if the API server does not answer in time, and `TooManyQuestions` if too many
-        reviews wait already.
+        Reviews of one `client`'s unknown tokens wait for each other, and take turns with those of
+        other clients. Raises `ReviewFailed` if a review fails or takes too long, and `TooManyQuestions` if
+        too many reviews wait already.
         """
         if claims_of(token).have_expired:
             return Verdict(None, allowed=False)
@@ -225,7 +225,7 @@ class Access:
     async def may(self, user: User, verb: str, what: str | Place) -> bool:
         """Return whether a user has a right.
 
-        Raises `KubeError` if the review fails, and `TooManyQuestions` if it is not sent.
+        Raises `KubeError`, `TimeoutError` after `DEADLINE`, and `TooManyQuestions` if the review is not sent.
         """
         question = user.by_any_token, verb, what
 
@@ -238,7 +238,7 @@ class Access:
         return await self._rights.get(question, ask)
 
     async def _user_of(self, token: str, client: str) -> User | None:
-        # Hash tokens, so that a memory dump contains none.
+        # Hash tokens, so that the cache contains none.
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
         async def ask() -> User | None:

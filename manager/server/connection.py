@@ -64,7 +64,7 @@ class ClientConnection(web.RequestHandler):
     def __init__(
         self, server: web.Server, on_idle: Callable[[], None], limits: Limits, *, client: str = ""
     ) -> None:
-        """Create a protocol. `on_idle` runs after each answer; connections of one `client` share a quota."""
+        """Create a protocol. `on_idle` runs after each answer; connections of one `client` count together."""
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -343,9 +343,9 @@ class Acceptor:
                 self._begin(accepted, client)
 
     async def drain(self, accepting: asyncio.Task[None]) -> None:
-        """Accept no more connections; return when all requests are answered, or the time limit has passed.
+        """Accept waiting connections only; return when all requests are answered, or after the time limit.
 
-        `accepting` is the task of `accept`. A client without any data so far has a second for its request.
+        `accepting` is the task of `accept`. A client without any data so far has at most a second to send it.
         """
         accepting.cancel()
         await asyncio.wait([accepting])

@@ -79,7 +79,7 @@ async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
     encode, content_type = choose_encoder(accept)
     open_metrics = content_type.startswith(_OPEN_METRICS)
     parts: list[bytes] = []
-    # Reading files blocks, if only briefly. Reconcilers may occupy all threads of `asyncio.to_thread`.
+    # Reading files blocks, if only briefly. Other handlers may occupy all threads of `asyncio.to_thread`.
     process = await in_thread(lambda: list(metrics.process_registry.collect()))
     turn_ends = loop.time() + _SLICE
     for family in itertools.chain(metrics.registry.collect(), process):

@@ -58,7 +58,7 @@ Asks = Callable[[web.Request], tuple[str, str | Place]]
 
 
 class CannotServe(OSError):
-    """A page cannot be served; the message names it, the address and the reason."""
+    """Pages cannot be served; the one-line message names them and the reason."""
 
 
 @asynccontextmanager
@@ -122,7 +122,7 @@ class Server:
     _faults: Lines = field(default_factory=lambda: Lines(per_minute=_FAULTS_LOGGED), init=False)
 
     async def add_routes(self, routes: Routes) -> None:
-        """Serve more routes. Raises `CannotServe` for a route that is already served."""
+        """Serve more routes. Raises `CannotServe` for a route that is invalid or already served."""
         # An aiohttp application accepts no routes after its set-up, so create another one.
         wanted, taken = [*self._routes, *routes], set[tuple[str, str]]()
         app = web.Application()

@@ -141,7 +141,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._flush()
         self._data_in += size
         if self._bytes_in - self._data_in > _MOST_OVERHEAD + self._data_in:
-            self._fail("too much besides data")
+            self._fail("too much TLS overhead")
             return
         if size:
             self._protocol.data_received(bytes(_CLEAR[:size]))

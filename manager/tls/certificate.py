@@ -156,7 +156,7 @@ class Authority:
         own = x509.load_pem_x509_certificate(self.certificate)
         signing = load_pem_private_key(self.key, password=None)
         if not isinstance(signing, ec.EllipticCurvePrivateKey):
-            raise ValueError("the authority's key is of another sort than those made here")  # noqa: TRY004
+            raise ValueError("the authority's key is not an elliptic-curve key")  # noqa: TRY004
         until = min(now + valid_for, own.not_valid_after_utc)
         return _make(names[0], names, now, until, chance, issuer=(own.subject, signing))
 

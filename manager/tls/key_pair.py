@@ -32,7 +32,7 @@ def as_file(content: bytes, *, name: str) -> Iterator[str]:
 
 
 class CertificateUnusable(OSError):
-    """A missing or unusable certificate; the one-line message has the problem, and a known source."""
+    """A missing or unusable certificate; the one-line message names the problem, and its source if known."""
 
 
 @dataclass(frozen=True, slots=True)

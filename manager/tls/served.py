@@ -164,7 +164,7 @@ class ServedCertificate:
         return self._complaint or f"no certificate has been looked for in {self.source}"
 
     def valid(self) -> tuple[datetime, datetime] | None:
-        """Return the beginning and end of the presented certificate's validity. Blocks at the first call."""
+        """Return the validity of the presented certificate, None without one. Blocks at the first call."""
         from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography: 31 ms, 8 MB
 
         found = () if self._known is None else certificates_in(self._known[0].certificates)
@@ -205,7 +205,7 @@ class ServedCertificate:
                 text = str(error) if isinstance(error, CertificateUnusable) else repr(error)
                 if text != self._complaint:  # log each error once until it changes
                     self._complaint = text
-                    _log.warning("cannot renew the certificate; continuing with the earlier one", error=text)
+                    _log.warning("cannot renew certificate or client CAs; using earlier ones", error=text)
 
     async def _renew(self) -> None:
         found, context, wrong = await asyncio.to_thread(self._read, clock.now())

@@ -1,1 +1,1 @@
-"""Small modules without Kubernetes: addresses, durations, quantities, clocks, files."""
+"""Small modules without Kubernetes: addresses, durations, the event loop, YAML, clocks, files."""

@@ -119,7 +119,7 @@ class NotAProxy(ValueError):
 def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
     """Return the proxy for a server by HTTPS_PROXY (or HTTP_PROXY for plain HTTP) and NO_PROXY, or None.
 
-    Upper-case names take precedence. A server on this machine is never proxied. Raises `NotAProxy`.
+    Upper-case names take precedence. A server at a loopback address is never proxied. Raises `NotAProxy`.
     """
     variable = f"{server.scheme.upper()}_PROXY"
     address = environ.get(variable) or environ.get(variable.lower())
@@ -143,7 +143,7 @@ def proxy_url(address: str, *, source: str) -> URL:
 
 
 def http_url(address: str) -> URL | None:
-    """Parse an http or https URL; None if it is invalid, or a password could contain the host."""
+    """Parse an http or https URL; None if invalid, or if a part of a password could be read as the host."""
     try:
         url = URL(address)
         # A "/", "?" or "#" in a password ends the host for URL parsers, and an "@" follows it.

@@ -1,4 +1,4 @@
-"""Durations as Go writes them: `15s`, `1m30s`, `1.5h`, `300ms`."""
+"""Durations as Go reads them: `15s`, `1m30s`, `1.5h`, `300ms`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _LARGE = 128 * 1024
 def give_back_large_blocks() -> None:
     """Make glibc always request large blocks from the system, and return each one when it is freed.
 
-    Otherwise glibc keeps blocks of up to 16 MB in its heap after one was freed: some tens of megabytes in a
+    Otherwise glibc keeps blocks of up to 32 MB in its heap after one was freed: some tens of megabytes in a
     process with webhooks. Does nothing with another C library.
     """
     import ctypes  # noqa: PLC0415 - 2 ms, 0.5 MB, and without webhooks nothing needs it
@@ -43,7 +43,7 @@ def settle() -> None:
 
 @contextmanager
 def imports_blocked(*names: str) -> Iterator[None]:
-    """Make the first import of these modules fail inside the block; libraries then do without them."""
+    """Make imports of these modules fail inside the block, unless they are in `sys.modules` already."""
     blocked = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(blocked))  # type: ignore[arg-type] # None makes an import fail
     try:

@@ -20,7 +20,7 @@ _OTHERS = bytes(set(range(256)) - set(b"{[}]"))
 
 
 def is_too_deep(raw: bytes | bytearray | memoryview | msgspec.Raw, levels: int = MOST_LEVELS) -> bool:
-    """Return whether JSON has too many nested levels; for invalid JSON, its valid beginning counts."""
+    """Return whether JSON has too many nested levels; of invalid JSON, at least its valid start counts."""
     content = raw if isinstance(raw, bytes | bytearray) else bytes(raw)
     # Replacing at most so many brackets costs a third of counting all of them.
     if content.replace(b"[", b"{").replace(b"{", b" ", levels).find(b"{") < 0:

@@ -127,7 +127,7 @@ class AdmissionEndpoint(Endpoint[_Question]):
                 what = f"{request.kind.kind} of {request.kind.api_version}: {field_errors(error)[0]}"
                 return [f"not checked, as the stored object is no {what}"]
         elif request.operation == "CREATE" and function == functions.get("validate_update"):
-            objects.append(None)  # the function expects an old object, and a CONNECT has none
+            objects.append(None)  # the function for updates expects an old object first
         if request.operation != "DELETE":
             try:
                 objects.append(await self._model(request, question.object, request.object, "object"))
@@ -174,7 +174,7 @@ def _lines(warnings: Iterable[str] | None) -> list[str]:
 
 
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
-    """Return the operations that turn `before` into `after`; empty if both are equal as JSON.
+    """Return the operations that turn `before` into `after`; empty if both have the same encoding.
 
     A changed list is replaced as a whole; an object, too, if the patch is shorter then. No value is copied.
     The jsonpatch library takes ten times as long: most of a millisecond for one changed field, if the object

@@ -1,7 +1,7 @@
 """Webhook configurations, and the conversion settings of a CustomResourceDefinition.
 
-`make manifests` writes them to `config/webhook/`, with a Service. A manager with `--webhook-url` writes them
-to the cluster.
+`make manifests` writes them to `config/webhook/`, with a Service. A manager with `--webhook-url`, or beside
+the API server, writes them to the cluster.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def webhook_configurations(
 
 
 def conversion_by(client_config: ClientConfig) -> JsonObject:
-    """Return the `spec.conversion` of a CRD whose objects are converted by that webhook."""
+    """Return the `spec.conversion` of a CRD whose conversion webhook is at `client_config`."""
     return {
         "strategy": "Webhook",
         "webhook": {

@@ -64,7 +64,7 @@ _Step = tuple[Convert, str, bool]
 
 
 class _NotConverted(Exception):
-    """An object cannot be converted; the message is one line for the user, with the object's name.
+    """An object cannot be converted; the message is one line for the user, with the object's name if known.
 
     If the function has a bug, its error is the cause. `told` has the log fields that name the object.
     """
@@ -145,7 +145,7 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
     async def _convert(self, whole: msgspec.Raw, api_version: str, field: str) -> bytes | memoryview:
         """Convert the object in `whole`, which is at the path `field`, to `api_version`.
 
-        Raises `_NotConverted` and `TooCostly`.
+        Raises `_NotConverted` and `BadReview`.
         """
         raw, managed_fields = await apart(whole, field, STORED_WORK)
         size = len(memoryview(raw))

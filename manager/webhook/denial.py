@@ -50,7 +50,7 @@ def required(field: str, reason: str = "") -> FieldError:
 
 
 class Refused(Exception):
-    """The refusal of a request, raised by an admission function.
+    """The refusal of a request, raised by an admission or conversion function.
 
     With field errors, the user gets a Status 422 Invalid with a cause for each, as for a schema's errors:
 

@@ -89,8 +89,8 @@ def spec_and_annotations(obj: JsonObject) -> Iterator[tuple[JsonObject, JsonObje
             if "text" in spec:
                 spec["words"] = spec.pop("text")
 
-    The object may not have been validated by a schema: a missing or invalid part is yielded empty, and stays
-    unchanged. Annotations that are empty at the end are removed from the object.
+    The object may not have been validated by a schema: a missing or invalid part is yielded empty. Of such
+    parts, only annotations are stored, if there is metadata. Annotations that become empty are removed.
     """
     spec, metadata = obj.get("spec"), obj.get("metadata")
     found = metadata.get("annotations") if isinstance(metadata, dict) else None

@@ -25,7 +25,7 @@ Converts = Callable[[S, JsonObject], Coroutine[Any, Any, None]]
 
 
 class RegistrationError(TypeError):
-    """An operator's webhooks are invalid; the message is one line with the kind and the error."""
+    """An operator's webhooks are invalid; the message is one line with the error."""
 
 
 FailurePolicy = Literal["Fail", "Ignore"]
@@ -57,7 +57,7 @@ _SHOWN = {
     "scale": ("autoscaling/v1", "Scale"),
     "token": ("authentication.k8s.io/v1", "TokenRequest"),
 }
-"""The kinds in reviews of these subresources; for others, a review has the object itself."""
+"""The kinds in reviews of these subresources; others, except `proxy`, have the object itself."""
 
 
 Mark: TypeAlias = tuple[Any, Any]
@@ -150,7 +150,7 @@ class AdmissionOptions:
 
     timeout_seconds: int = 10
     """Seconds that the API server waits, from 1 to 30. A slower function is stopped shortly before, so that
-    the user gets an error with its name.
+    the user gets an error that describes it.
     """
 
     match_policy: MatchPolicy = "Equivalent"
@@ -177,7 +177,7 @@ class AdmissionOptions:
     """
 
     system_namespaces: bool = True
-    """Whether objects in `kube-system` and in the manager's own namespace are included."""
+    """Whether objects in `kube-system` and in the manager's own namespace (by its label) are included."""
 
     def __post_init__(self) -> None:
         seconds = self.timeout_seconds
@@ -342,7 +342,7 @@ class Conversion:
 
 
 class Webhooks:
-    """The checked registrations of all operators: at most one for each kind, and each complete."""
+    """The checked registrations of all operators: no two with the same kind and name, each complete."""
 
     def __init__(self, registrations: Iterable[Admission[Any] | Conversion]) -> None:
         admissions: dict[str, Admission[Any]] = {}

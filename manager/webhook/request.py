@@ -65,7 +65,7 @@ class AdmissionRequest:
 
     # Not shown: log lines and messages must not contain an object's content.
     object: JsonObject | None = field(default=None, repr=False)
-    """The new object, on create and update. A defaulting function gets the same object."""
+    """The new object, or a connection's options; None on delete. A defaulting function gets this object."""
 
     old_object: JsonObject | None = field(default=None, repr=False)
     """The stored object, on update and delete."""

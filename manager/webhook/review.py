@@ -330,7 +330,7 @@ async def check_object(
 ) -> None:
     """Raise `TooCostly` for an object that is too large, or has too many members; `field` is its path.
 
-    The part `passed_over` does not count.
+    The members in `passed_over` do not count.
     """
     if len(content) > MAX_OBJECT:
         raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")

@@ -27,7 +27,7 @@ from manager.webhook.endpoint import LINES, Endpoint, TooCostly, Unanswered
 
 LIMITS = Limits(
     connections=256,  # one review at a time per connection; API servers open as many as they have requests
-    exchange=180.0,  # 10 s for a body, 30 s for an answer, and the pause after it
+    exchange=180.0,  # more than 10 s for a body, 30 s for an answer and 10 s to read it
     keep_alive=120.0,  # longer than the 90 s of API servers, so that they close connections first
     drain=10.0,  # a review's default time limit
 )

@@ -29,7 +29,7 @@ from manager_kinds.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 T = TypeVar("T")
 
 PATIENCE = 20.0
-"""The time limit for everything, in seconds. Data that is not read by then is reported as missing."""
+"""The time limit for children and Events, in seconds. Data not read by then is reported as missing."""
 
 MOST_OBJECTS = 20_000
 """The maximum number of objects of one kind that are read."""
@@ -52,7 +52,7 @@ _LONGEST_SELECTOR = 2000
 """The maximum length of a label selector, in characters, because it is a part of the URL."""
 
 _LONGEST = 2000
-"""The number of characters that are kept of a text."""
+"""The maximum number of characters that are kept of a text."""
 
 _MOST_CONDITIONS = 100
 
@@ -310,8 +310,8 @@ class Collector:
     async def _add_last_line(self, node: Node, pod: Object) -> None:
         """Add the last log line of a terminated container, if its status has no message.
 
-        Used only if requests have the user's own credentials: this method does not check the user's right to
-        read logs.
+        Do nothing if the collector has a `may_get`: this method does not check the user's right to read logs.
+        A local console has none, and reads logs with the manager's rights.
         """
         health = PodHealth.of(pod, clock.now())
         if not health.silent or self._may_get is not None or self._logs_read >= MOST_LOGS:
@@ -327,7 +327,7 @@ class Collector:
                 node.message = f"{node.message}: {line}"
 
     async def _ask_events(self, node: Node) -> None:
-        """Take the reason from the last warning Event, if the object itself has none."""
+        """Take the reason from the last warning Event or, for a claim, the message from the last Event."""
         for event in reversed(await self._events(node)):
             reason, message = event["reason"], event["message"]
             if node.kind == CLAIM.kind:
@@ -464,7 +464,7 @@ def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """Return the nodes that are not ready although all their children are; nodes with a clear reason first.
+    """Return the nodes under `node` that are not ready, and have none such below; clear reasons come first.
 
     Nodes below a ready node are ignored, such as pods that were evicted and replaced.
     """

@@ -43,7 +43,7 @@ class Holder(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """The holders of all shards, and the live replicas, according to their Leases."""
+    """The holders of all shards, and the participating replicas, according to their Leases."""
 
     shards: Sequence[Holder]
     """The holder of each shard, by number."""
@@ -106,7 +106,7 @@ def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
 
 
 class ShardHolders:
-    """The owners of objects: this replica's shards from memory, all other shards by their Leases."""
+    """The owners of objects: whether this replica is one, from memory; the holders' names from the Leases."""
 
     def __init__(self, leases: ShardLeases, owned: OwnedShards, controllers: Mapping[str, bool]) -> None:
         """Set the sources; `controllers` is the result of `shared_out_by`."""

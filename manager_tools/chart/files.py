@@ -30,7 +30,7 @@ from manager_tools.chart.kustomize import BuildFailed, build
 Manifest = dict[str, Any]
 
 OLDEST_KUBERNETES: Final = "1.30.0"
-"""The first Kubernetes version with ValidatingAdmissionPolicies, which restrict the manager's account."""
+"""The first Kubernetes version with ValidatingAdmissionPolicies in v1, which limit the manager's account."""
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -105,7 +105,7 @@ _TYPES = {bool: "boolean", str: "string"}
 
 
 class NotOurs(Exception):
-    """An error: the folder exists, and contains something other than a chart."""
+    """An error: the folder has files, but not those that an earlier run of the command has written."""
 
 
 def namespace_of(program: Program) -> str:
@@ -135,7 +135,7 @@ def chart_files(
     """Return the files of the chart for the folder `config`, by path.
 
     `images` maps an image name in the manifests to the image that replaces it. Raises BuildFailed if a folder
-    is missing or kustomize fails, and ToolMissing.
+    or the manager's Deployment is missing or kustomize fails, and ToolMissing.
     """
     manifests = yaml_documents(build(config / "default", images))
     extras = {
@@ -186,8 +186,8 @@ def chart_files(
 def write_tree(folder: Path, files: Mapping[str, str]) -> None:
     """Write these files to `folder`, and remove all other files there.
 
-    Raises NotOurs if `folder` exists without the first of the files, because then it is no chart. In this
-    case, nothing is removed.
+    Raises NotOurs if `folder` is not empty and lacks the first of the files. In this case, nothing is
+    removed.
     """
     if folder.exists():
         if any(folder.iterdir()) and not (folder / next(iter(files))).is_file():

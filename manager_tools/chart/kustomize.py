@@ -20,7 +20,7 @@ class ToolMissing(Exception):
 
 
 class BuildFailed(Exception):
-    """A failed build; the message is the error output of kustomize."""
+    """A failed build; the message has the reason, such as the error output of kustomize."""
 
 
 def build(

@@ -134,7 +134,7 @@ class GeneratedTree:
         return sorted([*changed, *self._obsolete()])
 
     def write(self) -> list[Path]:
-        """Write all files and remove obsolete ones; return the sorted paths of the files that changed."""
+        """Write or remove each file that `stale` returns; return their sorted paths."""
         stale = self.stale()
         for path in stale:
             text = self._files.get(path)

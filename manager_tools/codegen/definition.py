@@ -18,7 +18,7 @@ _CRD = "CustomResourceDefinition"
 
 
 class DefinitionError(Exception):
-    """An unreadable CustomResourceDefinition; the one-line message names the field and the problem."""
+    """An error: no model can be made of the definition or schema; the one-line message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Served:
     namespaced: bool
     schema: Mapping[str, Any]
     version: Mapping[str, Any] | None = None
-    """The version's entry in the CustomResourceDefinition; None for a kind that others define."""
+    """The version's entry in the CustomResourceDefinition; None for a kind from the OpenAPI document."""
     names: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Labels and annotations of the CustomResourceDefinition."""
@@ -41,7 +41,7 @@ class Served:
 
 
 class Schema(msgspec.Struct, rename="camel"):
-    """The part of an OpenAPI schema that this module reads; decoding into it finds malformed schemas."""
+    """The checked part of an OpenAPI schema; decoding into it finds malformed schemas."""
 
     type: str | None = None
     format: str | None = None
@@ -178,7 +178,7 @@ class Definition:
         }
 
     def served(self, version: str | None) -> Served:
-        """Return a version; None is the storage version. Raises `DefinitionError` for an unknown version."""
+        """Return a version (None: storage version). Raises `DefinitionError` if it is unknown or invalid."""
         stored = next((name for name, (each, _) in self._versions.items() if each.storage), None)
         name = version or stored or next(iter(self._versions))
         if name not in self._versions:
@@ -207,7 +207,7 @@ class Definition:
 
 
 def definitions_in(text: str) -> list[Definition]:
-    """Return the CustomResourceDefinitions in a YAML stream. Raises `DefinitionError` for other objects."""
+    """Return the CRDs in a YAML stream. Raises `DefinitionError` if it has none, or an invalid one."""
     try:
         documents = yaml_documents(text)
     except NotYaml as error:

@@ -19,7 +19,7 @@ _METADATA = ".metadata"
 
 
 def leads_somewhere(path: str, schema: JsonSchema) -> bool:
-    """Return whether the schema has a field at the path.
+    """Return whether an object of the schema can have a field at the path.
 
     The server accepts a column whose path leads to no field, and shows the column empty. Paths with brackets
     (filters, indexes, quoted names) are checked up to the bracket.

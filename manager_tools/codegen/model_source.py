@@ -98,7 +98,7 @@ class ModelSource:
 
 
 def model_source(served: Served, origin: str) -> ModelSource:
-    """Write the models of a kind from `origin`. Raises `DefinitionError` for an invalid schema."""
+    """Generate a kind's module, which names its `origin`. Raises `DefinitionError` for an invalid schema."""
     return _Writer(served).source(origin)
 
 
@@ -476,7 +476,7 @@ class _Writer:
         return kind
 
     def _is_bound(self, word: str, node: Schema, path: str) -> bool:
-        """Return whether to keep a bound; report a bound with which the API server refuses every value."""
+        """Return whether to keep a bound; report a bound that does not fit the type or the format."""
         if word not in _RANGE or not self._defines:
             return True
         try:

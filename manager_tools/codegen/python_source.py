@@ -24,7 +24,7 @@ def is_name(text: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """Return a Python string literal, raw if the text has backslashes."""
+    """Return a Python string literal; a raw one, if possible, for a text with backslashes."""
     is_raw = "\\" in text and text.isprintable() and not text.endswith("\\") and '"' not in text
     return f'r"{text}"' if is_raw else repr(text)
 
@@ -106,7 +106,7 @@ def _import_order(name: str) -> tuple[int, str]:
 
 
 def laid_out(text: str) -> str:
-    """Return a module's source formatted by ruff, or unchanged if ruff is not installed."""
+    """Return a module's source, formatted if ruff is installed, with a comment for linters if needed."""
     if find_spec("ruff") is not None:
         command = (
             sys.executable,

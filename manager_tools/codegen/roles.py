@@ -15,9 +15,9 @@ _Values = tuple[str, ...]
 
 
 def merged_rules(rules: Iterable[RbacRule]) -> list[dict[str, Any]]:
-    """Return the fewest rules that grant exactly what `rules` grant, in a stable order.
+    """Merge rules; return rules that grant exactly what `rules` grant, in a stable order.
 
-    Rules for the same resources are merged, then rules with the same verbs, then rules for the same groups.
+    The steps merge verbs of a resource, resources with equal verbs, groups with equal resources and verbs.
     """
     verbs: dict[tuple[str, str, _Values], set[str]] = defaultdict(set)
     for rule in rules:
@@ -155,7 +155,7 @@ def of_people(kinds: Iterable[type[Resource]]) -> Roles:
     """Return the ClusterRoles for users; no account is bound to them yet.
 
     There is one for readers of the metrics, such as Prometheus, one for `migrate-storage`, and three for
-    users of each kind: one for all operations, one to create, change and scale objects, and one to view them.
+    users of each kind: for all operations, to create, change, scale and delete objects, and to view them.
     """
     kinds = tuple(kinds)
     metrics = _role("ClusterRole", "metrics-reader", ())

@@ -39,7 +39,7 @@ def differences(source: str, model: str, schema: Schema, told: Sequence[str]) ->
 
 
 def together(node: Schema) -> Schema:
-    """Return the schema with the limits in its `allOf` merged into it; the stricter of two limits applies."""
+    """Merge an `allOf` that has only limits into the schema; the stricter of two limits applies."""
     parts = node.get("allOf") or ()
     if not parts or not all(isinstance(part, Mapping) and part.keys() <= _STRICTER.keys() for part in parts):
         return node

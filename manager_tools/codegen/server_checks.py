@@ -1,7 +1,4 @@
-"""Checks that the API server would make, with the code of the embedded control plane.
-
-The imports are inside of functions, because a running manager generates no CustomResourceDefinition.
-"""
+"""Checks that the API server would make, with the code of the embedded control plane."""
 
 from __future__ import annotations
 
@@ -98,7 +95,7 @@ def check_definition(definition: Mapping[str, Any], kind: str) -> None:
 
 
 def _cheaper(path: str, kind: str, versions: Sequence[Mapping[str, Any]], *, alone: bool) -> str:
-    """Return the fields that need a bound, so that the cost of a rule, or of all rules, is within its limit.
+    """Return advice which fields need a bound to keep the cost of a rule, or of all rules, within its limit.
 
     The function tries all possible bounds, keeps the one that saves most, and repeats.
     """

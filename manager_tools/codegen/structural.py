@@ -219,7 +219,7 @@ def structural_schema(kind: type[Resource]) -> JsonSchema:
     Raises ModelError with the field's name if a structural schema cannot express the model.
     """
     whole = model_schema(kind)
-    # The API server has its own schemas for these fields, and accepts no others.
+    # The API server has its own schemas for these fields; another one may only limit the name in metadata.
     own: JsonSchema = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},

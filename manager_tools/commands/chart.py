@@ -33,7 +33,7 @@ def _parsed(_: click.Context, __: click.Parameter, text: str | None) -> Image | 
 )
 @pass_invocation
 def chart(invocation: Invocation, folder: Path, image: Image | None) -> None:
-    """Write a Helm chart of config/ in this folder, and replace an older chart in DIR.
+    """Write a Helm chart of this folder's config/ to DIR, and replace an older chart there.
 
     With its default values, the chart installs the same objects as config/default. The manifests are built by
     kubectl, or by the program in the variable KUBECTL.

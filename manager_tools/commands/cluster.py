@@ -55,7 +55,7 @@ def cluster_flags(command: F) -> F:
 
 
 def manager_url(text: str) -> str:
-    """Parse the URL of a manager's console. Raises `ValueError` for an invalid URL."""
+    """Parse the URL of a manager's console, or "none". Raises `ValueError` for an invalid URL."""
     if text == "none":
         return text
     try:

@@ -162,9 +162,9 @@ def console(invocation: Invocation, /, **flags: Any) -> None:
     manager's account. Its certificate must be signed by the CA in the manager's webhook configurations.
 
     Every request has a token. The console shows the objects that the token's user may get, and changes those
-    that the user may update. With --service-account, the token is valid for the console only. Otherwise the
-    manager's pod receives your token or the one in --manager-token-file, and people who control that pod can
-    use all of its rights.
+    that the user may update. With --service-account, or for a service account that may create its own tokens,
+    the token is valid for the console only. Otherwise the manager's pod receives your token or the one in
+    --manager-token-file, and people who control that pod can use all of the token's rights.
 
     The printed address contains a key that works once, so only one browser gets these rights.
     """

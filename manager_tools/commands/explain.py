@@ -183,7 +183,7 @@ async def _explain(
 
 
 async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: str) -> list[ShardOwner]:
-    """Return the owners of the object's shard; empty without shards, or without the right to read Leases."""
+    """Return the owners of the object's shard; empty without shards, or if the Leases cannot be read."""
     try:
         holders = await leases.read()
     except KubeError:
@@ -222,11 +222,11 @@ async def _ask(
             body = await _read(transport, f"/api/objects/{where}", {"uid": uid})
         report = decode_report(body)
     except ApiError as error:
-        why = f"The manager at {arguments.manager} answers {error.status}: its runs are not known."
+        why = f"The manager at {arguments.manager} answers {error.status}: the reconciles are not known."
         return ManagerReport([]), why
     except (TransportError, ProtocolError, TimeoutError, ValueError) as error:
         reason = in_one_line(error) or f"not within {_PATIENCE:g} s"
-        why = f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
+        why = f"No manager answers at {arguments.manager} ({reason}): the reconciles are not known."
         return ManagerReport([]), why
     finally:
         await transport.aclose()

@@ -46,7 +46,7 @@ def crds(invocation: Invocation, max_description: int | None) -> None:
     at_service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
 
     def service(path: str) -> dict[str, Any]:
-        # A manager outside of the cluster writes its URL there; server-side apply would keep it.
+        # A manager outside of the cluster writes its URL there; without this None, apply would keep the URL.
         return {**at_service(path), "url": None}
 
     definitions = declared_definitions(invocation.operators(), service, max_description=max_description)
@@ -56,7 +56,7 @@ def crds(invocation: Invocation, max_description: int | None) -> None:
 def declared_definitions(
     operators: Sequence[AnyOperator], client_config: ClientConfig, *, max_description: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return the CRDs of all kinds of `operators`. Raises `ClickException` for an invalid model."""
+    """Return the CRDs of all kinds of `operators`. Raises `ClickException` for invalid models or webhooks."""
     kinds = [kind for operator in operators for kind in operator.kinds()]
     try:
         conversions = webhooks_of(operators).conversions
@@ -101,7 +101,7 @@ def _report_dangling(config: Path) -> int:
         said = (yaml_documents(text) or [{}])[0]
         for name in () if text.startswith(HEADER) else (said.get("resources") or ()):
             if "://" not in name and not (path.parent / name).exists():
-                told = f"{path} names {name}, which is not there: take it out, and what patches it"
+                told = f"{path} names {name}, which does not exist: remove the entry and its patches"
                 click.echo(f"generate: {told}", err=True)
                 code = 1
     return code

@@ -148,7 +148,7 @@ async def _migrate(
     with watchdog.stop_on_signals() as stop:
         try:
             done = await unless(stop, _migrate_all(program, arguments, names))
-        except Exception as error:  # noqa: BLE001 - an unexpected error is reported in one line
+        except Exception as error:  # noqa: BLE001 - each error leads to exit code 1
             if is_expected(error):
                 say(f"{program.name}: migrate-storage: {in_one_line(error)}")
             else:

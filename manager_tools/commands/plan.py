@@ -41,24 +41,24 @@ from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 
 NOTHING, FAILED, CHANGES = 0, 1, 3
 
-OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
+OUTSIDE = "the next action is outside of the cluster, and a plan calls nothing there"
 """The reason, shown to users, for which an action outside of the cluster is refused."""
 
 _COMMAND = "plan"
 _LONGEST_FILE = 16 * 1024 * 1024
 _MOST_SHOWN = 4 * 1024 * 1024
-"""The maximum number of characters of differences to print; further ones are only counted."""
+"""The number of printed characters after which further objects with changes are only counted."""
 
 _LONGEST_NOTE = 1_000
 
 _MOST_LINES = 20_000
-"""The maximum number of lines of an object to compare: more would take long."""
+"""The maximum number of lines to compare, before and after together: more would take long."""
 
 _LONGEST_LINE = 2_000
 
 _HIDDEN = ("managedFields", "resourceVersion")
 _DRAWN = ("uid", "creationTimestamp")
-"""Random fields of a created object, which would have other values in a real run."""
+"""Fields of a created object that would have other values in a real run."""
 
 _AT_ONCE = 8
 """The number of objects that are planned concurrently."""
@@ -302,7 +302,7 @@ def _lines(name: str, planned: Planned) -> Iterator[str]:
     for change in planned.changes:
         yield from unified(change)
         if change.renamed:
-            yield f"{title(change)}: of what is no longer set in it, only the API server will know"
+            yield f"{title(change)}: the API server may remove more fields than the plan shows"
         if change.untried:
             yield (
                 f"{title(change)}: the installed definition has no status subresource, so the API server has "

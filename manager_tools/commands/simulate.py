@@ -51,7 +51,7 @@ def _names(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
     help="let several managers work, and divide the objects into this number of shards",
 )
 @file_flag("--replay", text="run the plan in this file, which an earlier failure has written")
-@file_flag("--matrix", text="run each fault with each operator (--seeds: 3 times), and write this report")
+@file_flag("--matrix", text="run each fault with each operator (--seeds times, default 3); write this report")
 @click.option(
     "--operator",
     "only",

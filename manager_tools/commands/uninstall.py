@@ -79,8 +79,8 @@ def _print_waiting(waiting: list[tuple[str, str, str]]) -> None:
         lines.append(f"  ... and {len(waiting) - _SHOWN} more")
     namespace, name, _ = waiting[0]
     lines += [
-        "This goes on by itself once one runs: a deployed one (see its pods and their logs), or `make run`.",
-        "To leave what they have outside of the cluster as it is, let each go; for the first:",
+        "The deletion goes on once a manager runs: a deployed one (see its pods and logs), or `make run`.",
+        "To keep the data outside of the cluster, remove the finalizers of each object; for the first one:",
         f"  kubectl patch -n {namespace} {name} --type=merge -p {_REMOVED}",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)

@@ -56,17 +56,17 @@ class RetryingClient:
     """
 
     def __init__(self, transport: Transport, rng: random.Random, *, tell: Callable[[str], object]) -> None:
-        """Set up the client; `tell` receives the reason for each wait."""
+        """Set up the client; `tell` gets the reason for a wait for a server that is down or overloaded."""
         self.once = transport.request
         self._rng = rng
         self._tell = tell
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
-        """Send a request with retries, as `Transport.request` does."""
+        """Send a request by `Transport.request`, and repeat it as `retry` does."""
         return await self.retry(lambda: self.once(method, path, **options))
 
     async def retry(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `send`, with retries. Raises the last error after the time for retries."""
+        """Return the result of `send`, with retries. Raises the last error after RETRY_FOR or ATTEMPTS."""
         clock = asyncio.get_running_loop().time
         backoff = Backoff(base=0.25, cap=10.0, jitter=0.5, rng=self._rng)
         give_up_at = clock() + RETRY_FOR
@@ -257,8 +257,8 @@ class Definitions:
     async def trim(self, definition: StoredDefinition) -> bool:
         """Remove all versions except the storage version from the CRD's `status.storedVersions`.
 
-        `definition` is the CRD at the start of the migration. Raises DefinitionChanged if the CRD has changed
-        since then or changes concurrently. Returns False if another client has already trimmed the versions.
+        `definition` is the CRD at the start of the migration. Raises DefinitionChanged if its spec has since
+        changed, or another CRD has its name. Returns False if another client has trimmed the versions.
         """
 
         async def send() -> bool:
@@ -327,8 +327,8 @@ def migration_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
 async def missing_rights(client: RetryingClient, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
     """Return the missing permissions in words, such as "patch pets.petstore.example.com".
 
-    With this check, a migration does not fail at its last step after hours. If the API server cannot answer
-    the check, the migration starts anyway.
+    With this check, a migration does not fail at its last step after hours. If the API server refuses the
+    check, the migration starts anyway; a server error is raised.
     """
     missing = []
     for attributes in _needed(definition, dry_run=dry_run):

@@ -40,7 +40,7 @@ PASSES = 3
 """The maximum number of passes if the CRD keeps changing."""
 
 KEEP_EVERY = 10.0
-"""Seconds between two stored positions; a crash repeats at most this much work."""
+"""The minimum seconds between two stored positions; a position is stored only at the end of a page."""
 
 FAILING = 20
 """The number of successive server failures after which the migration gives up."""
@@ -197,7 +197,7 @@ class _Pass:
 
         Raises:
             DefinitionChanged: the pass has to start again.
-            MigrationFailed: the server fails at every object.
+            MigrationFailed: the server fails at `FAILING` objects in succession.
             KubeError: a request failed.
         """
         try:

@@ -76,7 +76,7 @@ class Tally:
 
 
 class Report:
-    """A printer of lines about the migration of one CRD; its methods do not block."""
+    """A printer of lines about the migration of one CRD."""
 
     def __init__(self, name: str, options: MigrationOptions, clock: Callable[[], float]) -> None:
         self._name = name
@@ -127,7 +127,7 @@ class Report:
             self._say(f"refused: {key}: {reason}")
 
     def waiting(self, problem: str) -> None:
-        """Report a problem that leads to a retry; the same problem is printed again only after a success."""
+        """Report a problem that leads to a retry, unless it equals the last problem since a success."""
         if problem != self._problem:
             self._problem = problem
             self._say(f"trying again: {problem}")

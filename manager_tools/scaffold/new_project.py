@@ -32,14 +32,14 @@ _OTHER_NAMES = {
     "gitignore": ".gitignore",
     "pyproject.in.toml": "pyproject.toml",
 }
-"""Files and folders of the template with names that would affect tools in this repository."""
+"""By name in the template: the name in a project, which would affect tools in this repository."""
 
 
 def init(root: Path, names: Names) -> Written:
     """Write a project with one kind to the folder `root`, which may be missing.
 
-    Raises `ScaffoldError` if one of the files exists, if a package or command in the environment has the
-    program's name, and for the reasons of `packed_library`.
+    Raises `ScaffoldError` if one of the files exists, if the program's name is in `_TAKEN`, and for the
+    reasons of `packed_library`.
     """
     if names.program in _TAKEN:
         taken = "a project's environment has a package or command of that name"
@@ -82,7 +82,7 @@ def packed_library() -> tuple[Path, bytes]:
 def _with_library(requirements: str, wheel: Path, content: bytes) -> str:
     """Return the requirements with the name and hash of this wheel in the library's line.
 
-    Raises `ScaffoldError` if there is no such line.
+    Raises `ScaffoldError` unless there is exactly one such line.
     """
     line = f"file:{wheel.as_posix()}#sha256={hashlib.sha256(content).hexdigest()}"
     changed, found = _LINE.subn(line, requirements)

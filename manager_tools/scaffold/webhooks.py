@@ -86,7 +86,7 @@ def create_webhook(root: Path, kind: str, answers: Answers, *, program: str, gro
 
 def _operator_of(root: Path, kind: str, group: str, program: str, spoke: str) -> _Operator:
     domain = domain_of(root)
-    Names(program=program, domain=domain, kind=kind)  # an invalid version is refused here
+    Names(program=program, domain=domain, kind=kind)  # an invalid kind is refused here
     found: list[_Operator] = []
     for path in sorted((root / "controllers").rglob("*.py")):
         text, tree = parsed(path)

@@ -255,7 +255,7 @@ _LATER = {"__pycache__", "answering", "v1beta1"}
 
 _LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
 _SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILINE)
-"""A list with one element in the form that formatters write."""
+"""A list with at most one element, in the form that formatters write."""
 _LAYERS = re.compile(r'(?<=containers = \["apis"\]\nlayers = \[")[^"]*(?="\])')
 _CHILD_NAMES = {
     "CronJob": (52, 0),  # the CronJob controller appends a number to the names of its Jobs
@@ -264,7 +264,7 @@ _CHILD_NAMES = {
     "Job": (63, 0),
     "Namespace": (63, 1),
     "Service": (63, 2),
-    "StatefulSet": (52, 1),  # a label contains the name of its pods, to which a hash is added
+    "StatefulSet": (52, 1),  # a label of its pods contains the name, to which a hash is added
 }
 """By kind: the maximum length of a name, and whether dots (1) or also a leading digit (2) are forbidden."""
 

@@ -28,7 +28,7 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and exit: with 0 when done, 1 on failure, 2 for a bad flag, 130 when interrupted."""
+    """Run the command and exit: 0 when done, 1 on failure, 2 for a bad flag, 130 for an interrupted call."""
     commands.main(arguments, prog_name="petstore")
 
 

@@ -3,8 +3,8 @@
 isort:skip_file
 Wire contract of the pet store: names and field numbers are fixed by existing clients.
 
-Fields marked "extension" are not part of what was published. A client or store that does not know them
-ignores them, so a client must not take an answer for granted that depends on one.
+Fields marked "extension" are not part of the published contract. A client or store that does not know
+such a field ignores it, so a client must not rely on an answer that depends on one.
 """
 
 from collections import abc as _abc
@@ -107,8 +107,8 @@ class Pet(_message.Message):
     type: Global___PetType.ValueType
     idempotency_key: _builtins.str
     """Extension. Chosen by the client, unique among the store's pets, empty for none. AddPets with the key of a
-    pet that exists adds nothing and answers with that pet's id. UpdatePets with it claims a pet that has no
-    key; empty, it leaves the pet's key alone. SearchPets returns it.
+    pet that exists adds nothing and answers with that pet's id. UpdatePets gives the key to a pet that has
+    none; an empty key leaves the pet's key as it is. SearchPets returns the key.
     """
     @_builtins.property
     def birthday(self) -> _date_pb2.Date: ...
@@ -255,8 +255,8 @@ class SearchPetsReq(_message.Message):
     def birthdate_range(self) -> Global___DateRange: ...
     @_builtins.property
     def idempotency_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Extension: pets that carry one of these keys. A store that does not know it leaves the filter out, so look
-        at the keys of the answer too.
+        """Extension: pets that carry one of these keys. A store that does not know this filter ignores it, so
+        check the keys of the answer too.
         """
 
     def __init__(

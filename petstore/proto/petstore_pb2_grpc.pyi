@@ -3,8 +3,8 @@
 isort:skip_file
 Wire contract of the pet store: names and field numbers are fixed by existing clients.
 
-Fields marked "extension" are not part of what was published. A client or store that does not know them
-ignores them, so a client must not take an answer for granted that depends on one.
+Fields marked "extension" are not part of the published contract. A client or store that does not know
+such a field ignores it, so a client must not rely on an answer that depends on one.
 """
 
 from collections import abc as _abc

@@ -97,7 +97,7 @@ def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
         yield scene
 
         def no_more() -> None:
-            assert manager.metrics().value("operator_manager_event_loop_tasks") <= MOST_TASKS
+            assert 0 < manager.metrics().value("operator_manager_event_loop_tasks") <= MOST_TASKS
             assert scene.count("fd") <= files + CONNECTIONS_KEPT
             assert scene.count("task") <= threads + 1
 

@@ -151,7 +151,7 @@ def test_plan_of_new_objects_calls_no_external_system(cluster: Cluster):
         assert "controllers/" not in printed
         rex = printed[printed.index(f"Pet {namespace}/rex would change") :]
         assert "+  finalizers:" in rex
-        assert f"Pet {namespace}/rex: what comes next is outside of the cluster" in rex
+        assert f"Pet {namespace}/rex: the next action is outside of the cluster" in rex
         assert f"+++ planned/v1.Secret.{namespace}.site-mysql" in printed
         assert "+  root-password: '***'" in printed
         assert f"+++ planned/v1.PersistentVolumeClaim.{namespace}.site-" in printed

@@ -170,7 +170,7 @@ def test_mysrv_operator_reconciles_once_for_each_spec_change_and_not_for_a_label
     walk.kubectl("wait", "--for=condition=Ready", "--timeout=90s", f"mysrv/{name}")
     is_available()
     assert walk.columns() == [["NAME", "NAME", "PORT", "STATUS"], [name, "CloudCMP", "80", "Available"]]
-    assert "The port that it listens on" in walk.kubectl("explain", "mysrv.spec")
+    assert "The port that the service listens on" in walk.kubectl("explain", "mysrv.spec")
 
     walk.kubectl("patch", "mysrv", name, "--type=merge", "-p", '{"spec":{"port":443}}')
     eventually(is_available)

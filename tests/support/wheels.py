@@ -118,7 +118,8 @@ def pack(installed: Distribution, folder: Path) -> Path:
 def build_library(folder: Path) -> Path:
     """Build the library's wheel in `folder`, from a copy of the sources; return the path of the wheel."""
     with tempfile.TemporaryDirectory() as copy:
-        for name in (*LIBRARY_PACKAGES, "pyproject.toml", "LICENSE", "README.md"):
+        others = ("apis", "controllers", "petstore")  # packages that the wheel must not contain
+        for name in (*LIBRARY_PACKAGES, *others, "pyproject.toml", "LICENSE", "README.md"):
             if (ROOT / name).is_dir():
                 ignore = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(ROOT / name, f"{copy}/{name}", ignore=ignore)

@@ -34,14 +34,14 @@ class MemcachedSpec(ApiModel):
     size: Annotated[Int32, Field(ge=0, le=10_000)]
     """The number of memcached servers, 0 for none."""
     image: ImageName | None = None
-    """Container image of the servers. By default the image that the manager was started with."""
+    """Container image of the servers. By default the image of the manager's flag --memcached-image."""
 
 
 class MemcachedStatus(
     Status,
     about="the servers",
     conditions={
-        AVAILABLE: "the desired number of servers is ready",
+        AVAILABLE: "the Deployment has enough ready servers",
         PROGRESSING: "servers are being started, replaced or removed",
         DEGRADED: "a problem keeps the servers from the desired state",
     },
@@ -51,7 +51,7 @@ class MemcachedStatus(
     nodes: list[str] = Field(default_factory=list)
     """Names of this Memcached's pods that are neither terminating nor failed, sorted; the first 100."""
     node_count: Int32 | None = None
-    """The number of such pods."""
+    """The number of this Memcached's pods that are neither terminating nor failed."""
     replicas: Int32 | None = None
     """The number of servers, ready or not."""
     ready_replicas: Int32 | None = None

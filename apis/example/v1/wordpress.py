@@ -112,10 +112,10 @@ class WordpressSpec(ApiModel):
     sql_root_password_secret_ref: SecretKeyReference | None = None
     """The Secret with the password of the database's root user. Immutable."""
     mysql_image: ImageName | None = None
-    """Container image of the database, MySQL 8. By default the image that the manager was started with."""
+    """Container image of the database, MySQL 8. By default the image of the manager's flag --mysql-image."""
     image: ImageName | None = None
-    """Container image of the site, a WordPress with Apache. By default the image that the manager was started
-    with."""
+    """Container image of the site, a WordPress with Apache. By default the image of the manager's flag
+    --wordpress-image."""
     storage_size: Annotated[
         str,
         Field(max_length=32),
@@ -154,7 +154,7 @@ class WordpressStatus(
     """The site as last observed."""
 
     url: str | None = None
-    """The URL of the site: at the load balancer once it exists, else within the cluster."""
+    """The URL of the site: within the cluster or, with serviceType LoadBalancer, at the load balancer."""
     node_port: Int32 | None = None
     """The site's port on every node, with serviceType NodePort."""
 
@@ -176,7 +176,7 @@ class WordpressStatus(
 class Wordpress(Resource, group="example.com", version="v1", plural="wordpresses"):
     """A WordPress site with its own MySQL database."""
 
-    # The Services have the object's name, and the Deployments' pods have the name as a label.
+    # The names of the Services begin with the object's name, and the pods have the name as a label.
     model_config = ConfigDict(
         json_schema_extra=together(
             cel(

@@ -17,7 +17,7 @@ class MySrvSpec(ApiModel):
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the service."""
     port: Annotated[Int32, Field(ge=1, le=65535)]
-    """The port that it listens on."""
+    """The port that the service listens on."""
 
 
 class MySrvStatus(

@@ -226,8 +226,8 @@ async def test_plain_http_request_through_a_socks_proxy_contains_only_the_path()
 @pytest.mark.parametrize(
     ("user", "refuses", "given", "said"),
     [
-        (b"", 5, "", "the proxy cannot connect to it: connection refused"),
-        (b"", 99, "", "the proxy cannot connect to it: code 99"),
+        (b"", 5, "", "the proxy cannot connect to the server: connection refused"),
+        (b"", 99, "", "the proxy cannot connect to the server: code 99"),
         (b"jane:x", 0, "", "the proxy requires a user"),
         (b"jane:x", 0, "jane:y@", "the proxy refuses user and password"),
     ],

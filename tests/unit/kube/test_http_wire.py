@@ -142,7 +142,7 @@ async def test_server_certificate_is_checked_against_ca_and_server_name(
             assert await fetch(wire) == (200, b"")
         for trusted, problem in (
             (authority, "IP address mismatch"),
-            (other_authority, "its certificate is not to be trusted: unable to get local issuer"),
+            (other_authority, "its certificate is not trusted: unable to get local issuer"),
         ):
             async with wire_to(server.url, trusted) as wire:
                 with pytest.raises(Unreachable, match=problem):

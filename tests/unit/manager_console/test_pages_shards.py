@@ -81,7 +81,7 @@ async def test_object_page_names_the_owning_replica_and_offers_actions_only_on_t
         assert f"{'this' if here else 'another'} replica</span>" in text
         assert ("may be outdated or missing" in text) is not here
         assert ("Reconcile now" in text) is here
-        assert ("reconciles the object again when a pod named jack is created" in text) is here
+        assert ("</strong>: when a pod named jack is created" in text) is here
         [owner] = orjson.loads((await get(site))[1])["owners"]
         assert (owner["controller"], owner["here"]) == ("foo", here)
         if here:

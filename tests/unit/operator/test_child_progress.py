@@ -132,7 +132,7 @@ class TestUnstableChild:
         ("reason", "begin"),
         [
             ("CreatedWithoutEnd", "300 reconciles in a minute have created a ConfigMap each"),
-            ("PatchedWithoutEnd", "300 reconciles in a minute have patched the object itself"),
+            ("PatchedWithoutEnd", "reconciles have patched the object itself 300 times in a minute"),
         ],
     )
     async def test_object_is_blocked_when_each_reconcile_creates_a_child_or_patches_the_object(

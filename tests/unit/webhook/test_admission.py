@@ -172,7 +172,8 @@ class Validating:
 
 
 async def test_validate_method_gets_none_as_old_object_on_create():
-    for endpoint in Validating().endpoints("", "others"):
+    own, others = Validating().endpoints("", "others")
+    for endpoint in (own, others):
         said = await ask(endpoint, new=thing(spec={"size": 5}))
         assert said["warnings"] == ["CREATE None to 5"]
         said = await ask(endpoint, "UPDATE", new=thing(spec={"size": 5}), old=thing(spec={"size": 3}))

@@ -179,6 +179,6 @@ async def test_wordpress_webhook_warns_about_a_plain_text_password_without_quoti
 async def test_wordpress_webhook_warns_of_a_site_that_is_public_before_its_installation(spec: dict[str, str]):
     warning = await warning_of(**spec)
     opened = spec.get("serviceType", "NodePort")
-    assert warning.startswith(f"spec.serviceType: {opened} lets whoever comes first")
+    assert warning.startswith(f"spec.serviceType: with {opened}, the first visitor")
     assert "kubectl port-forward" in warning
     assert len(warning) <= 256, "an API server may cut longer warnings"

@@ -147,7 +147,7 @@ async def test_explain_needs_the_tls_server_name_to_trust_a_port_forwarded_manag
     answer = page(orjson.dumps({"controllers": [CONTROLLER]}))
     async with answering(answer, tls=tls) as manager:
         flags = {"manager_ca_file": str(file)}
-        assert "its certificate is not to be trusted" in (await asked(manager, **flags))[1]
+        assert "its certificate is not trusted" in (await asked(manager, **flags))[1]
         name = "webhooks.system.svc"
         report, why = await asked(manager, **flags, manager_tls_server_name=name)
         assert ([each.controller for each in report.controllers], why) == (["foo"], "")

@@ -65,7 +65,7 @@ def test_generate_removes_unused_webhook_files_and_reports_references_to_them(co
     overlay.parent.mkdir(exist_ok=True)
     overlay.write_text("resources: [../crd, ../webhook, https://example.com/more]\n")
     assert command("generate", operators=[PetOperator]).code == 0
-    told = "names ../webhook, which is not there: take it out, and what patches it"
+    told = "names ../webhook, which does not exist: remove the entry and its patches"
     for flags in ((), ("--check",)):
         outcome = command("generate", *flags, operators=[kinds.WidgetOperator])
         assert not list(config.rglob("webhook*"))
