@@ -1,4 +1,4 @@
-"""Comparison of a cluster's final state with the state of a fresh cluster after the same user requests."""
+"""Comparison of a cluster's final state with the state of a fresh cluster that gets the same specs."""
 
 from __future__ import annotations
 
@@ -189,8 +189,8 @@ def state_of(
     """Return the operators' objects, their children and all objects in `made`, without random parts.
 
     `made` has the objects that managers created. Objects of other controllers, such as a Deployment's pods,
-    are included only if they are in `made`. Kinds in `kept` are left out. With `shared`, children must have
-    the label of their owner's shard. `born` has the creation times by UID.
+    are included only if they are in `made`. Of `made`, resources in `kept` are left out. With `shared`,
+    children must have the label of their owner's shard. `born` has the creation times by UID.
     """
     found: list[tuple[str, str, Object]] = []
     given_up = _owners_of_what_gave_up(cluster)
@@ -296,7 +296,7 @@ def asked_for(
 
 
 def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
-    """Yield the differences between an object and the same object in a fresh cluster.
+    """Yield the differences between the objects of a cluster and the objects of a fresh cluster.
 
     Differences are ignored where a status depends on the history. A Deployment that was complete once, even
     for a moment without pods, never exceeds its progress deadline. If another object takes a child's name,

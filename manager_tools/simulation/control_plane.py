@@ -34,7 +34,7 @@ class Disk:
     def __init__(self, rng: random.Random) -> None:
         self.version = 0
         self.highest = 0
-        """The highest resource version ever; versions up to it are never used again."""
+        """A version above which versions continue after a `rewind` that does not restore versions."""
         self.stuck = False
         """Whether flushing is blocked."""
         self._is_off = False
@@ -188,7 +188,7 @@ class ControlPlane:
         """Start the cluster with the objects on the disk."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        # Requests go to one of two servers; one of them filters by shard, the other one ignores shards.
+        # Each started cluster either filters by shard or ignores shards, as servers of two versions do.
         gates = ["ShardedListAndWatch"] if self._gates.random() < _SHARDED else []
         # The first cluster of a process reads the table of kinds.
         self.cluster = await asyncio.to_thread(
@@ -210,14 +210,14 @@ class ControlPlane:
     def go_ahead(self) -> float:
         """Raise the resource version by a large step.
 
-        Return the loop time until which no other write may be made.
+        Return the loop time at which all earlier writes are flushed: the `then` for `Disk.rewind`.
         """
         self.disk.highest = max(self.disk.highest, self.cluster.store.version) + _BUMP
         self.cluster.store.version = self.disk.highest
         return asyncio.get_running_loop().time() + _FLUSHED_WITHIN
 
     def take_only(self, token: str) -> None:
-        """Give managers a new token, and refuse the old one from now on."""
+        """Accept only this token from managers from now on."""
         self.cluster.authenticator.remove(self.token)
         self.token = token
         self.cluster.add_user(self._user, self._groups, token=token)

@@ -1,8 +1,8 @@
 """Guards against an operator's nondeterminism in a simulation; a report names the file and line.
 
-During a run, functions that read the machine's clock or randomness, start threads or processes, or open
-sockets check their caller. The caller is the nearest frame outside of the standard library and installed
-packages. The library itself may call such functions, an operator may not.
+During a run, functions that read the machine's clock or randomness, start threads or processes, or use the
+network check their caller. The caller is the nearest frame outside of the standard library and installed
+packages. operator-manager and modules such as `logging` may call such functions, an operator may not.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-_CLOCK = "reads the machine's clock, and a simulation has its own: use manager.clock.now() or monotonic()"
+_CLOCK = "reads the machine's clock, and a simulation has its own: use manager.util.clock.now() or monotonic()"
 _WAIT = "waits in real time: use asyncio.sleep()"
-_CHANCE = "is not the same in each run: use self.manager.rng, or ctx.token() for what nobody may guess"
-_THREAD = "starts a thread, which runs when it likes: use asyncio.to_thread()"
-_SOCKET = "leaves the simulation, which has no network: give `services` to fake what is called by HTTP"
-_PROCESS = "starts a process, which runs when it likes: a simulation has none"
+_CHANCE = "is not the same in each run: use self.manager.rng, or ctx.token() for secrets"
+_THREAD = "starts a thread, which the simulation does not control: use asyncio.to_thread()"
+_SOCKET = "leaves the simulation, which has no network: pass `services` to fake HTTP servers"
+_PROCESS = "starts a process, which the simulation does not control"
 
 _Guard = tuple[Any, str, str, str]
 
@@ -82,7 +82,7 @@ _MAY = {*_RUNTIME, "logging", "structlog", "importlib", "warnings"}
 """Packages that may call guarded functions, whatever called them: they run the simulation or only report."""
 _LOOP, _IN_THREAD = "manager_tools.simulation.loop", "work"
 _RUNS_OTHERS = ("_run_once", _IN_THREAD)
-"""Functions of a module that run other code, in the loop and in a thread."""
+"""Functions of the module `_LOOP` that run other code: in the loop, and in a thread."""
 
 _in_thread = threading.local()
 """The operator's source line on whose behalf the current thread works."""
@@ -163,7 +163,7 @@ def _made_before(name: str, found: list[str]) -> random.Random:
 
 
 def _dates(found: list[str]) -> dict[int, Any]:
-    """Return guarded datetime classes by the ids of the originals: C types, which cannot be patched."""
+    """Return guarded copies of `datetime` and its classes, by the originals' ids; C types refuse patches."""
 
     class Alike(type):
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -188,7 +188,7 @@ def _dates(found: list[str]) -> dict[int, Any]:
 
 
 def _ask(shown: str, why: str, found: list[str]) -> None:
-    """Raise NotRepeatable if an operator's code made the call, or if the call needs a network."""
+    """Raise NotRepeatable if an operator made the call, or if an installed package uses the network."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -47,7 +47,7 @@ ROUNDING = 1e-3
 class ProcessClock:
     """A clock that shows `offset` seconds plus `rate` seconds per true second.
 
-    The time of day on this clock is wrong by `skew` seconds.
+    Its time of day advances at `rate`, too, and is wrong by `skew` seconds at the true time 0.
     """
 
     rate: float = 1.0
@@ -133,7 +133,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def true_time(self) -> float:
-        """Return the seconds since the loop's creation, independent of the processes' clocks."""
+        """Return the loop's seconds, from 0 in a new loop, independent of the processes' clocks."""
         return self._ticks / TICKS
 
     def time(self) -> float:
@@ -227,7 +227,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return ended
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """Do nothing: no thread of the executor is running."""
+        """Do nothing: all functions in the executor's threads have ended."""
 
     # The network
 
@@ -269,7 +269,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     create_unix_server = _refused("create_unix_server")
 
     def _run_once(self) -> None:
-        """Run callbacks as asyncio's loops do, but in virtual time and random order; frozen processes pause.
+        """Run callbacks as asyncio's loops do, but in virtual time; callbacks of frozen processes wait.
 
         One call runs all iterations until the loop stops, because one call for each would be slower.
         """
@@ -307,7 +307,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _add_due(self) -> None:
         """Make due timers ready; if no callback is ready, advance the time to the next timer.
 
-        Time always advances, because rounding on a process's clock may make a timer slightly late.
+        The time then advances by at least one step, or a task whose timer is early by rounding would loop forever.
         """
         scheduled, ready = self._scheduled, self._ready
         while scheduled and scheduled[0][2]._cancelled:
@@ -385,7 +385,7 @@ def freeze(seconds: float) -> None:
 
 @contextmanager
 def virtual_time(start: float | None = None) -> Iterator[VirtualLoop]:
-    """Put the running loop into virtual time during the block; its wall clock begins at `start`.
+    """Put the running loop into virtual time during the block; its wall clock begins at `start` (Unix time).
 
     Timers that are already set keep their times. The loop does not read from its open sockets during the
     block. Raises NotVirtual for a loop that is not asyncio's own.

@@ -19,7 +19,7 @@ PROGRAM = Program("simulated", "0")
 LEASE_NAMESPACE = "kube-system"
 
 PLANTED = "planted"
-"""The beginning of every password, token and other secret that a simulation generates."""
+"""The beginning of passwords, tokens and other secrets in a simulation, by which leaks are found."""
 
 NAMESPACES = ("default", "team")
 NAMES = ("web", "db", "tron")
@@ -66,7 +66,7 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "cut": (2, "all connections of {manager} break"),
     "refusing": (1, "{manager} cannot open connections for {seconds}"),
     "silent": (2, "the connections of {manager} transfer no data for {seconds}"),
-    "loss": (3, "{size} of the bytes from and to {manager} is lost for {seconds}"),
+    "loss": (3, "{size} of the requests and responses of {manager} is lost for {seconds}"),
     "refusals": (3, "{size} of the requests of {manager} gets 429, 500 or 503 for {seconds}"),
     "slow": (2, "the API server takes seconds for each request of {manager}, for {seconds}"),
     "lag": (3, "watch events of {manager} arrive {seconds} late"),
@@ -96,7 +96,7 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
 OF_CERTIFICATES = frozenset({"secret", "bundle", "keepers"})
 """Faults that need managers with their own webhook certificates."""
 ALONE = tuple(each for each in KINDS_OF_FAULT if each not in {"scale", "mode"})
-"""Faults without effect if only one manager is active."""
+"""Faults that need only one active manager, and so no shards: all except `scale` and `mode`."""
 NO_EXCUSE = frozenset({"secret", "keepers"})
 """Faults during which each webhook must still be trusted."""
 
@@ -112,7 +112,7 @@ class Step:
     at: Seconds
     act: Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
     kind: Annotated[int, Meta(ge=0)]
-    """The index of the operators' kind."""
+    """The index of the operator whose kind the action is about."""
     draw: Annotated[int, Meta(ge=0)]
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ class Step:
 class Fault:
     """A fault that begins at a virtual time and lasts some virtual seconds.
 
-    `size` is the fraction of requests that the fault affects, from 0 to 1.
+    `size` is the fraction of requests, or of parts of streams, that the fault affects, from 0 to 1.
     """
 
     at: Seconds

@@ -45,11 +45,11 @@ class Weather:
     delay: float = 0.002
     """The maximum delay in seconds of a request, a response or a part of a stream."""
     loss: float = 0.0
-    """The share of requests, and of responses, that are lost with their connection."""
+    """The share of requests, and of responses except streams, that are lost with their connection."""
     refusals: float = 0.0
     """The share of requests to which the server responds with 429, 500 or 503."""
     lag: float = 0.0
-    """Seconds by which watches, and lists from a cache, are behind."""
+    """Seconds by which watches, and lists that are streamed by a watch, are late."""
     stale: float = 0.0
     """Seconds by which lists are behind; then watches cannot stream lists."""
     torn: float = 0.0
@@ -59,7 +59,7 @@ class Weather:
     skips: bool = False
     """Streams pause, and then send only the last state of each object."""
     untrusted: bool = False
-    """The API server does not trust the certificate of its webhooks."""
+    """The API server does not trust the certificate of the process's webhooks."""
     behind: float = 0.0
     """Seconds by which the second of two API servers is behind; lists and watches go to either."""
     refusing: bool = False
@@ -97,7 +97,7 @@ class Sent:
     method: str
     path: str
     number: int = 0
-    """The number of earlier writes by this process."""
+    """The number of the write among those of its `Network`, from 1; 0 for a read."""
     by_clock: bool = False
     """Whether only the passage of time has caused the reconcile that sent the request."""
 
@@ -136,7 +136,7 @@ class ClockUse:
         self.has_written = False
         """Whether an operator has written because of the time."""
         self.resources: set[str] = set()
-        """The kinds of objects that were created or deleted because of the time."""
+        """The resources (`plural.group`) with objects that were created or deleted because of the time."""
         self._runs: set[str] = set()
         self._last = -_CONSEQUENCES
 
@@ -151,7 +151,7 @@ class ClockUse:
                 self._runs.add(run.id)
 
     def causes_write(self) -> bool:
-        """Return whether the current reconcile was triggered only by time: by timers or schedules."""
+        """Return whether only time has caused the current write: an `@every` method, or a read of the time."""
         run = current_record()
         if run is None:
             return self._has_common_timers
@@ -159,7 +159,7 @@ class ClockUse:
         return bool(triggers) and triggers <= _BY_TIME and (_TIMER in triggers or run.id in self._runs)
 
     def wrote(self, now: float, change: Change) -> None:
-        """Record a write in a reconcile that was triggered only by time."""
+        """Record a write that only the time has caused."""
         self.has_written = True
         self._last = now
         if change.old is None or change.new is None:
@@ -185,16 +185,16 @@ class Scene(ABC):
     looks: int = field(init=False, default=0)
     """The number of managers' reads of external state."""
     rights_taken: int = field(init=False, default=0)
-    """The number of faults that have removed rights of the managers."""
+    """The number of present faults that deprive the managers of rights."""
     trouble_until: float = field(init=False, default=0.0)
     """The end of the last fault during which webhooks need not be trusted."""
     token: str = field(init=False, default=_TOKEN)
-    """The token that managers can read; there were this many tokens before it."""
+    """The token that managers can read."""
 
     def __post_init__(self) -> None:
         self.weathers = [Weather() for _ in range(self.plan.replicas)]
         self.leads: set[int] = set()
-        """With shards: the numbers of the replicas that temporarily lead or wait."""
+        """With shards: the numbers of the replicas that use leader election for a while."""
         self.clock_use = ClockUse(self.operators)
         self.tokens_made: set[str] = set()
         """The random values that managers have used for passwords, as `ctx.token` formats them."""
@@ -249,7 +249,7 @@ class Scene(ABC):
             self.violated(f"{process} has no right: {refusal}")
 
     def dies_at(self, sent: Sent, when: str) -> bool:
-        """Return whether the process dies at this point; called before and after each write of a manager."""
+        """Return whether the plan's crash point is here; called before and after each write of a manager."""
         if sent.is_upkeep:
             return False
         if when == "before":

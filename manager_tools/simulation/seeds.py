@@ -1,4 +1,4 @@
-"""Simulations by seed: the plan of a seed, runs of many seeds, and the reduction of a failing plan."""
+"""Simulation runs: one plan, many plans, the crash points of a plan, and the reduction of a failing plan."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Samples = Mapping[str, Sequence[dict[str, Any]]]
 _STAYS_CALM = 4
 """Of this many seeds, the first is observed longer in the calm, as are runs with certificates."""
 _SEES_RENEWALS = 2_500.0
-"""Seconds for which a run with certificates is observed, so that it includes a write after each death."""
+"""Calm seconds of a run with certificates, so that a write follows even a manager's death at a renewal."""
 _AHEAD = 4
-"""The number of runs that wait for each process: few, so that a failure ends all of them soon."""
+"""The number of submitted runs for each process: few, so that all of them end soon after a failure."""
 _SHRINKS = 80
 """The maximum number of runs to reduce a failing plan."""
 _SHRINKS_FOR = 45.0
@@ -55,10 +55,11 @@ class Outcome:
     """The result of a run.
 
     Attributes: `violations` are the failed checks; `digest` is the same for the same seed, on any machine;
-    `writes` counts the managers' writes, and `looks` their reads of external systems; `seconds` are virtual;
-    `timeline` has (seconds, process, event); `accepted` counts the objects of each resource that the API
-    server accepted; `lost` counts the objects that only the fresh cluster has, `doubled` those that only the
-    run's cluster has; `settled` is the virtual second at which writes ended.
+    `writes` counts the managers' writes, also to external systems, and `looks` their reads of such systems;
+    `seconds` are virtual; `timeline` has (seconds, process, event); `accepted` counts the objects of each
+    resource that the API server accepted; `lost` counts the objects that only the fresh cluster has, and
+    `doubled` those that only the run's cluster has; `settled` is the time from the last fault or step until
+    changes ended.
     """
 
     plan: Plan
@@ -187,9 +188,9 @@ def _compared(world: World) -> tuple[list[Violation], int, int]:
 
 @contextmanager
 def _collected_at_the_end() -> Iterator[None]:
-    """Disable garbage collection in the block, in which all objects of a world stay in use; collect after it.
+    """Collect garbage rarely in the block, in which all objects of a world stay in use; collect all after it.
 
-    Objects from before the block are not collected. So nothing may use the world after the block.
+    Objects from before the block are not collected. At the end of the block, nothing may refer to the world.
     """
     usual = gc.get_threshold()
     tune_garbage_collector()
@@ -345,7 +346,7 @@ def story_of(outcome: Outcome) -> str:
     plan = outcome.plan
     lines = [f"seed {plan.seed}, {plan.replicas} replicas"]
     if plan.crash_at is not None:
-        lines.append(f"a manager dies {plan.crash_at[1]} write {plan.crash_at[0]}")
+        lines.append(f"crash point {plan.crash_at[0]}: {plan.crash_at[1]}")
     if plan.faults:
         lines += ["", "what went wrong:", *(f"{fault.at:10.3f}  {fault}" for fault in plan.faults)]
     lines += ["", "what did not hold:", *(f"  {each}" for each in outcome.violations)]
@@ -360,7 +361,7 @@ def _is_news(what: str) -> bool:
 
 def _open_files() -> set[Path]:
     folder = Path("/dev/fd")
-    # This includes the folder itself, which is open for the listing.
+    # The listing has its own descriptor, too, which is closed before `exists`.
     return {each for each in folder.iterdir() if each.exists()} if folder.is_dir() else set()
 
 

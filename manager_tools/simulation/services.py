@@ -30,7 +30,7 @@ Handler = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
 
 _PORTS = {"http": 80, "https": 443}
 _FIRST_ADDRESS = ipaddress.IPv4Address("198.18.0.1")
-"""The first address of a range that is reserved for tests."""
+"""The first service's address, from a range that is reserved for tests (RFC 2544)."""
 _ENDS_WITHIN = 1.0
 
 _Protocol = Any

@@ -213,6 +213,10 @@ def test_wheel_and_its_dependencies_contain_no_grpc_no_petstore_and_no_sample_op
     project: Path, package: str
 ):
     tried = subprocess.run(
-        [python(project), "-I", "-c", f"import {package}"], cwd=project, capture_output=True, text=True, check=False
+        [python(project), "-I", "-c", f"import {package}"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "ModuleNotFoundError" in tried.stderr

@@ -243,7 +243,7 @@ async def test_auth_limits_reviews_of_one_user_without_delaying_other_users(
 
     async with repeated(ask_about_many_objects, pause=0.1):
         await asyncio.sleep(20)
-        assert await seconds_until_allowed(access, "jane", "10.0.0.2") < 1
+        assert await seconds_until_allowed(access, "jane", "10.0.0.2") < 0.2
     assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
 
 
@@ -258,9 +258,9 @@ async def test_auth_does_not_delay_other_users_when_accounts_of_one_namespace_ca
         asking = (access.may(each, "get", Place("g", "pets", "ns", f"{number}")) for each in users)
         await asyncio.gather(*asking, return_exceptions=True)
 
-    async with repeated(ask_as_many_accounts, pause=1):
+    async with repeated(ask_as_many_accounts):
         await asyncio.sleep(10)
-        assert await seconds_until_allowed(access, "t", "10.0.0.2") < 1
+        assert await seconds_until_allowed(access, "t", "10.0.0.2") < 0.2
 
 
 async def test_auth_answers_a_client_while_others_send_invalid_tokens(wire: ScriptedWire, access: Access):
