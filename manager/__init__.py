@@ -108,6 +108,8 @@ _HOMES = (
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use, so that the command `version` and the flag `--help` are fast."""
+    if name == "webhook":
+        return importlib.import_module("manager.webhook")
     if name in __all__:
         for home in _HOMES:
             module = importlib.import_module(f"manager.{home}")

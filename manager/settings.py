@@ -137,11 +137,13 @@ class Setting(Generic[T]):
         self.many = about.get("many", False)
         self.in_pod = about.get("in_pod")
         self._also = about.get("also", ())
-        try:
-            self.default_value()
-        except ValueError as error:
-            told = _EXPECTED.get(parse, error)
-            raise ValueError(f"the default {default!r} of the setting {name!r}: {told}") from error
+        for option, value, text in (("default", default, self.default), ("in_pod", self.in_pod, self.in_pod)):
+            try:
+                if text is not None:
+                    parse(text)
+            except ValueError as error:
+                told = _EXPECTED.get(parse, error)
+                raise ValueError(f"the {option} {value!r} of the setting {name!r}: {told}") from error
 
     def describe(self, group: str, placeholder: str, description: str) -> None:
         """Set the texts in `--help`, and the heading `group` above them; see `__init__`."""

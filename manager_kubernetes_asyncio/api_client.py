@@ -227,15 +227,18 @@ class _Answer:
     release = close
 
     async def _more(self) -> bool:
-        if self._chunks is None:
+        chunks = self._chunks
+        if chunks is None:
             return False
         self._reading = True
         try:
-            part = await anext(self._chunks, None)
+            part = await anext(chunks, None)
         except DeadlineExceeded as error:
             raise TimeoutError(str(error)) from error  # the package's watches then reconnect
         finally:
             self._reading = False
+            if self._chunks is None:
+                self.close()  # the call during the read could not close the connection
         if part is None or self._chunks is None:
             self._chunks = None
             await self._stack.aclose()

@@ -22,7 +22,7 @@ from manager.certificates.targets import bundle_of, hosts_of
 from manager.election.lease import Lease
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.decoding import json_object, not_a
-from manager.kube.errors import ApiError, ConfigError, Forbidden, NotFound
+from manager.kube.errors import ApiError, ConfigError, Forbidden, KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.telemetry.logs import on_one_line
 from manager.util.program import Program
@@ -33,7 +33,7 @@ ANY_PATH = "/{path:.*}"
 
 _ACCOUNT = "controller-manager"
 _HOST_NAME = 63
-"""The number of characters of a pod's name that its host name keeps; a Lease has the host name."""
+"""The maximum length of a host name."""
 
 _POD_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 _ENDED = ("Succeeded", "Failed")
@@ -198,7 +198,7 @@ class Installed:
         if wanted is not None:
             found, problem = [name for name in names if name == wanted], f"{wanted} is"
         elif host := await self._leader(transport, namespace):
-            found = [name for name in names if name[:_HOST_NAME] == host]
+            found = [name for name in names if _host_name(name) == host]
             problem = f"the lease names {host}, which is"
         else:
             return names[0]
@@ -253,6 +253,11 @@ def _name_of(pod: Any, account: str) -> str:
     return name if is_ours and _POD_NAME.fullmatch(name) else ""
 
 
+def _host_name(pod: str) -> str:
+    """Return the host name that the kubelet gives to the pod; the holder of a Lease begins with it."""
+    return pod if len(pod) <= _HOST_NAME else pod[:_HOST_NAME].rstrip("-.")
+
+
 class AccountToken(Credentials):
     """Tokens of a ServiceAccount that are valid for one audience only."""
 
@@ -265,7 +270,7 @@ class AccountToken(Credentials):
         self._audience = audience
 
     async def obtain(self) -> Obtained:
-        """Request a new token, and return it with its lifetime. Raises `ConfigError` if it is refused."""
+        """Request a new token, and return it with its lifetime. Raises `ConfigError` if there is none."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -274,9 +279,9 @@ class AccountToken(Credentials):
         label = f"a token of the service account {self._account}"
         try:
             answer = await self._transport.request("POST", self._path, body=orjson.dumps(body))
-        except ApiError as error:
+            token = text(fields(json_object(answer, "a TokenRequest"), "status").get("token"))
+            if not token:
+                raise not_a("a TokenRequest", ValueError("it has no token"))
+        except KubeError as error:
             raise ConfigError(f"{label} cannot be had: {error}") from error
-        token = text(fields(json_object(answer, "a TokenRequest"), "status").get("token"))
-        if not token:
-            raise not_a("a TokenRequest", ValueError("it has no token"))
         return Obtained(one_line(f"Bearer {token}", label), lifetime=_RENEWED_AFTER, validity=_TOKEN_SECONDS)

@@ -10,7 +10,6 @@ import base64
 import json
 import os
 import secrets
-import shutil
 import socket
 import ssl
 import subprocess
@@ -73,6 +72,7 @@ class Envtest:
             raise CannotStart(f"{VARIABLE}={folder} has no {' and no '.join(missing)}")
         self._programs = Path(folder)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._files: tempfile.TemporaryDirectory[str] | None = None
         self.folder: Path
         self.authority: Authority
         self.server = ""
@@ -103,12 +103,13 @@ class Envtest:
         for process in reversed(self._running.values()):
             process.kill()
             process.wait()
-        if self._running:
-            shutil.rmtree(self.folder, ignore_errors=True)
         self._running = {}
+        if self._files is not None:
+            self._files.cleanup()
 
     def _start(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="envtest-"))
+        self._files = tempfile.TemporaryDirectory(prefix="envtest-", ignore_cleanup_errors=True)
+        self.folder = Path(self._files.name)
         now = datetime.now(UTC)
         self.authority = new_authority("envtest", now, _VALID_FOR)
         pair = self.authority.issue(("127.0.0.1", "localhost"), now, _VALID_FOR)
@@ -178,9 +179,12 @@ class Envtest:
     def _run(self, program: str, *flags: str) -> None:
         with (self.folder / f"{program}.log").open("wb") as log:
             command = [str(self._programs / program), *flags]
-            self._running[program] = subprocess.Popen(  # noqa: S603 - the user names the folder of the programs
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
+            try:
+                self._running[program] = subprocess.Popen(  # noqa: S603 - the user names the programs' folder
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                )
+            except OSError as error:
+                raise CannotStart(f"{program} cannot be started: {error.strerror}") from None
 
     def _tail(self, program: str) -> str:
         lines = (self.folder / f"{program}.log").read_text(errors="replace").splitlines()

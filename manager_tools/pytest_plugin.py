@@ -68,6 +68,12 @@ def pytest_runtest_call() -> Iterator[None]:
         pytest.skip(str(error))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """Skip such a test also if one of its fixtures needs the feature."""
+    return (yield from pytest_runtest_call())
+
+
 @pytest.fixture(scope="session")
 def cluster_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
     """Yield the path of the administrator's kubeconfig, for the whole session."""

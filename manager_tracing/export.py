@@ -40,10 +40,11 @@ def make_provider(program: Program, environ: Mapping[str, str]) -> TracerProvide
 
 
 def _otlp(environ: Mapping[str, str]) -> SpanExporter:
-    named = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    protocol = next((environ[name] for name in named if environ.get(name)), "http/protobuf")
-    if protocol != "http/protobuf":
-        raise CannotTrace(f"OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected, not {protocol!r}")
+    for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if protocol := environ.get(name):
+            if protocol != "http/protobuf":
+                raise CannotTrace(f"{name}: http/protobuf is expected, not {protocol!r}")
+            break
     proxy: URL | None = None
     # If both variables are set, the second one counts.
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
@@ -70,13 +71,15 @@ def _check_files(environ: Mapping[str, str]) -> None:
                 continue
             try:
                 content = read_small_file(path)
-                if kind == "CERTIFICATE":
-                    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                    trust.load_verify_locations(cadata=content.decode("ascii"))
-            except (ssl.SSLError, ValueError):
-                raise CannotTrace(f"{name}: {path}: it holds no certificate in PEM") from None
             except OSError as error:
                 raise CannotTrace(f"{name}: {path}: {error.strerror}") from None
+            if kind != "CERTIFICATE":
+                continue
+            try:
+                trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                trust.load_verify_locations(cadata=content.decode("ascii"))
+            except (ssl.SSLError, ValueError):
+                raise CannotTrace(f"{name}: {path}: it holds no certificate in PEM") from None
 
 
 def make_session(proxy: URL | None) -> Any:

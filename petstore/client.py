@@ -14,7 +14,7 @@ import datetime
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import grpc
 
@@ -38,6 +38,8 @@ from petstore.wire import Malformed, date_message, pet_message, read_pet, type_n
 if TYPE_CHECKING:
     from petstore.proto.petstore_pb2_grpc import PetStoreAsyncStub
     from petstore.tls import Tls
+
+M = TypeVar("M")
 
 __all__ = [
     "DeadlinePassed",
@@ -81,6 +83,13 @@ _LONGEST_ID: Final = 253
 logging.getLogger("grpc._common").setLevel(logging.CRITICAL)
 
 _NO_MESSAGE: Final = "the answer is not a message of this call"
+
+
+def _message(answer: M | None) -> M:
+    """Return the answer of a call; gRPC's answer is None if it cannot decode the store's message."""
+    if answer is None:
+        raise UnexpectedAnswer(_NO_MESSAGE)
+    return answer
 
 
 def _read(message: pb.Pet) -> Pet:
@@ -204,9 +213,8 @@ class PetStoreClient:
         request = pb.AddPetsReq(pets=[pet_message(pet) for pet in pets])
         async with self._writing():
             with self._translated("AddPets"):
-                answer = await (await self._current()).AddPets(request, timeout=self._seconds(timeout))
-        if answer is None:
-            raise UnexpectedAnswer(_NO_MESSAGE)
+                stub = await self._current()
+                answer = _message(await stub.AddPets(request, timeout=self._seconds(timeout)))
         if len(answer.ids) != len(request.pets):
             raise UnexpectedAnswer(f"{len(answer.ids)} ids came for {len(request.pets)} pets")
         for each in answer.ids:
@@ -227,15 +235,16 @@ class PetStoreClient:
         request = pb.UpdatePetsReq(pets=[pet_message(pet) for pet in pets])
         async with self._writing():
             with self._translated("UpdatePets"):
-                await (await self._current()).UpdatePets(request, timeout=self._seconds(timeout))
+                stub = await self._current()
+                _message(await stub.UpdatePets(request, timeout=self._seconds(timeout)))
 
     async def delete(self, ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Delete the pets with these ids or, on failure, none; ignore unknown ids."""
+        request = pb.DeletePetsReq(ids=ids)
         async with self._writing():
             with self._translated("DeletePets"):
-                await (await self._current()).DeletePets(
-                    pb.DeletePetsReq(ids=ids), timeout=self._seconds(timeout)
-                )
+                stub = await self._current()
+                _message(await stub.DeletePets(request, timeout=self._seconds(timeout)))
 
     async def search(
         self,

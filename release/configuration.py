@@ -29,7 +29,7 @@ def with_tables(page: str, operators: Sequence[AnyOperator], program: Program) -
     """
     before, begin, rest = page.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(f"{END}\n")
-    if not begin or not end or BEGIN in after or END in before + after:
+    if not begin or not end or page.count(BEGIN) > 1 or page.count(END) > 1:
         raise NoTables(f"the lines {BEGIN!r} and {END!r} have to be there once each, in this order")
     return f"{before}{begin}\n" + "\n".join(_tables(operators, program)) + f"\n{end}{after}"
 

@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
-        help="everything: also on the real control plane, not the contract alone, and with more examples",
+        help="run all integration tests also on the real control plane, and more Hypothesis examples",
     )
 
 
@@ -144,7 +144,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionstart() -> None:
-    """Start the fork server, and set asyncio's event loop to None.
+    """Configure the fork server, and set asyncio's event loop to None.
 
     Otherwise asyncio creates a loop when pytest-asyncio asks for the loop before the first test. The warning
     about that open loop would fail an unrelated test.
@@ -155,7 +155,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.fixture(scope="session")
 def blocking_calls() -> BlockBuster:
-    """Patch blocking functions to detect calls by our code, once per worker because patching is slow."""
+    """Return a detector of blocking calls by our code, one for each worker because creating it is slow."""
     made = BlockBuster(
         [
             *(name for name in LIBRARY_PACKAGES if name != "devcluster"),
@@ -163,12 +163,12 @@ def blocking_calls() -> BlockBuster:
         ],
         excluded_modules=["manager_tools.simulation.loop"],  # the simulation's loop runs tests
     )
-    # gRPC joins its thread when its last channel is garbage-collected, in any test.
     locks = made.functions["threading.Lock.acquire"]
-    # It blocks like an import, at the first use of a type.
+    # The factory reads its files at the first use of a type, as an import does.
     for name in ("io.BufferedReader.read", "os.scandir", "os.stat", "os.listdir"):
         if name in made.functions:
             made.functions[name].can_block_in("manager_kinds/factory.py", {"_table", "kinds_named"})
+    # gRPC joins its thread when its last channel is garbage-collected, in any test.
     locks.can_block_in("threading.py", "join")
     locks.can_block_in("manager_tools/simulation/loop.py", "run_in_executor")
     return made
@@ -198,7 +198,7 @@ def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
 
 
 StartControlPlane = Callable[..., ControlPlane]
-"""Function that starts a control plane with EnvtestControlPlane's options, and CRDs if `crds` is true."""
+"""Function that starts a control plane with `parts` and flags of its kind, and CRDs if `crds` is true."""
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,12 +11,15 @@ from typing import NamedTuple, TypeVar
 from apis.example.v1.wordpress import Wordpress
 from manager import Blocked, Context, Resource
 from manager.api import ObjectMeta, controller_of, controller_reference, recommended_labels
-from manager.kube.errors import Forbidden, Invalid
+from manager.kube.errors import ApiError, Forbidden, Invalid
 
 R = TypeVar("R", bound=Resource)
 
 ROOT_PASSWORD = "root-password"  # noqa: S105 - the name of a key in the Secret
 USER_PASSWORD = "password"  # noqa: S105 - the name of a key in the Secret
+
+# The messages about a webhook and about a ValidatingAdmissionPolicy.
+_is_denial = re.compile(r" denied (the )?request").search
 
 RETRY_REFUSED = 300.0
 """Seconds until a request is repeated after the API server has refused it.
@@ -137,12 +141,17 @@ class Trouble(NamedTuple):
     """The constant beginning of a varying message; a message with the same title causes no new Event."""
 
 
+def is_refusal(error: ApiError) -> bool:
+    """Return whether the server refuses a request that it understands; a webhook may use any status code."""
+    return isinstance(error, (Forbidden, Invalid)) or _is_denial(error.message) is not None
+
+
 @contextmanager
 def blocked_if_refused(name: str) -> Iterator[None]:
     """Raise Blocked if the API server refuses a child, because of a quota, a webhook or missing rights."""
     try:
         yield
-    except (Forbidden, Invalid) as error:
-        if error.is_namespace_terminating:
+    except ApiError as error:
+        if error.is_namespace_terminating or not is_refusal(error):
             raise
         raise Blocked("Refused", f"{name} is refused: {error}", retry_after=RETRY_REFUSED) from error

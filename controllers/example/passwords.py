@@ -24,11 +24,12 @@ from controllers.example.parts import (
     check_ours,
     claim_for,
     is_claimed_for,
+    is_refusal,
     take_up,
 )
 from manager import Blocked, Context, ObjectKey, Resource
 from manager.api import PartialObjectMetadata, find_condition
-from manager.kube.errors import ApiError, Forbidden, Invalid, ProtocolError
+from manager.kube.errors import ApiError, ProtocolError
 from manager_kinds.core_v1 import PersistentVolumeClaim, Secret
 
 _FITTING = re.compile(PASSWORD_PATTERN)
@@ -119,9 +120,10 @@ class Passwords:
         )
         claim_for(secret.metadata, site, DATABASE, ctx.program)
         try:
-            with _unquoted(f"creating Secret {name}"):
-                stored = await ctx.client.create(secret)
-        except (Forbidden, Invalid) as error:
+            stored = await ctx.client.create(secret)
+        except ApiError as error:
+            if not is_refusal(error):
+                raise _unquoted_error(f"creating Secret {name}", error) from None
             untold = "the API server's message may quote a password, and is withheld"
             message = f"Secret {name} is refused: {error.status} {error.reason} ({untold})"
             raise Blocked("Refused", message, retry_after=RETRY_REFUSED) from None
@@ -143,10 +145,13 @@ def _unquoted(doing: str) -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        message = f"{doing} failed with {error.status} {error.reason}"
-        details = {name: error.details[name] for name in ("name", "kind") if name in error.details}
-        answered = type(error)(error.status, error.reason, message, details, retry_after=error.retry_after)
-        raise answered from None
+        raise _unquoted_error(doing, error) from None
+
+
+def _unquoted_error(doing: str, error: ApiError) -> ApiError:
+    message = f"{doing} failed with {error.status} {error.reason}"
+    details = {name: error.details[name] for name in ("name", "kind") if name in error.details}
+    return type(error)(error.status, error.reason, message, details, retry_after=error.retry_after)
 
 
 async def _root_password(site: Wordpress, ctx: Context) -> str:

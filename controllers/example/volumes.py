@@ -13,11 +13,12 @@ from controllers.example.parts import (
     Trouble,
     blocked_if_refused,
     claim_for,
+    is_refusal,
     take_up,
 )
 from manager import Context, ObjectKey
 from manager.api import Quantity
-from manager.kube.errors import Forbidden, Invalid
+from manager.kube.errors import ApiError
 from manager.util import clock
 from manager_kinds.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpecDict
 from manager_kinds.quantity import parse_quantity
@@ -74,7 +75,9 @@ class Volumes:
         name = f"PersistentVolumeClaim {claim.metadata.name}"
         try:
             await ctx.client.patch(claim)
-        except (Forbidden, Invalid) as error:
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
             message = f"{name} cannot grow from {before} to {storage}: {error}"
             trouble = Trouble("VolumeNotGrown", message, RETRY_REFUSED)
             self._refusals[claim.key] = _Refusal(storage, trouble, clock.monotonic() + RETRY_REFUSED)

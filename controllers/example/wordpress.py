@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
@@ -38,6 +39,7 @@ from manager.api import (
 )
 from manager.cache import index_by
 from manager.operator.proxy import PROXY_ENVIRONMENT
+from manager.telemetry.logs import LONGEST, shortened
 from manager.webhook import AdmissionRequest
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import PersistentVolumeClaim, Secret, Service
@@ -58,6 +60,12 @@ _FIRST_VISITOR = (
     "spec.serviceType: with {type}, the first visitor can install WordPress and become its administrator;"
     " install at once, or create the site with ClusterIP, install by kubectl port-forward, and open it then"
 )
+
+
+_CUT = 32
+"""The number of characters that suffice for the mark of a cut message and for the separator of messages."""
+
+_MISSING = re.compile(r"… \((\d+) more characters\)")
 
 
 @dataclass(slots=True)
@@ -258,7 +266,7 @@ class WordpressOperator(Operator[Wordpress]):
         known = degraded.message if degraded is not None else ""
         for each in sight.problems:
             title = each.title if isinstance(each, Trouble) else ""
-            if (title or each.message) not in known:
+            if not is_quoted(title or each.message, known):
                 ctx.event(each.reason, each.message, warning=True, once_written=True)
         for kind, holds, reason, message in conditions_of(sight):
             ctx.condition(kind, holds, reason, message)
@@ -309,7 +317,23 @@ def conditions_of(sight: Sight) -> Iterator[tuple[ConditionType, bool, str, str]
 
     wrong = sight.problems
     reason = wrong[0].reason if wrong else "AsExpected"
-    yield DEGRADED, bool(wrong), reason, "; ".join(each.message for each in wrong)
+    yield DEGRADED, bool(wrong), reason, joined([each.message for each in wrong])
+
+
+def joined(messages: Sequence[str]) -> str:
+    """Join messages for a condition. The longest are cut, so that the condition has a part of each."""
+    limit = room = LONGEST - _CUT * len(messages)
+    if sum(map(len, messages)) > room:
+        for left, length in zip(range(len(messages), 0, -1), sorted(map(len, messages)), strict=True):
+            limit = room // left
+            room -= min(length, limit)
+    return "; ".join(shortened(each, limit) for each in messages)
+
+
+def is_quoted(message: str, text: str) -> bool:
+    """Return whether `text`, a result of `joined`, contains the message, which may be cut there."""
+    lengths = [len(message), *(len(message) - int(missing) for missing in _MISSING.findall(text))]
+    return any(shortened(message, length) in text for length in lengths if length > 0)
 
 
 def progress_of(sight: Sight) -> tuple[bool, str, str]:

@@ -78,6 +78,7 @@ class StoreCheck:
         number, portions = 0, Portions()
         async with asyncio.timeout(patience) as deadline, aclosing(records):
             async for record in records:
+                deadline.reschedule(now() + patience)
                 # The key identifies a record's Pet; a record without a key is identified by its id.
                 key = record.idempotency_key
                 cached = oldest(self._pets.list(index=(BY_UID, key) if key else (BY_ID, record.id)))
@@ -89,7 +90,6 @@ class StoreCheck:
                         self._ask_for(pet.key)
                 number += 1
                 if number % _AT_ONCE == 0:
-                    deadline.reschedule(now() + patience)
                     await asyncio.sleep(0)
 
     def _is_wrong(self, pet: Pet, record: Record) -> bool:

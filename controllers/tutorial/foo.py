@@ -33,6 +33,8 @@ PRESENT_BY_NAME = "present-by-name"
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _POD_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
+_IMPOSSIBLE = "spec.name is a name that no pod can have"
+
 _COLOURS: tuple[Colour, ...] = get_args(Colour)
 
 
@@ -73,15 +75,17 @@ class FooOperator(Operator[Foo]):
             ctx.condition(HAPPY, False, "FriendMissing", f"There is no pod named {name}")
             ctx.awaits(f"a pod named {name} is created")
         else:
-            ctx.condition(HAPPY, False, "NameImpossible", "spec.name is a name that no pod can have")
+            ctx.condition(HAPPY, False, "NameImpossible", _IMPOSSIBLE)
 
         if friends and not was_happy:
             where = f"Pod {name} is there, in namespace {friends[0].namespace}"
             ctx.event("BecameHappy", where, once_written=True)
         elif not friends and was_happy:
             ctx.event("BecameUnhappy", f"No pod named {name} is there", once_written=True)
-        elif not friends and was_happy is None:
+        elif not friends and was_happy is None and _POD_NAME.fullmatch(name):
             ctx.event("Waiting", f"Waits for a pod named {name}", once_written=True)
+        elif not friends and was_happy is None:
+            ctx.event("NameImpossible", _IMPOSSIBLE, once_written=True)
 
 
 def colour_of(text: str) -> Colour:

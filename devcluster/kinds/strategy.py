@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from devcluster.equality import equal
 from devcluster.errors import FieldError
 from devcluster.http_call import User
 from devcluster.names import dns_subdomain
@@ -74,8 +75,8 @@ class Strategy:
             _keep(new, old, field)
         if self.has_generation:
             generation = old["metadata"].get("generation", 1)
-            changed = self.spec_of(new) != self.spec_of(old)
-            new["metadata"]["generation"] = generation + 1 if changed else generation
+            unchanged = equal(self.spec_of(new), self.spec_of(old))
+            new["metadata"]["generation"] = generation if unchanged else generation + 1
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
         """Restore everything except the status and some metadata, such as labels and annotations."""

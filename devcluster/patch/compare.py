@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from devcluster.equality import equal
 from devcluster.patch.fields import LEAF, MEMBER, Fields
 from devcluster.patch.shape import Shape, root_shape
 from devcluster.schema.node import Schema
@@ -126,7 +127,7 @@ def _compare_fields(
                 changed["f:" + name] = LEAF
             continue
         before = old[name]
-        if before is value or (before == value and _same_type(before, value)):
+        if equal(before, value):
             continue
         _place("f:" + name, *_pair(before, value, fields.get(name) or shape.child(name)), changed, removed)
     for name, value in old.items():
@@ -170,7 +171,7 @@ def _pair_lists(old: list[Any], new: list[Any], shape: Shape) -> tuple[Fields | 
         if earlier is None:
             changed[key] = _whole(values[0], item) if len(values) == 1 else LEAF
         elif len(values) == 1 and len(earlier) == 1:
-            if earlier[0] != values[0] or not _same_type(earlier[0], values[0]):
+            if not equal(earlier[0], values[0]):
                 _place(key, *_pair(earlier[0], values[0], item), changed, removed)
         elif len(values) == 1:  # the item is no longer a duplicate
             changed[key] = _whole(values[0], item)
@@ -178,7 +179,7 @@ def _pair_lists(old: list[Any], new: list[Any], shape: Shape) -> tuple[Fields | 
         elif len(earlier) == 1:  # the item has become a duplicate
             changed[key] = LEAF
             removed[key] = _whole(earlier[0], item)
-        elif values != earlier:
+        elif not equal(values, earlier):
             changed[key] = LEAF
     for key, values in before.items():
         if key not in after:
@@ -238,8 +239,3 @@ def _without_nulls(new: Object, empty: Object) -> Object:
         else:
             kept[name] = value
     return kept
-
-
-def _same_type(one: Any, other: Any) -> bool:
-    """Return whether values that are equal in Python are also equal in JSON, where True is not 1."""
-    return isinstance(one, bool) == isinstance(other, bool)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
+from devcluster.equality import equal
 from devcluster.errors import StatusError, request_entity_too_large
 
 
@@ -32,6 +34,9 @@ def without_nulls(value: Any) -> Any:
 
 
 MAX_OPERATIONS: Final = 10_000
+
+_is_integer: Final = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
+"""Matches the list indexes that Go parses; Python's `int` also takes `1_0` and digits of other scripts."""
 
 
 def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
@@ -83,7 +88,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> Any:
             _insert(document, _path(operation), _copied(_get(document, _path(operation, "from"))))
         case "test":
             path = _path(operation)
-            if not _equal(_get(document, path) if path else document, value):
+            if not equal(_get(document, path) if path else document, value):
                 raise _Refused
         case _:
             raise _Refused
@@ -115,10 +120,9 @@ def _index(items: list[Any], step: str, *, end: int = 0) -> int:
 
     `end` is the number of additional valid indexes after the last item.
     """
-    try:
-        index = int(step)
-    except ValueError:
-        raise _Refused from None
+    if not _is_integer(step):
+        raise _Refused
+    index = int(step)
     size = len(items) + end
     if not -size <= index < size:
         raise _Refused
@@ -159,12 +163,3 @@ def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _copied(below) for name, below in value.items()}
     return [_copied(below) for below in value] if isinstance(value, list) else value
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Return whether JSON values are equal; in contrast to Python, True is not 1."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)

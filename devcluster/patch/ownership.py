@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
+from devcluster.equality import equal
 from devcluster.errors import StatusError, bad_request
 from devcluster.patch.compare import Comparison, all_fields, applied_fields, compare
 from devcluster.patch.fields import EMPTY, Fields, difference, intersection, paths, union
@@ -217,7 +218,7 @@ def _apply(
         raise Conflicts(conflicts)
     if not fields:
         entries.pop(me, None)
-    elif before != after:
+    elif not equal(before, after):
         entries[me].time = write.now
     return after, entries
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Protocol
 
+from devcluster.equality import equal
 from devcluster.storage.records import (
     Change,
     Exists,
@@ -313,7 +314,7 @@ class Store:
         old = self._expect(key, expected)
         unchanged = Stored.of(key, old.version, obj)
         # An equal object with another field order has the same length.
-        if len(unchanged.data) == len(old.data) and (unchanged.data == old.data or obj == old.decode()):
+        if len(unchanged.data) == len(old.data) and (unchanged.data == old.data or equal(obj, old.decode())):
             return old
         new = Stored.of(key, self.version + 1, obj)
         self._commit(Change(new.version, key, old, new))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -34,25 +35,35 @@ class SchedulerClient:
 
     async def wanted_workers(self, address: str) -> int:
         """Return the number of workers for which the scheduler has work."""
-        return int((await self._ask("GET", address, "adaptive_target"))["workers"])
+        with _valid_answer(address):
+            return int((await self._ask("GET", address, "adaptive_target"))["workers"])
 
     async def idle_since(self, address: str) -> datetime | None:
         """Return the time since when the scheduler has had no work; None while it has work."""
-        since = (await self._ask("GET", address, "check_idle"))["idle_since"]
-        return None if since is None else datetime.fromtimestamp(float(since), UTC)
+        with _valid_answer(address):
+            since = (await self._ask("GET", address, "check_idle"))["idle_since"]
+            return None if since is None else datetime.fromtimestamp(float(since), UTC)
 
     async def retire(self, address: str, names: Sequence[str]) -> None:
         """Ask workers to hand over their data and stop; workers that have stopped already are ignored."""
-        known = (await self._ask("GET", address, "get_workers"))["workers"]
-        leaving = [each["address"] for each in known if each["name"] in names]
-        if leaving:
-            await self._ask("POST", address, "retire_workers", {"workers": leaving})
+        with _valid_answer(address):
+            known = (await self._ask("GET", address, "get_workers"))["workers"]
+            leaving = [each["address"] for each in known if each["name"] in names]
+            if leaving:
+                await self._ask("POST", address, "retire_workers", {"workers": leaving})
 
-    async def _ask(self, method: str, address: str, what: str, body: Any = None) -> dict[str, Any]:
-        try:
-            async with self._session.request(method, f"http://{address}/api/v1/{what}", json=body) as answer:
-                answer.raise_for_status()
-                found: dict[str, Any] = await answer.json()
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise SchedulerAway(address, error) from error
-        return found
+    async def _ask(self, method: str, address: str, what: str, body: Any = None) -> Any:
+        async with self._session.request(method, f"http://{address}/api/v1/{what}", json=body) as answer:
+            answer.raise_for_status()
+            return await answer.json()
+
+
+@contextmanager
+def _valid_answer(address: str) -> Iterator[None]:
+    """Raise SchedulerAway for a request without an answer, and for an answer of another form."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise SchedulerAway(address, error) from error
+    except (LookupError, OverflowError, TypeError, ValueError) as error:
+        raise SchedulerAway(address, f"invalid answer: {error!r}") from error

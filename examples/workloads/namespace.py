@@ -9,7 +9,14 @@ from examples.workloads.errors import Failure
 from examples.workloads.screen import say
 from manager.api import ObjectKey, ObjectMeta
 from manager.client import Client
-from manager.kube.errors import AlreadyExists, Conflict, ServerError, TooManyRequests, TransportError
+from manager.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from manager_kinds.core_v1 import Namespace
 
 __all__ = ["clear_leftovers", "create_namespace", "remove_namespace"]
@@ -42,15 +49,21 @@ async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
 
 
 async def create_namespace(client: Client, name: str) -> Namespace:
-    """Create the namespace. Raises AlreadyExists if another client has created it."""
+    """Create the namespace.
+
+    Raises AlreadyExists if another client has created it, and Failure if it is unknown who has created it.
+    """
     label, value = OURS
     run = str(uuid.uuid4())
     wanted = Namespace(metadata=ObjectMeta(name=name, labels={label: value}, annotations={RUN: run}))
     try:
         return await client.create(wanted)
-    except (AlreadyExists, TransportError):
-        # After a broken connection it is unknown whether the server created the namespace.
-        found = await client.uncached.find(Namespace, wanted.key)
+    except (AlreadyExists, ServerError, TransportError) as error:
+        # After a broken connection or an internal error, the server may have created the namespace.
+        try:
+            found = await client.uncached.find(Namespace, wanted.key)
+        except ApiError as unread:
+            raise Failure(f"it is unknown whether namespace {name} was created: {error}; {unread}") from error
         if found is not None and found.metadata.annotations.get(RUN) == run:
             return found
         raise

@@ -14,7 +14,7 @@ from examples.workloads.pod_logs import follow_logs
 from examples.workloads.readiness import wait_ready
 from examples.workloads.screen import say
 from manager.client import Client, connect
-from manager.kube.errors import ApiError, KubeError
+from manager.kube.errors import ApiError, KubeError, ServerError
 
 __all__ = ["run"]
 
@@ -51,8 +51,9 @@ async def _in_own_namespace(client: Client, options: Options, interruption: Inte
     interruption.left_behind = f"namespace {name} (kubectl delete namespace {name})"
     try:
         namespace = await create_namespace(client, name)
-    except ApiError:
-        interruption.left_behind = ""  # the namespace was not created
+    except ApiError as error:
+        if not isinstance(error, ServerError):
+            interruption.left_behind = ""  # the namespace was not created
         raise
     say(f"created namespace {name}")
     code = OK

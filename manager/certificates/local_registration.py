@@ -37,14 +37,15 @@ async def take_away(targets: Iterable[Target], url: str) -> None:
         try:
             async with asyncio.timeout(_PATIENCE):
                 found = await target.read()
-                if any(each.startswith(f"{url.rstrip('/')}/") for each in urls_in(found)):
+                is_ours = any(each.startswith(f"{url.rstrip('/')}/") for each in urls_in(found))
+                if is_ours and target.is_marked(found):
                     await target.restore(found)
                     _log_stored_version(found)
         except NotFound:
             continue
         except (KubeError, TimeoutError) as error:
             _log.warning(
-                "cannot remove this manager's webhook URL from an object; the next start removes it",
+                "cannot remove this manager's webhook URL from an object; the next start tries again",
                 url=url,
                 object=target.name,
                 error=str(error) or "no answer in time",

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from manager.certificates.store import Changed, Material, Store, StoreUnusable
 from manager.certificates.targets import Absent, Found, Target
-from manager.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from manager.telemetry.logs import get_logger
 from manager.tls.certificate import (
     CLOCK_SKEW,
@@ -121,7 +121,7 @@ class _Watched:
         assert found is not None
         try:
             await target.inject(found, bundle)
-        except (Conflict, NotFound):
+        except (AlreadyExists, Conflict, NotFound):
             raise Changed(str(target)) from None
         except (Forbidden, Invalid) as error:
             # A patch whose JSON Patch `test` fails is `Invalid`, too, but then the object has changed.

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from manager.kube.decoding import json_object
-from manager.kube.errors import NotFound
+from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.util.program import Program
 from manager.webhook.configurations import (
@@ -165,10 +165,11 @@ class Target:
 
         An object that did not exist before is deleted. Raises `KubeError`.
         """
-        annotations = annotations_of(body)
-        if (noted := annotations.pop(self._before, None)) is None:
-            return
-        part, metadata = orjson.loads(noted), body["metadata"]
+        annotations, metadata = annotations_of(body), body["metadata"]
+        try:
+            part = orjson.loads(annotations.pop(self._before))
+        except orjson.JSONDecodeError:
+            raise KubeError(f"the annotation {self._before} is not JSON") from None
         if part is None and self._kind != DEFINITION:
             version = {name: metadata[name] for name in ("uid", "resourceVersion")}
             options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": version}
@@ -198,7 +199,8 @@ class Target:
             labels = {**((body.get("metadata") or {}).get("labels") or {}), **ours}
         annotations = _noted(body, written)
         if self._until_stopped:
-            if urls_in(body):  # our own URLs, or those of a manager that was killed
+            # Our own URLs, or those of a manager that was killed.
+            if any(self.is_marked(body) or each in urls_in(written) for each in urls_in(body)):
                 annotations.setdefault(self._before, "null")
             else:
                 annotations[self._before] = orjson.dumps(part_of(body)[1]).decode()
@@ -216,16 +218,10 @@ class Target:
         labels: Mapping[str, str] | None,
     ) -> None:
         version = body["metadata"]["resourceVersion"]
+        tested = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
         values = {part_of(body)[0]: part, "/metadata/annotations": annotations, "/metadata/labels": labels}
-        operations: list[JsonObject] = [
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            *(
-                {"op": "add", "path": path, "value": each}
-                for path, each in values.items()
-                if each is not None
-            ),
-        ]
-        await self._send("PATCH", self.path, operations)
+        added = [{"op": "add", "path": path, "value": new} for path, new in values.items() if new is not None]
+        await self._send("PATCH", self.path, [tested, *added])
 
     async def _send(self, method: str, path: str, body: object) -> None:
         """Send a request; raises `KubeError`, which is `Invalid` if a `test` of a JSON Patch fails."""

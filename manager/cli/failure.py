@@ -14,6 +14,7 @@ from manager.kube.errors import (
     ApiError,
     Forbidden,
     KubeError,
+    ProtocolError,
     ServerError,
     TooManyRequests,
     TransportError,
@@ -66,7 +67,7 @@ async def server_version(transport: Transport, config: ClusterConfig) -> str:
         raise kind(f"{server} does not answer: {error}") from error
     except (ServerError, TooManyRequests) as error:
         raise ServerUnavailable(f"{server} answers with status {error.status}: {error}") from error
-    except (ApiError, ValueError, KeyError, TypeError) as error:
+    except (ApiError, ProtocolError, ValueError, KeyError, TypeError) as error:
         raise ServerUnusable(f"{server} does not answer like an API server: {error}") from error
 
 

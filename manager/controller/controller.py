@@ -17,13 +17,7 @@ from manager.api.rights import Undeclared
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, FailingObjects, Failure, FailureGroup, explain
 from manager.controller.queue import KeyBackoff, QueueItem, WorkQueue
-from manager.controller.reconciler import (
-    ControllerOptions,
-    Priority,
-    Reconciler,
-    Request,
-    Result,
-)
+from manager.controller.reconciler import ControllerOptions, Priority, Reconciler, Request, Result
 from manager.controller.source import Source, TickerSource
 from manager.election.coordinator import OwnedObjects
 from manager.kube.errors import NotFound
@@ -419,7 +413,7 @@ class Controller:
                 took=round(run.seconds, 4),
                 writes=run.writes,
             )
-        run.gone = self.primary is not None and run.shows_gone(self.primary.kind)
+        run.gone = None if self.primary is None else run.shows_gone(self.primary.kind)
         self.runs.add(run)
 
     async def _attempt(

@@ -66,7 +66,7 @@ class QueueItem(Generic[K]):
     key: K
     priority: int
     triggers: tuple[Trigger, ...] = ()
-    """The first requests for the key."""
+    """The first requests for the key, and the last change of the object itself."""
     triggered: int = 1
     """The number of all requests."""
     due: float | None = None
@@ -79,8 +79,8 @@ class QueueItem(Generic[K]):
     def asked_again(self, trigger: Trigger | None, cause: Hashable | None) -> None:
         """Add another request for the key, with its trigger and cause."""
         self.triggered += 1
-        if trigger is not None and len(self.triggers) < MOST_TRIGGERS:
-            self.triggers += (trigger,)
+        if trigger is not None and (len(self.triggers) < MOST_TRIGGERS or trigger.source == "for"):
+            self.triggers = (*self.triggers[: MOST_TRIGGERS - 1], trigger)
         if cause is None:
             self.causes = None
         elif self.causes is not None:

@@ -156,7 +156,7 @@ class ControllerOptions:
             expected, valid = {
                 "bool": ("True or False", isinstance(value, bool)),
                 "int": ("a whole number above 0", is_number and isinstance(value, int) and value > 0),
-                "float": ("a number above 0", is_number and value > 0),
+                "float": ("a finite number above 0", is_number and 0 < value < math.inf),
             }[takes]
             if not valid:
                 alternative = "" if takes == each.type else ", or None"

@@ -85,8 +85,8 @@ def desired_state_changed(event: CacheEvent) -> bool:
 def status_changed(event: CacheEvent) -> bool:
     """Return whether the status of an existing object has changed.
 
-    For the kind that an operator reconciles, no change passes during a reconcile of the object, because this
-    reconcile may have made it. At its end, the reconcile compares the cached status with the one it read.
+    For the kind whose status an operator writes, no change passes during a reconcile of the object, because
+    this reconcile may have made it. At its end, it compares the cached status with the one that it read.
     """
     old, new = event.old, event.new
     if event.reconciling:

@@ -139,6 +139,7 @@ class OperatorBase:
         self.told_blocked.pop(key, None)
         self.obstacles.pop(key, None)
         self.reported_failures.pop(key, None)
+        self.waits_no_more(key)
         self.child_writes.forget(key)
         self.rollouts.end(key)
 

@@ -277,7 +277,7 @@ class Rollouts:
         self.limited = False
         self._most = 0
         self._enqueue = enqueue
-        self._under_way: set[ObjectKey] = set()
+        self._under_way: dict[ObjectKey, set[Child]] = {}
         self._waiting: dict[ObjectKey, None] = {}
         gauge.set_function(self._waiting.__len__)
 
@@ -286,22 +286,30 @@ class Rollouts:
         self.limited = most is not None
         self._most = most or 0
 
-    def __contains__(self, key: ObjectKey) -> bool:
-        return key in self._under_way
-
-    def may_begin(self, key: ObjectKey) -> bool:
-        """Return whether the object may roll out now; if not, the object is enqueued when it may."""
+    def may_begin(self, key: ObjectKey, child: Child) -> bool:
+        """Return whether the object's child may roll out now; if not, the object is enqueued when it may."""
         if key not in self._under_way and len(self._under_way) >= self._most:
             self._waiting[key] = None
             return False
         self._waiting.pop(key, None)
-        self._under_way.add(key)
+        self._under_way.setdefault(key, set()).add(child)
         return True
+
+    def complete(self, key: ObjectKey, child: Child) -> None:
+        """Record that the child is rolled out."""
+        self._under_way.get(key, set()).discard(child)
+
+    def end_if_complete(self, key: ObjectKey, wanted: set[Child] | None) -> None:
+        """End the object's rollout if no child still rolls out; with `wanted`, only these children count."""
+        if (children := self._under_way.get(key)) and wanted is not None:
+            children &= wanted
+        if not children:
+            self.end(key)
 
     def end(self, key: ObjectKey) -> None:
         """Remove the object from the rollouts under way and from the waiting ones."""
         self._waiting.pop(key, None)
-        self._under_way.discard(key)
+        self._under_way.pop(key, None)
         free = self._most - len(self._under_way)
         for waiting in list(self._waiting)[: max(free, 0)]:
             self._enqueue(waiting)

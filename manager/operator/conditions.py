@@ -132,12 +132,7 @@ class ConditionList:
         return isinstance(held, list) and all(isinstance(each, dict) and "type" in each for each in held)
 
     def set(
-        self,
-        obj: Resource,
-        kind: ConditionType,
-        status: ConditionStatus,
-        reason: str,
-        message: str,
+        self, obj: Resource, kind: ConditionType, status: ConditionStatus, reason: str, message: str
     ) -> None:
         """Set the condition of type `kind` for the object's current generation; see `set_condition`."""
         generation = obj.metadata.generation

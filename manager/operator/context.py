@@ -41,17 +41,10 @@ from manager.api import (
 from manager.api.condition import CONDITION_REASON
 from manager.api.rights import Undeclared
 from manager.cache import Meta, meta_in
-from manager.client import (
-    Applied,
-    Client,
-    FieldConflict,
-    ObjectList,
-    Outcome,
-    OwnedByOther,
-    Propagation,
-)
+from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther, Propagation
 from manager.client.child_label import label_of
 from manager.client.client import ApplyOptions
+from manager.client.reader import CachedReader, MetadataReader
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
 from manager.kube.errors import Conflict, Invalid, NotFound
@@ -67,6 +60,7 @@ from manager.operator.child_progress import (
     is_workload,
 )
 from manager.operator.conditions import ConditionList, status_of
+from manager.operator.declaration import Owns
 from manager.telemetry.logs import LONGEST, reconcile_log, shortened
 from manager.telemetry.runs import LONGEST_TEXT, current_record
 from manager.util import clock
@@ -208,7 +202,7 @@ class Context:
 
     # Most reconciles change none of these fields: the first change creates them.
     _before: Sequence[Condition] | None = None
-    _confirmed = _blocked_now = _rolling_out = _waits_to_roll_out = False
+    _confirmed = _is_latest = _blocked_now = _waits_to_roll_out = handles_error = False
     created: frozenset[Child] = frozenset()
     look_again_after: float | None = None
 
@@ -299,13 +293,10 @@ class Context:
         if self._before is None:
             self._before = conditions.read(obj)
         given: object = status
-        value: ConditionStatus = "True" if status else "False"
-        if given is not True and given is not False:
-            if given == "Unknown":
-                value = "Unknown"
-            elif isinstance(given, str):  # Python takes the string "False" for true
-                why = f'status {given!r} has to be True, False or "Unknown"'
-                raise TypeError(f"condition {type} of {obj.kind}: {why}")
+        if isinstance(given, str) and given != "Unknown":  # Python takes the string "False" for true
+            why = f'status {given!r} has to be True, False or "Unknown"'
+            raise TypeError(f"condition {type} of {obj.kind}: {why}")
+        value: ConditionStatus = "Unknown" if given == "Unknown" else "True" if given else "False"
         self._set.add(type)
         try:
             conditions.set(obj, type, value, reason, message)
@@ -403,7 +394,8 @@ class Context:
         self._applied.add((kind, key))
         if writes.of(self.object) and (there := await self._left_alone(kind, key)) is not None:
             return there
-        may_update = self._may_roll_out if operator.rollouts.limited and is_workload(child) else None
+        is_limited = operator.rollouts.limited and is_workload(child)
+        may_update = partial(self._may_roll_out, (kind, key)) if is_limited else None
         how: ApplyOptions = {
             "owner": self.object,
             "initial": options.get("initial", ()),
@@ -420,8 +412,8 @@ class Context:
                 # they stay. With this owner, they would be deleted, too.
                 await self.confirm()
                 how["adopt"] = True
-        if may_update is not None and not is_rolled_out(applied.object):
-            self._rolling_out = True
+        if is_limited and is_rolled_out(applied.object):
+            operator.rollouts.complete(self.key, (kind, key))
         if applied.outcome is Outcome.CREATED:
             if not self.created or not any(each is kind for each, _ in self.created):
                 of_kind = kind, ObjectKey(self.object.metadata.namespace, "")  # one counter for the kind
@@ -536,8 +528,6 @@ class Context:
             namespace=deployment.metadata.namespace,
             labels=deployment.spec["selector"]["matchLabels"],
         )
-        if not records:
-            return []
         pods, portions, now = [], Portions(), clock.now()
         for record in records:
             await portions.begin(len(record.raw))
@@ -615,12 +605,12 @@ class Context:
 
         Call it before an effect that cannot be undone, such as creating something without an owner, or a
         change outside of the cluster: the cache may be out of date. After a check that has found the same
-        spec, further calls in this reconcile do nothing.
+        spec (with `latest`: the same object), further calls in this reconcile do nothing.
 
         Raises Gone if the check fails. Raises Changed if the spec has changed (with `unchanged`) or any field
         has (with `latest`). Do not catch these: the runtime continues with the server's object.
         """
-        if self._confirmed:
+        if self._is_latest if latest else self._confirmed:
             return
         obj = self.object
         try:
@@ -631,13 +621,11 @@ class Context:
             raise Gone from None
         if live.metadata.uid != obj.metadata.uid or live.metadata.deletion_timestamp is not None:
             raise Gone
-        if latest and live.metadata.resource_version != obj.metadata.resource_version:
+        is_latest = live.metadata.resource_version == obj.metadata.resource_version
+        has_same_spec = live.metadata.generation == obj.metadata.generation
+        if (latest and not is_latest) or (unchanged and not has_same_spec):
             raise Changed(live)
-        if live.metadata.generation != obj.metadata.generation:
-            if unchanged:
-                raise Changed(live)
-            return
-        self._confirmed = True
+        self._confirmed, self._is_latest = has_same_spec, is_latest
 
     async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
         """Add the finalizer for `cleanup`, and set `annotations` in the same write.
@@ -657,7 +645,7 @@ class Context:
         metadata.finalizers = [*(each for each in metadata.finalizers if each not in ours), *wanted]
         metadata.annotations.update(annotations or {})
         await self.patch()  # a patch that changes finalizers needs the resource version that was read
-        self._confirmed = True
+        self._confirmed = self._is_latest = True
 
     async def patch(self) -> None:
         """Send the changed metadata and spec of the object; then both have the server's values.
@@ -709,8 +697,8 @@ class Context:
         operator, obj = self._operator, self.object
         if operator.condition_list is not None:
             self._settle_conditions(operator.condition_list)
-        if operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
-            operator.rollouts.end(self.key)
+        if operator.rollouts.limited and not self._waits_to_roll_out:
+            operator.rollouts.end_if_complete(self.key, None if self.handles_error else self._applied)
         if operator.has_status:
             if operator.has_observed_generation:
                 status_of(obj).observed_generation = obj.metadata.generation
@@ -731,6 +719,11 @@ class Context:
         if self.has_set_conditions:
             await self.client.status.report(self.object, cached=lambda: None)
         self.written()
+
+    def enqueue_if_changed(self) -> None:
+        """Enqueue the object if another client has written it since this reconcile read it."""
+        if self._operator.has_status and self._cached() is not None and self._counts_status():
+            self._operator.enqueue(self.key)
 
     def _refuse_foreign_status(self) -> None:
         """Raise Undeclared if the reconcile has changed a status that the operator must not write."""
@@ -823,11 +816,11 @@ class Context:
         return ObjectKey(self.object.metadata.namespace, pod) if isinstance(pod, str) else pod
 
     def _cached(self) -> bytes | None:
-        """Return the cached object if its version differs from the context's object; otherwise None."""
+        """Return the cached object if it is newer than the context's object; otherwise None."""
         record, metadata = self._operator.informer.get(self.key), self.object.metadata
-        if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
+        if record is None or record.uid != metadata.uid:
             return None
-        return record.raw
+        return record.raw if record.version > int(metadata.resource_version or 0) else None
 
     def _counts_status(self) -> bool:
         """Return whether another client has written a relevant status since `object` was read."""
@@ -843,9 +836,10 @@ class Context:
             call()
         self._later.clear()
 
-    async def prune(self, kind: type[Resource], *, metadata_only: bool) -> None:
-        """Delete the children of a kind that this reconcile has not applied."""
-        reader = self.client.metadata if metadata_only else self.client
+    async def prune(self, owns: Owns) -> None:
+        """Delete the selected children of a kind that this reconcile has not applied."""
+        kind, reads = owns.kind, MetadataReader if owns.metadata_only else CachedReader
+        reader = reads(self._operator.manager.cache, live=self.client.uncached, selection=owns.selection)
         children = await reader.list(kind, namespace=self.object.metadata.namespace, owner=self.object)
         for child in children:
             if (kind, child.key) in self._applied or child.metadata.deletion_timestamp is not None:
@@ -856,12 +850,11 @@ class Context:
     def _record(self, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
         self._operator.manager.events.event(self.object, type, reason, message)
 
-    def _may_roll_out(self) -> bool:
+    def _may_roll_out(self, child: Child) -> bool:
         """Return whether a workload may be updated now. An update for a changed spec never waits."""
-        if self.is_observed() and not self._operator.rollouts.may_begin(self.key):
-            self._waits_to_roll_out = True
-            return False
-        return True
+        may_begin = not self.is_observed() or self._operator.rollouts.may_begin(self.key, child)
+        self._waits_to_roll_out |= not may_begin
+        return may_begin
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """Return the `Blocked` error for a taken child name; a reconcile follows when it may be free."""
@@ -929,14 +922,12 @@ class Context:
 
 
 def _writable(metadata: ObjectMeta | Meta) -> tuple[object, ...]:
-    owners = metadata.owner_references
+    owners = metadata.owner_references or ()
     return (
         metadata.labels.copy(),
         metadata.annotations.copy(),
         [*metadata.finalizers],
-        [(each.uid, bool(each.controller), bool(each.block_owner_deletion)) for each in owners]
-        if owners
-        else [],
+        [(each.uid, bool(each.controller), bool(each.block_owner_deletion)) for each in owners],
     )
 
 

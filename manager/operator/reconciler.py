@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +40,7 @@ from manager.operator.declaration import Owns, Reads, Timer, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
 from manager.process.manager import Runnable
-from manager.settings import Setting
+from manager.settings import Setting, SettingsError
 from manager.telemetry.logs import get_logger, reconcile_log
 from manager.util import clock
 from manager.util.rate_limit import Repeats
@@ -71,9 +72,7 @@ class _Created(NamedTuple):
 
 
 def add_controller(
-    operator: Operator[Any],
-    options: ControllerOptions | None = None,
-    definitions: Definitions | None = None,
+    operator: Operator[Any], options: ControllerOptions | None = None, definitions: Definitions | None = None
 ) -> Controller | None:
     """Add the operator to its manager: create its sources and controller, and call its `setup`.
 
@@ -136,18 +135,16 @@ def add_controller(
         history=manager.history,
         owned_objects=owned_objects,
     )
-    own.reconciling = controller.is_running
+    if reconciler is not None and operator.has_status:  # its reconciles compare the status at their end
+        own.reconciling = controller.is_running
     manager.add(controller)
     return controller
 
 
 def check_work(operator: type[Operator[Any]]) -> None:
     """Raise TypeError for an operator that would do nothing, or would never remove its finalizers."""
-    hooks = (
-        operator.reconcile is not Operator.reconcile,
-        operator.reconcile_key is not Operator.reconcile_key,
-    )
-    if any(hooks) or operator.works_on_each():
+    by_key = operator.reconcile_key is not Operator.reconcile_key
+    if by_key or operator.reconcile is not Operator.reconcile or operator.works_on_each():
         return
     if operator.finalizers:
         raise TypeError(f"{operator.__name__} has no reconcile, so it removes no finalizer")
@@ -209,9 +206,8 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
 
 
 def _changes_owner(event: CacheEvent) -> bool:
-    if event.old_meta is None or event.new is None:
-        return False
-    return event.old_meta.controller != event.meta.controller
+    before = event.old_meta
+    return before is not None and event.new is not None and before.controller != event.meta.controller
 
 
 class ObjectReconciler(Generic[T]):
@@ -378,7 +374,7 @@ class ObjectReconciler(Generic[T]):
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None
                 _check_result(operator, "reconcile", result)
                 for owns in self._pruned:
-                    await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
+                    await ctx.prune(owns)
                 operator.told_blocked.pop(key, None)
         except (Changed, Gone):
             raise
@@ -394,9 +390,11 @@ class ObjectReconciler(Generic[T]):
 
     async def _after(self, error: Exception, obj: T, ctx: Context, *, deleting: bool) -> Result | None:
         before, operator = ctx.set_types, self._operator
+        ctx.handles_error = True
         try:
             result = await operator.on_error(obj, error, ctx)
         except Exception:
+            ctx.enqueue_if_changed()
             if ctx.look_again_after is not None:
                 operator.channel.send(ctx.key, after=ctx.look_again_after)
             raise
@@ -450,17 +448,21 @@ def _renewed(failing: Failing, reason: str, message: str) -> Blocked:
 
 
 def _seconds(operator: Operator[Any], timer: Timer) -> float:
-    seconds = timer.seconds
-    return operator.settings[seconds] if isinstance(seconds, Setting) else seconds
+    if not isinstance(timer.seconds, Setting):
+        return timer.seconds
+    seconds = operator.settings[timer.seconds]
+    if not 0 < seconds < math.inf:
+        raise SettingsError(f"{timer.seconds.flag}: @every needs more than 0 seconds, not {seconds}")
+    return seconds
 
 
 def _add_timers(operator: Operator[Any], informers: Sequence[Informer]) -> None:
     """Add the timers that are called once for all objects; each waits until the `informers` have synced."""
 
-    async def run(timer: Timer) -> None:
+    async def run(timer: Timer, seconds: float) -> None:
         for informer in informers:
             await informer.wait_synced()
-        seconds, repeats = _seconds(operator, timer), Repeats()
+        repeats = Repeats()
         while True:
             await asyncio.sleep(seconds * (1 + operator.manager.rng.uniform(-timer.jitter, timer.jitter)))
             try:
@@ -471,6 +473,5 @@ def _add_timers(operator: Operator[Any], informers: Sequence[Informer]) -> None:
 
     for each in operator.timers:
         if not each.for_each:
-            operator.manager.add(
-                Runnable(f"{operator.name}-{each.name}", partial(run, each), leader_only=True)
-            )
+            call = partial(run, each, _seconds(operator, each))
+            operator.manager.add(Runnable(f"{operator.name}-{each.name}", call, leader_only=True))

@@ -254,14 +254,18 @@ class Steps:
 
 
 def _values(obj: Resource, paths: Mapping[str, Sequence[tuple[str, bool]]]) -> dict[str, Any]:
-    wire, found = obj.to_wire(), dict[str, Any]()
-    for path, steps in paths.items():
-        at: Any = wire
-        for name, _ in steps:
-            at = at.get(name) if isinstance(at, dict) else None
-        if at is not None:
-            found[path] = dict(_without_nulls(at)) if isinstance(at, dict) else at
-    return found
+    wire = obj.to_wire()
+    return dict(_without_nulls({path: _value(wire, steps) for path, steps in paths.items()}))
+
+
+def _value(at: Any, steps: Sequence[tuple[str, bool]]) -> Any:
+    """Return the value at a path; behind `[*]`, the list of the values in the items that have one."""
+    for number, (name, each) in enumerate(steps, start=1):
+        at = at.get(name) if isinstance(at, dict) else None
+        if each and isinstance(at, list):
+            values = (_value(item, steps[number:]) for item in at)
+            return [value for value in values if value is not None]
+    return at
 
 
 def _without_nulls(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -41,17 +41,13 @@ if TYPE_CHECKING:
 
     from manager.client.kubernetes import TransportApiClient
 
-# Seconds that closing each context may take.
-CLOSE_TIMEOUT = 5.0
-
-# Seconds that unsent events may delay the end of the process.
-EVENTS_FLUSH_TIMEOUT = 2.0
+# Seconds that each step after the last reconcile may take: release the lease, send Events, close a context.
+RELEASE_TIMEOUT, EVENTS_FLUSH_TIMEOUT, CLOSE_TIMEOUT = 7.0, 2.0, 5.0
 
 # Seconds for which a stopping replica continues, while others prepare to take over its objects.
 HANDED_OVER_WITHIN = 10.0
 
-# Seconds after the grace period in which everything has to end: the lease is released, Events are sent,
-# servers are closed.
+# Seconds after the grace period in which everything has to end, even if each of these steps hangs once.
 STOP_MARGIN = 15.0
 
 _log = get_logger("manager")
@@ -451,7 +447,9 @@ class Manager:
             if not self._is_alone:
                 # Forgotten tasks that continue would write beside the next leader.
                 self._transport.fence_work("the lease is given back")
-            await self.coordinator.release()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RELEASE_TIMEOUT):  # afterwards, the lease expires
+                    await self.coordinator.release()
             await self.events.flush(EVENTS_FLUSH_TIMEOUT)
             await asyncio.sleep(began + self._delay - asyncio.get_running_loop().time())
         await self._shared.stop()

@@ -104,7 +104,7 @@ class Verdict:
     allowed: bool
 
 
-class ReviewFailed(Exception):
+class ReviewFailed(KubeError):
     """The API server's review failed; the message gives the reason, but never contains the token."""
 
     def __init__(self, message: str, user: User | None = None) -> None:
@@ -194,6 +194,8 @@ class Access:
         """Create a client; `rng` is the source of jitter. Tokens for `audience` are accepted, too."""
         self._transport = transport
         self._audience = audience
+        self.answered = 0
+        """The number of reviews that the API server has answered."""
         self._delay = ExponentialDelay(base=0.2, cap=2.0, jitter=0.2, rng=rng)
         self._users: Answers[bytes, User | None] = Answers(
             limit=REMEMBERED, keep_yes=ACCEPTED_TOKEN_KEPT, keep_no=REFUSED_TOKEN_KEPT
@@ -289,7 +291,9 @@ class Access:
         body = orjson.dumps(review)
         for attempt in range(_ATTEMPTS):
             try:
-                return decode(await self._transport.request("POST", path, body=body)).status
+                review_status = decode(await self._transport.request("POST", path, body=body)).status
+                self.answered += 1
+                return review_status
             except (TransportError, ServerError, TooManyRequests):
                 if attempt + 1 == _ATTEMPTS:
                     raise
@@ -314,8 +318,7 @@ class Answers(Generic[K, V]):
             True: OrderedDict(),
             False: OrderedDict(),
         }
-        """By result (true or other): the answered questions, last used last, with the timers of their
-        answers."""
+        """By result (true or other): the answered questions, last used last, with their answers' timers."""
         self._searches: dict[K, _Search[V]] = {}
 
     def __len__(self) -> int:

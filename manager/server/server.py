@@ -282,18 +282,20 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
     if the API server would be asked too often. Client certificates are not requested: a pod does not know the
     authority that the API server trusts for clients.
     """
-    is_outage_logged = False
+    is_outage_logged, answered = False, 0
+    lines = Lines(per_minute=_FAULTS_LOGGED)
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        nonlocal is_outage_logged
+        nonlocal is_outage_logged, answered
         token = _bearer_token(request.headers.getall("Authorization", ()))
         if token is None:
             return _refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         try:
             verdict = await access.verdict(token, *asks(request), client=client_at(request.remote))
-            if is_outage_logged:
-                is_outage_logged = False
-                _access_log.info("access reviews for this page succeed again", path=request.path)
+            # A verdict without a user, or without any review since the failure, does not prove a recovery.
+            if is_outage_logged and verdict.user is not None and access.answered > answered:
+                event = "access reviews for this page succeed again"
+                is_outage_logged = not lines.log(_access_log.info, event, path=request.path)
             if verdict.user is None:
                 _access_log.debug("refused a token that the API server does not accept", path=request.path)
                 return _refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
@@ -305,9 +307,10 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
             _asking.set(verdict.user)  # in the task that answers this request
             return await handler(request)
         except ReviewFailed as error:
+            answered = access.answered
             if not is_outage_logged:
-                is_outage_logged = True
-                _access_log.warning("access reviews for this page fail", path=request.path, error=str(error))
+                event = "access reviews for this page fail"
+                is_outage_logged = lines.log(_access_log.warning, event, path=request.path, error=str(error))
             what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{what} failed")
         except TooManyQuestions as error:

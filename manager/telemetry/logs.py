@@ -1,10 +1,10 @@
 """Structured logs: JSON lines in a container, readable columns on a terminal.
 
 Every line has `ts` (RFC 3339, UTC, milliseconds), `level` (debug, info, warn, error), `logger` and `msg`;
-other fields belong to the logger and the call. A thread writes the lines to standard error, so a stalled
-reader never blocks the event loop. Up to 8 MiB of lines wait for the reader; further lines are dropped and
-counted. A value has at most 1,024 characters, because untrusted clients supply some values, and no value can
-imitate a line.
+other fields belong to the logger and the call. If one of these has such a name, the line has it with a `_`,
+such as `ts_`. A thread writes the lines to standard error, so a stalled reader never blocks the event loop.
+Up to 8 MiB of lines wait for the reader; further lines are dropped and counted. A value has at most 1,024
+characters, because untrusted clients supply some values, and no value can imitate a line.
 
     log = get_logger("cache.reflector")
     log.warning("watch closed", kind="Pod", reason="expired")
@@ -106,8 +106,8 @@ def _line_of(method: str, event: EventDict) -> tuple[dict[Any, Any], BaseExcepti
         "level": _LEVELS.get(method, method),
         "logger": event.pop("logger_name", ""),
         "msg": _bounded(event.pop("event", "")),
-        **{name: _bounded(value) for name, value in event.items()},
     }
+    line |= {f"{name}_" if name in line else name: _bounded(value) for name, value in event.items()}
     if stack is not None:
         line["stack"] = shortened(_text(stack), _LONGEST_TRACEBACK)
     return line, exception
@@ -153,11 +153,11 @@ class ConsoleLines:
 
         Because of the indentation, no value can imitate a log line.
         """
-        for name in ("ts", "level", "msg"):
-            event.pop(name, None)  # a caller's field with the same name
         line, exception = _line_of(method, event)
         if not line["logger"]:
             del line["logger"]
+        if "exception" in line:  # structlog would append the value as a line
+            line["exception_"] = line.pop("exception")
         details = line.pop("stack", "").splitlines()
         if exception is not None:
             details += _traceback(exception).rstrip("\n").split("\n")
@@ -221,11 +221,10 @@ def _traceback(exception: BaseException) -> str:
 
 def _exception(info: Any) -> BaseException | None:
     """Return the exception for a value of `exc_info`: itself, a tuple, or True for the current one."""
+    if isinstance(info, tuple):
+        info = info[1]
     if isinstance(info, BaseException):
         return info
-    if isinstance(info, tuple):
-        found = info[1]
-        return found if isinstance(found, BaseException) else None
     return sys.exc_info()[1] if info else None
 
 
@@ -277,7 +276,8 @@ class LineWriter:
     def flush(self, timeout: float) -> bool:
         """Wait for at most `timeout` seconds until all present lines are written; return whether they are."""
         if self._closed:
-            return True
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
         written = threading.Event()
         self._queue.put(written)
         return written.wait(timeout)
@@ -290,8 +290,8 @@ class LineWriter:
             self._closed = True
 
     def _run(self) -> None:
-        item: bytes | threading.Event | None = b""
-        while item is not None:
+        is_open = True
+        while is_open or not self._queue.empty():  # other threads may queue lines during `close`
             batch, size = list[bytes](), 0
             item = self._queue.get()
             while isinstance(item, bytes):
@@ -300,6 +300,7 @@ class LineWriter:
                 if size >= _BATCH_BYTES or self._queue.empty():
                     break
                 item = self._queue.get()
+            is_open = is_open and item is not None
             if batch:
                 self._write_all(b"\n".join(batch) + b"\n")
             with self._counting:

@@ -133,7 +133,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         id: 64 bits in hexadecimal, as in the log and in traces.
         waited: seconds that the object waited for a worker.
         attempt: the number of back-offs before it.
-        triggers: the first triggers since the object was enqueued.
+        triggers: the first triggers since the object was enqueued, and the last change of the object itself.
         triggered: the number of all triggers.
         outcome: `success`, `requeue`, `requeue_after`, `error` or `cancelled`; empty while it runs.
         requested: the number of all requests to the API server, without those that were not needed.
@@ -142,7 +142,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         failure: the class of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`.
         next_in: seconds from its end to the next reconcile without a change, if one is planned.
         skipped: whether the next reconcile was omitted, because only this one's own writes had triggered it.
-        gone: whether the last event of the object was its deletion.
+        gone: whether the last event of the object was its deletion; None without an event of the object.
         awaits: the event for which the object waits, in its operator's words.
     """
 
@@ -171,7 +171,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
     timed_out: bool = False
     next_in: float | None = None
     skipped: bool = False
-    gone: bool = False
+    gone: bool | None = None
     awaits: str = ""
 
     @property
@@ -185,10 +185,10 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         texts = list(dict.fromkeys(trigger.text for trigger in self.triggers))
         return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")  # noqa: PLR2004 - a summary
 
-    def shows_gone(self, kind: str) -> bool:
-        """Return whether the last event of the object itself is its deletion."""
+    def shows_gone(self, kind: str) -> bool | None:
+        """Return whether the last event of the object itself is its deletion; None without such an event."""
         of_itself = (each for each in reversed(self.triggers) if each.source == "for" and each.kind == kind)
-        return next((each.change for each in of_itself), "") == "DELETED"
+        return next((each.change == "DELETED" for each in of_itself), None)
 
     def begin_request(self, verb: str, path: str, name: str) -> RequestRecord:
         """Add a request that begins; the caller adds its attempts to the returned record."""
@@ -324,9 +324,9 @@ class ControllerHistory:
         self._living += 1
         self._grow(len(entry.encoded) + _OF_A_RECORD + (0 if entries else _size_of(key)))
         now = record.started + record.seconds
-        if not record.gone:
+        if record.gone is False:
             self._unmark_gone(key)
-        elif key not in self._gone:
+        elif record.gone and key not in self._gone:
             self._gone[key] = now
             self._grow(_OF_A_GONE_OBJECT)
         if self._gone:

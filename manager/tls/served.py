@@ -69,13 +69,13 @@ class ClientAuthorities:
         self.required = required
 
     def read(self) -> bytes:
-        """Return the current PEM. Blocks. Raises `CertificateUnusable` without a file or an authority."""
+        """Return the current PEM. Blocks. Raises `CertificateUnusable` if it cannot be used."""
         content, context = _content(self._file), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with suppress(CertificateUnusable):
             trust(context, content)
-        if not context.cert_store_stats()["x509_ca"]:
-            raise CertificateUnusable(f"{self._file} has no certificate of an authority in PEM")
-        return content
+            if context.cert_store_stats()["x509_ca"]:
+                return content
+        raise CertificateUnusable(f"{self._file} has no certificate of an authority in PEM, or a broken one")
 
 
 class SelfSigned:

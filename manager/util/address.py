@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from yarl import URL
@@ -121,8 +122,9 @@ def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
 
     Upper-case names take precedence. A server at a loopback address is never proxied. Raises `NotAProxy`.
     """
-    variable = f"{server.scheme.upper()}_PROXY"
-    address = environ.get(variable) or environ.get(variable.lower())
+    upper = f"{server.scheme.upper()}_PROXY"
+    variable = upper if environ.get(upper) else upper.lower()
+    address = environ.get(variable)
     if not address or _is_exempt(server, environ.get("NO_PROXY") or environ.get("no_proxy") or ""):
         return None
     return proxy_url(address, source=variable)
@@ -144,13 +146,11 @@ def proxy_url(address: str, *, source: str) -> URL:
 
 def http_url(address: str) -> URL | None:
     """Parse an http or https URL; None if invalid, or if a part of a password could be read as the host."""
-    try:
+    with suppress(ValueError):
         url = URL(address)
         # A "/", "?" or "#" in a password ends the host for URL parsers, and an "@" follows it.
         if url.scheme in {"http", "https"} and url.host and url.port and "@" not in str(url.with_user(None)):
             return url
-    except ValueError:
-        pass
     return None
 
 
@@ -167,10 +167,8 @@ def _matches(host: str, port: int | None, entry: str) -> bool:
         return False
     if entry == "*":
         return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
-    except ValueError:
-        pass
     name, colon, number = entry.rpartition(":")
     if colon and number.isdigit():
         if port != int(number):

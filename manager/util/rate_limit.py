@@ -10,10 +10,10 @@ from collections.abc import Callable
 class TokenBucket:
     """A limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
 
-    It stores only the time at which the bucket is full again, so there may be one limiter per object.
+    Without waiters it stores only the time at which it is full again, so there may be one limiter per object.
     """
 
-    __slots__ = ("_full_at", "_interval", "_slack")
+    __slots__ = ("_full_at", "_interval", "_slack", "_turns")
 
     def __init__(self, *, rate: float, burst: int = 1) -> None:
         """Create a full bucket. Raises `ValueError` for an invalid rate, or a burst below 1."""
@@ -22,6 +22,7 @@ class TokenBucket:
         self._interval = 1 / rate
         self._slack = (burst - 1) * self._interval
         self._full_at = -math.inf
+        self._turns: asyncio.Lock | None = None
 
     def try_acquire(self) -> bool:
         """Take a token if there is one; return whether there was one."""
@@ -36,15 +37,13 @@ class TokenBucket:
         return self._full_at - asyncio.get_running_loop().time() - self._slack
 
     async def acquire(self) -> None:
-        """Take a token; callers wait in the order of their calls; a cancelled one gives its token back."""
-        shortage, now = self.shortage(), asyncio.get_running_loop().time()
-        self._full_at = max(self._full_at, now) + self._interval
-        if shortage > 0:
-            try:
+        """Take a token; callers wait in the order of their calls; a cancelled one takes no token."""
+        self._turns = self._turns or asyncio.Lock()
+        async with self._turns:
+            now = asyncio.get_running_loop().time()
+            if (shortage := self.shortage()) > 0:
                 await asyncio.sleep(shortage)
-            except BaseException:
-                self._full_at -= self._interval
-                raise
+            self._full_at = max(self._full_at, now) + self._interval
 
 
 class Repeats:
@@ -86,10 +85,11 @@ class Lines:
         self._bucket = TokenBucket(rate=per_minute / 60, burst=per_minute)
         self._untold = 0
 
-    def log(self, write: Callable[..., object], event: str, **fields: object) -> None:
-        """Call `write`, a method of a logger, within the limit, and pass the number of omitted lines."""
+    def log(self, write: Callable[..., object], event: str, **fields: object) -> bool:
+        """Call `write`, a logger's method, with the number of omitted lines; return False above the limit."""
         if not self._bucket.try_acquire():
             self._untold += 1
-            return
+            return False
         untold, self._untold = self._untold, 0
         write(event, **fields, **({"untold": untold} if untold else {}))
+        return True

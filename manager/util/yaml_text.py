@@ -23,7 +23,6 @@ _LONGEST_NUMBER = 1_000
 # Errors for numbers and dates that Python cannot represent, for misplaced tags and for unusual characters.
 _IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
-
 # Matches the beginning of PyYAML's error messages, before the quoted text.
 _UNQUOTED = re.compile(r"(?:(?:(?:could|did) not find )?expected (?:(?!, but ).)*|[\w .%]*)", re.DOTALL)
 
@@ -71,30 +70,33 @@ def _plain_errors() -> Iterator[None]:
 
 def _check(text: bytes | str) -> None:
     """Raise an error if aliases expand a text too much, or if the text is nested too deeply."""
-    # The expanded size in characters of each anchor's node; None before its end.
-    lengths = dict[str | None, int | None]()
-    # For the open nodes, outermost first: the anchor, and its position.
-    within: list[tuple[str | None, int]] = []
-    length = 0
+    # The expanded size in characters, and the levels, of each anchor's node; None before its end.
+    sizes = dict[str | None, tuple[int, int] | None]()
+    # For the open nodes, outermost first: the anchor, its position, and the deepest level before it.
+    within: list[tuple[str | None, int, int]] = []
+    length = deepest = 0
     for event in yaml.parse(text, Loader=_BASE_LOADER):
         match event:
             case yaml.AliasEvent():
-                known = lengths.get(event.anchor, 0)
+                known = sizes.get(event.anchor, (0, 0))
                 if known is None:
                     raise _refusal("it is part of itself, by an alias", event)
-                length += known
+                length += known[0]
+                deepest = max(deepest, len(within) + known[1])
             case yaml.ScalarEvent():
-                lengths[event.anchor] = 1 + len(event.value)
                 length += 1 + len(event.value)
+                sizes[event.anchor] = 1 + len(event.value), 0
             case yaml.CollectionStartEvent():
-                within.append((event.anchor, length))
-                lengths[event.anchor] = None
-                if len(within) > MOST_LEVELS:
-                    raise _refusal(TOO_DEEP, event)
+                within.append((event.anchor, length, deepest))
+                sizes[event.anchor] = None
+                deepest = len(within)
             case yaml.CollectionEndEvent():
-                anchor, began = within.pop()
+                anchor, began, before = within.pop()
                 length += 1
-                lengths[anchor] = length - began
+                sizes[anchor] = length - began, deepest - len(within)
+                deepest = max(deepest, before)
+        if deepest > MOST_LEVELS:
+            raise _refusal(TOO_DEEP, event)
         if length > len(text) + _ADDED_BY_ALIASES:
             raise _refusal("its aliases expand to too much", event)
 

@@ -64,7 +64,7 @@ class Refused(Exception):
         errors = (first, *more)
         self.fields = tuple(error for error in errors if isinstance(error, FieldError))
         """The field errors; empty when a text says it all."""
-        if self.fields and len(self.fields) != len(errors):
+        if more and len(self.fields) != len(errors):
             raise TypeError("Refused takes either one text or any number of field errors")
         texts = list(dict.fromkeys(map(str, errors)))
         super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")

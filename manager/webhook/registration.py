@@ -288,14 +288,11 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
     @property
     def models(self) -> Mapping[GroupVersionKind, type[Resource]]:
         """Return the models for the functions, by kind, for all kinds that a review may contain."""
-        shown = [_SHOWN[each] for each in self.subresources if each in _SHOWN]
-        if "proxy" in self.subresources:
-            shown.append(("v1", f"{self.kind.gvk.kind}ProxyOptions"))
-        if "*" in self.subresources:
-            shown += _SHOWN.values()
-        return {self.kind.gvk: self.kind} | {
-            each.gvk: each for each in (Unstructured.of(*each) for each in shown)
-        }
+        parts = {"proxy", *_SHOWN} if "*" in self.subresources else set(self.subresources)
+        shown = [Unstructured.of(*kind) for name, kind in _SHOWN.items() if name in parts]
+        if "proxy" in parts:
+            shown.append(Unstructured.of("v1", f"{self.kind.gvk.kind}ProxyOptions"))
+        return {self.kind.gvk: self.kind} | {each.gvk: each for each in shown}
 
     @property
     def webhooks(self) -> Iterator[AdmissionWebhook]:

@@ -24,7 +24,7 @@ from manager.client.child_label import LABEL_SLICES
 from manager.util.program import Program
 from manager.util.yaml_text import yaml_documents
 from manager_kinds.manifests import yaml_stream
-from manager_tools.chart.image import DIGEST, NAME, TAG, Image
+from manager_tools.chart.image import DIGEST, NAME, TAG, Image, InvalidImage
 from manager_tools.chart.kustomize import BuildFailed, build
 
 Manifest = dict[str, Any]
@@ -135,7 +135,7 @@ def chart_files(
     """Return the files of the chart for the folder `config`, by path.
 
     `images` maps an image name in the manifests to the image that replaces it. Raises BuildFailed if a folder
-    or the manager's Deployment is missing or kustomize fails, and ToolMissing.
+    or the manager's Deployment is missing, an image is invalid or kustomize fails, and ToolMissing.
     """
     manifests = yaml_documents(build(config / "default", images))
     extras = {
@@ -307,7 +307,7 @@ class _Chart:
             ports = (each.removeprefix(address) for each in variables.values() if each.startswith(address))
             yield _Companion(
                 name=name,
-                key=re.sub("-(.)", lambda found: found[1].upper(), name),
+                key=re.sub("[-.]+(.)", lambda found: found[1].upper(), name),
                 port=next(ports, ""),
                 storage=next(map(_line, storage), ""),
                 **self._defaults(manifest),
@@ -315,7 +315,10 @@ class _Chart:
 
     def _defaults(self, deployment: Manifest) -> dict[str, str]:
         pod, container = deployment["spec"]["template"]["spec"], _container(deployment)
-        image = Image.parse(container["image"])
+        try:
+            image = Image.parse(container["image"])
+        except InvalidImage as error:
+            raise BuildFailed(f"Deployment {deployment['metadata']['name']}: {error}") from None
         # If the values have no tag, the chart's version is used.
         tag = image.tag or ("" if image.digest else "latest")
         return {

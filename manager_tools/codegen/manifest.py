@@ -184,7 +184,11 @@ def _check_options(kind: type[Resource], options: CrdOptions) -> None:
 def _check_conversion(conversion: Conversion, kinds: Sequence[type[Resource]]) -> None:
     hub = conversion.hub
     name = hub.gvk.kind
-    if hub not in kinds or not crd_options(hub).storage:
+    if hub not in kinds:
+        raise ModelError(
+            name, f"{hub.gvk.version} is the hub of the conversion, but is not among the versions"
+        )
+    if not crd_options(hub).storage:
         raise ModelError(
             name, f"{hub.gvk.version} is the hub of the conversion, so it must have storage=True"
         )

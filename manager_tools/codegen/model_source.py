@@ -128,10 +128,11 @@ class _Writer:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._defines = served.version is not None
-        kind = served.gvk.kind
-        self._root = f"{kind}Kind" if kind in _TAKEN else kind
+        self._root = self._untaken("")
         self._spec, self._status = f"{self._root}.spec", f"{self._root}.status"
-        self._names = {*_TAKEN, self._root, f"{kind}Spec", f"{kind}Status"}
+        # Names of the classes of the spec and the status.
+        self._parts = {self._spec: self._untaken("Spec"), self._status: self._untaken("Status")}
+        self._names = {*_TAKEN, self._root, *self._parts.values()}
         self._classes: list[str] = []
         self._by_shape: dict[str, str] = {}
         self._about: dict[str, str] = {}
@@ -285,8 +286,8 @@ class _Writer:
         shape = json.dumps(what, sort_keys=True)
         if (known := self._by_shape.get(shape)) is not None:
             return known
-        if path in {self._spec, self._status}:
-            name = f"{self._served.gvk.kind}{_pascal(name)}"
+        if path in self._parts:
+            name = self._parts[path]
         else:
             name = self._free(owner, _pascal(str(node.get(_REFERENCE, name)).rpartition(".")[2]))
         self._names.add(name)
@@ -295,6 +296,11 @@ class _Writer:
         self._classes.append(class_source(f"class {name}(ApiModel)", about, fields))
         self._by_shape[shape] = name
         return name
+
+    def _untaken(self, part: str) -> str:
+        """Return the kind's name with the name of a part, or a longer name if the source imports this one."""
+        kind = self._served.gvk.kind
+        return f"{kind}Kind{part}" if f"{kind}{part}" in _TAKEN else f"{kind}{part}"
 
     def _free(self, owner: str, name: str) -> str:
         """Return `name`, or a longer name if `name` is in use or too general."""

@@ -18,9 +18,10 @@ from manager_kinds.manifests import yaml_stream
 Manifest = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
-# The ClusterRole of all operators, or the ClusterRoles of each operator.
-_ROLE = re.compile(r"(manager|owner-references|console-reading)-role(-[a-z]+)?$")
-_MANAGER = re.compile(r"controller-manager(-[a-z]+)?$")
+# The ClusterRole of all operators, or the ClusterRoles of each operator, whose name is at the end.
+_OPERATOR = r"(-[-.a-z0-9]+)?$"
+_ROLE = re.compile(rf"(manager|owner-references|console-reading)-role{_OPERATOR}")
+_MANAGER = re.compile(rf"controller-manager{_OPERATOR}")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 

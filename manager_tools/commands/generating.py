@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from manager.webhook.methods import webhooks_of
 from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import GeneratedTree, ModelError, config_files, custom_resource_definitions
 from manager_tools.codegen.config_files import HEADER
+
+_REMOTE = re.compile(r"github\.com[/:]|gh:|git::|[^./].*(@|//|\.git\b|\?)", re.IGNORECASE)
+"""A kustomize resource that is a URL, also without a scheme, or a repository."""
 
 _max_description = click.option(
     "--max-description",
@@ -100,7 +104,7 @@ def _report_dangling(config: Path) -> int:
         text = path.read_text(encoding="utf-8")
         said = (yaml_documents(text) or [{}])[0]
         for name in () if text.startswith(HEADER) else (said.get("resources") or ()):
-            if "://" not in name and not (path.parent / name).exists():
+            if not _REMOTE.match(name) and not (path.parent / name).exists():
                 told = f"{path} names {name}, which does not exist: remove the entry and its patches"
                 click.echo(f"generate: {told}", err=True)
                 code = 1

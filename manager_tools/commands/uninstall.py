@@ -50,7 +50,10 @@ def _stored(definition: dict[str, Any]) -> str:
 
 
 def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
-    """Return (namespace, RESOURCE/NAME, reason) of each object whose deletion waits for a finalizer."""
+    """Return (namespace, RESOURCE/NAME, reason) of each object whose deletion waits for a finalizer.
+
+    The namespace of a cluster-scoped object is "".
+    """
     command = [kubectl, "get", name, "--all-namespaces", "--output=json", "--request-timeout=5s"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
@@ -74,14 +77,16 @@ def _print_waiting(waiting: list[tuple[str, str, str]]) -> None:
         return
     lines = [f"Waiting for a manager to clean up {len(waiting)} object(s) that are being deleted:"]
     for namespace, name, message in waiting[:_SHOWN]:
-        lines.append(f"  {namespace}/{name}" + (f": {message}" if message else ""))
+        place = f"{namespace}/{name}" if namespace else name
+        lines.append(f"  {place}" + (f": {message}" if message else ""))
     if len(waiting) > _SHOWN:
         lines.append(f"  ... and {len(waiting) - _SHOWN} more")
     namespace, name, _ = waiting[0]
+    target = f"-n {namespace} {name}" if namespace else name
     lines += [
         "The deletion goes on once a manager runs: a deployed one (see its pods and logs), or `make run`.",
         "To keep the data outside of the cluster, remove the finalizers of each object; for the first one:",
-        f"  kubectl patch -n {namespace} {name} --type=merge -p {_REMOVED}",
+        f"  kubectl patch {target} --type=merge -p {_REMOVED}",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)
 

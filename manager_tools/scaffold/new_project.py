@@ -21,7 +21,11 @@ _LINE = re.compile(r"^file:wheels/operator_manager-.*$", re.MULTILINE)
 _TAKEN = frozenset(
     {"devcluster", "mypy", "operator-manager", "pip", "pytest", "python", "ruff", "setuptools", "uv"}
 )
-"""Names of other programs in a project's environment, which the new program would replace."""
+"""Names of other programs in a project's environment, which the new program would replace.
+
+The packages in the requirements of a new project are taken too.
+"""
+_PINNED = re.compile(r"^([a-z0-9-]+)==", re.MULTILINE)
 _OF_INSTALLERS = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _OLDEST_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -38,10 +42,11 @@ _OTHER_NAMES = {
 def init(root: Path, names: Names) -> Written:
     """Write a project with one kind to the folder `root`, which may be missing.
 
-    Raises `ScaffoldError` if one of the files exists, if the program's name is in `_TAKEN`, and for the
-    reasons of `packed_library`.
+    Raises `ScaffoldError` if one of the files exists, if the program's name is taken, and for the reasons
+    of `packed_library`.
     """
-    if names.program in _TAKEN:
+    pinned = (_PINNED.findall(template(each)) for each in template_files() if each.match("requirements*.txt"))
+    if names.program in _TAKEN.union(*pinned):
         taken = "a project's environment has a package or command of that name"
         raise ScaffoldError(f"invalid value {names.program!r} for --name: {taken}")
     wheel, content = packed_library()

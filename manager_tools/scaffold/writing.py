@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 import jinja2
 
 from manager.util.program import Program
-from manager_tools.codegen.python_source import is_name
+from manager_tools.codegen.python_source import is_name, tuple_of
 
 _DOMAIN = re.compile(r"(?=.{1,200}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
 _GROUP = re.compile(r"[a-z][a-z0-9]{0,49}")
@@ -185,15 +185,16 @@ def with_members(text: str, name: str, members: str, version: str = "") -> str:
         return "".join(lines)
     for node in cls.body:
         match node:
-            case ast.Assign(targets=[ast.Name(id="versions")], value=value):
+            case (
+                ast.Assign(targets=[ast.Name(id="versions")], value=ast.expr() as value)
+                | ast.AnnAssign(target=ast.Name(id="versions"), value=ast.expr() as value)
+            ):
                 if not isinstance(value, ast.Tuple):
                     raise ScaffoldError(
                         f"the versions of {name} are not a tuple; write versions = ({version},)"
                     )
-                several = ", ".join([*map(ast.unparse, value.elts), version])
-                line = f"    versions = ({several}{'' if value.elts else ','})\n"
-                lines[node.lineno - 1 : node.end_lineno] = [line]
-                return "".join(lines)
+                several = tuple_of([*map(ast.unparse, value.elts), version])
+                return replaced("".join(lines), {value: several})
     line = f"    versions = ({version},)\n"
     documented = ast.get_docstring(cls) is not None
     first, *rest = cls.body
@@ -203,7 +204,7 @@ def with_members(text: str, name: str, members: str, version: str = "") -> str:
     at = first.end_lineno or 0
     blank = lines[at].strip() == ""
     following = lines[at + blank].strip()
-    joined = not rest or (isinstance(rest[0], ast.Assign) and not following.startswith("#"))
+    joined = not rest or (isinstance(rest[0], ast.Assign | ast.AnnAssign) and not following.startswith("#"))
     lines.insert(at + blank, f"{'' if blank else chr(10)}{line}{'' if joined else chr(10)}")
     return "".join(lines)
 

@@ -62,7 +62,7 @@ end of the row's runs, compared with a fresh install.
 
 
 def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Run the simulations that the flags of `simulate` request; return 1 if a run fails.
+    """Run the simulations that the flags of `simulate` request; return the exit code, 1 if a run fails.
 
     Raises `UsageError` if a file cannot be read or written, and `ClickException` if an operator is not
     deterministic.
@@ -275,7 +275,7 @@ def _plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: fl
 def fault_page(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: float) -> str:
     """Return the page that shows for each fault and operator whether all runs passed.
 
-    `outcomes` has the operators' names and the result of each run; `minutes` is the virtual time of a run.
+    `outcomes` has the operators' names and the result of each run; in each, users act for `minutes`.
     """
     cells: dict[tuple[str, str], list[Outcome]] = {}
     for name, outcome in outcomes:

@@ -32,18 +32,18 @@ LIFETIMES = Lifetimes(
     settle=timedelta(seconds=8),
     retire=timedelta(minutes=5),
 )
-"""Lifetimes; a third of the shorter one is longer than the difference between any two clocks of a run."""
+"""Lifetimes; a third of the shorter one is longer than the difference of two clocks, except after a jump."""
 
 # Durations in virtual seconds.
 LOOK_EVERY, READ_EVERY = 60.0, 30.0
-"""Longer intervals than the defaults, because most of a run is half an hour without events."""
+"""Longer intervals than the defaults, because most of a run is 42 minutes without events."""
 HEARD_WITHIN = 4.0
 """Seconds within which every API server knows a new CA bundle."""
 TRUSTED_WITHIN = 240.0
 """Seconds after the last fault until each replica has a certificate that each API server trusts."""
 CHECKED_EVERY = 5.0
 _RENEWED_AT_MOST = 240.0
-"""The maximum rate of renewals: a certificate every 8 minutes, a CA every 24 (two more writes)."""
+"""Seconds for each write of the Secret: a certificate every 8 minutes, a CA every 24 (two more writes)."""
 _TOGETHER = 60.0
 """Seconds for which writes of a second certificate rotator may still arrive."""
 
@@ -53,7 +53,7 @@ _TARGETS = {
     ("apiextensions.k8s.io", "customresourcedefinitions"),
 }
 _PRIVATE = (b"PRIVATE KEY", base64.b64encode(b"-----BEGIN PRIVATE KEY")[:28])
-"""The first characters of a private key, as plain text and as in a Secret."""
+"""Parts of a private key's first line, as plain text and as in a Secret."""
 
 _Span = tuple[float, float]
 
@@ -101,7 +101,7 @@ class WebhookCertificates:
     # Observations
 
     def seen(self, change: Change, sent: Sent | None) -> bool:
-        """Observe a write while it happens; return whether the write changes certificates."""
+        """Observe a write while it happens; return whether it is to the Secret or a kind with CA bundles."""
         key, kept = change.key, change.new
         if (key.group, key.plural, key.namespace, key.name) == ("", "secrets", self.namespace, self.name):
             if sent is not None:

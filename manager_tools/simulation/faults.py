@@ -31,7 +31,7 @@ _STUCK = (0.0, 0.5, 3.0)
 _GOES_WITHIN = 600.0
 """Seconds within which a deleted CRD's objects disappear."""
 _HELD_FOR = 30.0
-"""Seconds after which users remove their finalizers from such objects."""
+"""Seconds after which users remove their finalizers from a deleted CRD's objects."""
 _ROLLS_EVERY = 5.0
 """Seconds between two replicas in a rolling update."""
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"

@@ -27,7 +27,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-_CLOCK = "reads the machine's clock, and a simulation has its own: use manager.util.clock.now() or monotonic()"
+_CLOCK = "reads the machine's clock; a simulation has its own: use manager.util.clock.now() or monotonic()"
 _WAIT = "waits in real time: use asyncio.sleep()"
 _CHANCE = "is not the same in each run: use self.manager.rng, or ctx.token() for secrets"
 _THREAD = "starts a thread, which the simulation does not control: use asyncio.to_thread()"

@@ -307,7 +307,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _add_due(self) -> None:
         """Make due timers ready; if no callback is ready, advance the time to the next timer.
 
-        The time then advances by at least one step, or a task whose timer is early by rounding would loop forever.
+        Then time advances by at least one step, or a task whose timer is early by rounding would never end.
         """
         scheduled, ready = self._scheduled, self._ready
         while scheduled and scheduled[0][2]._cancelled:

@@ -77,7 +77,7 @@ class Network(Wire):
         self._counted = counted
         self._open: dict[_Exchange, None] = {}
         self._dead = False
-        # This task belongs to the server: it continues when the client is frozen or dead.
+        # Tasks in this context belong to the server: they continue when the client is frozen or dead.
         self._context = scene.context
 
     @asynccontextmanager
@@ -216,7 +216,7 @@ class Network(Wire):
             return ApiResponse.failure(refusal)
 
     async def _ask_second(self, exchange: _Exchange, request: ApiRequest) -> ApiResponse:
-        """Answer from a second API server: its watch cache is stale, its reads from etcd are current."""
+        """Answer from a second API server with stale lists and watches; gets of one object are current."""
         handle, asked = self._plane.cluster.handle, dict(request.query)
         version = self._past(self.weather.behind)
         exchange.behind = "watch" in asked
@@ -401,7 +401,7 @@ class _Exchange:
         self.forbidden = ""
         """The reason for a 403 although the process had all rights."""
         self.behind = False
-        """Whether the server that responds is behind."""
+        """Whether a watch comes from the server that is behind."""
         self._network = network
         self._lost = ""
         self._waiter: asyncio.Future[None] | None = None
@@ -452,7 +452,7 @@ class _Exchange:
     async def wait(self, seconds: float | None = None) -> None:
         """Wait until woken, or for `seconds`; raise ConnectionLost if the connection has failed.
 
-        It creates no task, because a run waits for thousands of chunks. None means no time limit.
+        The method creates no task, because a run waits for thousands of chunks. None means no time limit.
         """
         self.check()
         self._waiter = self._loop.create_future()

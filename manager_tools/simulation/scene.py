@@ -151,7 +151,7 @@ class ClockUse:
                 self._runs.add(run.id)
 
     def causes_write(self) -> bool:
-        """Return whether only time has caused the current write: an `@every` method, or a read of the time."""
+        """Return whether only time causes the current write: an `@every` method, or a read of the time."""
         run = current_record()
         if run is None:
             return self._has_common_timers
@@ -269,4 +269,4 @@ class Scene(ABC):
 
     @abstractmethod
     def meddle(self) -> None:
-        """Let users change an object immediately after a manager has written it."""
+        """Let users change any object and child immediately after a manager's write."""

@@ -86,7 +86,7 @@ def crash_points(plan: Plan, operators: Sequence[AnyOperator], **given: Unpack[G
 
     Faults `before` and `after`: the manager dies right before or after the write, and restarts or, with two
     replicas, the other one takes over. `freeze`: the manager is paused until the other one has taken over.
-    `stale`: the manager restarts and reads an old state. `meddle`: users change an object right after the
+    `stale`: the manager restarts and reads an old state. `meddle`: users change any object right after the
     write. `refuse`: the server refuses the manager's requests for a while, beginning with the write. `look`:
     the manager is paused after a read of an external system, instead of at a write.
     """

@@ -42,7 +42,7 @@ _UNSET = 0.6
 _BEYOND = 0.03
 _EDGE = 0.1
 _MOST = 100
-"""The maximum number of list items and map entries, even if the schema allows more."""
+"""The largest `maximum` that users write, and the limit of the `maxItems` that they exceed."""
 
 _ATTEMPTS = 6
 """The number of attempts to write a spec that the API server accepts."""
@@ -65,7 +65,7 @@ _APPLIED: tuple[Object, ...] = (
     {"metadata": {"annotations": {_MARK: "by another manager"}}},
     {"spec": {"replicas": 0}},
 )
-"""Fields that another field manager applies to objects of operators."""
+"""Fields that another field manager applies to operators' children."""
 
 _HELD = "people.simulated/hold"
 """The users' finalizer, which keeps a deleted object until they remove it."""
@@ -288,7 +288,7 @@ class People:
                     await self._release(each)
 
     async def give_back(self) -> None:
-        """Remove the users' finalizers, the users' objects with names of children, and invalid images.
+        """Remove the users' finalizers, the users' objects in place of deleted children, and invalid images.
 
         Otherwise the final state would differ from a fresh cluster. For example, with an invalid image, pods
         from before the update keep running only in the old cluster.
@@ -411,7 +411,7 @@ def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
 
 
 def edges(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the values at a schema's bounds, and the nearest values outside."""
+    """Return values at a schema's bounds, and the nearest values outside; large bounds may be left out."""
     if values := schema.get("enum"):
         return [*values, f"not {values[0]}"]
     kind, found = schema.get("type"), list[Any]()

@@ -133,7 +133,7 @@ class Outside:
         return None
 
     def inherited(self) -> Iterable[tuple[str, Object]]:
-        """Return objects that exist before a fresh cluster starts, with their resources."""
+        """Return pairs of resource and object that a fresh cluster gets before all other objects."""
         return ()
 
 
@@ -144,7 +144,7 @@ class _Webhooks(WebhookClient):
         self._world = world
 
     async def close(self) -> None:
-        """Close connections; the default does nothing."""
+        """Do nothing: there are no connections."""
 
     async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
         if (service := client_config.get("service")) is not None:
@@ -210,9 +210,9 @@ class World(Scene):
     stays_calm: float = STAYS_CALM
     """Seconds after the last change during which no write is allowed."""
     refused: list[str] = field(default_factory=list)
-    """Refused network connections; see `guarded`."""
+    """Reports of calls that a guard or the network refused; see `guarded`."""
     moments: Sequence[float] = ()
-    """The times at which to read the state; None means when all is calm."""
+    """The times at which to read the state; without any, it is read when all is calm."""
     drawn_before: frozenset[str] = frozenset()
     """UIDs and tokens of an earlier run, from which `objects` come."""
 
@@ -220,7 +220,7 @@ class World(Scene):
     last_write: float = field(init=False, default=0.0)
     """The time of the last write of a manager that was not caused by time alone."""
     last_written: Change | None = field(init=False, default=None)
-    """The path of the last such write."""
+    """The change that this last write made."""
     last_unrest: float = field(init=False, default=0.0)
     """The time of the last change that was not caused by time alone."""
     ended_at: float = field(init=False, default=0.0)
@@ -496,7 +496,7 @@ class World(Scene):
         return operator if outside is None else outside.operator(operator, replica)
 
     def meddle(self) -> None:
-        """Let users change an object immediately after a manager has written it."""
+        """Let users change any object and child immediately after a manager's write."""
         step = replace(self.rng.choice(self.plan.steps), at=self.now)
 
         async def act() -> None:
@@ -590,7 +590,7 @@ class World(Scene):
     # Final checks
 
     async def _is_calm(self) -> bool:
-        """Wait until writes end, and return whether no further write follows."""
+        """Wait until writes end, and record later writes as a violation; return whether writes ended."""
         if self.moments:  # another run was calm after the same time
             await asyncio.sleep(max(0.0, self.moments[0] - self.now))
             return True
@@ -604,7 +604,7 @@ class World(Scene):
             or self._unowned()
         ):
             if self.now > deadline + (_CLOCK_WATCHED if self.clock_use.has_written else 0.0):
-                why = f"{self._restless()} is written all the time; `heartbeats` names what should be"
+                why = f"{self._restless()} is written all the time; `heartbeats` lists intended changes"
                 if self.leader is None or self._unowned():
                     why = (
                         f"shards {left} have no owner" if (left := self._unowned()) else "there is no leader"
@@ -636,7 +636,7 @@ class World(Scene):
 
     @property
     def leader(self) -> Replica | None:
-        """Return the leading replica."""
+        """Return the leading replica, or None."""
         alive = [each for each in self.running if each.alive]
         alone = self.plan.replicas == 1 and not self.plan.shards
         return next((each for each in alive if alone or self.holder() == each.name), None)
@@ -699,7 +699,7 @@ class World(Scene):
 
     @property
     def drawn(self) -> frozenset[str]:
-        """Return the UIDs and tokens of all objects that ever existed."""
+        """Return the UIDs of all objects that ever existed, and all tokens of managers."""
         return self.drawn_before.union(self.born, self.tokens_made)
 
     async def _state(self) -> State:

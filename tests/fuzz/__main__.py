@@ -16,8 +16,8 @@ ROUND = 100
 def main() -> int:
     """Run the fuzz targets until the time has passed; return 1 if one of them fails."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to try; default 60")
-    parser.add_argument("--seed", type=int, help="try these examples alone, which an earlier run has named")
+    parser.add_argument("--seconds", type=float, default=60.0, help="stop after this time; default 60")
+    parser.add_argument("--seed", type=int, help="try only the examples of this seed of an earlier run")
     parser.add_argument("--only", choices=TARGETS, metavar="TARGET", help=f"one of {', '.join(TARGETS)}")
     options = parser.parse_args()
     names = [options.only] if options.only else list(TARGETS)

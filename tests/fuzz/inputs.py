@@ -19,7 +19,7 @@ _TOKENS = (
     *(b"!!int ", b"!!timestamp ", b"2001-99-99", b"0001-01-01T00:00:00+23:59"),
 )
 _DEEP = {f"@{depth}": b"[" * depth + b"1" + b"]" * depth for depth in (200, 260, 900, 1100, 5000)}
-"""`dumped` replaces these texts by nested lists that are too deep for the encoder."""
+"""`dumped` replaces these texts by nested lists, most of them too deep for the encoder."""
 
 _ODD = (
     *(None, True, False, 0, -1, 2**63, 2**64 - 1, 1e308),

@@ -70,7 +70,7 @@ SECONDS = 5.0
 MEGABYTES = 200
 """Maximum growth of the process's peak memory by one example."""
 
-# Encoded once, because aliases in YAML share one object.
+# Encoded and decoded, because aliases in YAML share one object, which a change would change everywhere.
 originals = SimpleNamespace(
     **orjson.loads(orjson.dumps(yaml.safe_load(Path(__file__).with_name("originals.yaml").read_text())))
 )
@@ -229,7 +229,7 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
     except ValueError:
         return
     if not isinstance(managed, list) or not all(isinstance(entry, dict) for entry in managed):
-        return  # refused before
+        return  # an Ownership gets only lists of objects
     own = Ownership({"metadata": {"managedFields": managed}}, "test")
     own.takeover()
     for owned in (own.applied, own.created):
@@ -300,7 +300,7 @@ ALIASES = [
 
 
 def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
-    """Return a Hypothesis strategy that generates odd YAML; each input is small, as the parser is slow."""
+    """Return a Hypothesis strategy that generates odd YAML, with few repetitions as the parser is slow."""
     written = [yaml_of(each) for each in documents]
     return st.one_of(
         inputs.odd(documents).map(yaml_of),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from manager_tools.envtest import CannotStart, Envtest
 from tests.support.envtest import VARIABLE, why_not
 
 AUTHORS = '''
@@ -25,7 +27,7 @@ from manager.kube.errors import Forbidden
 from manager.webhook import AdmissionRequest, JsonObject
 from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
-from manager_tools.testing import operated
+from manager_tools.testing import VirtualClock, operated
 
 
 class GreetingOperator(Operator[Greeting]):
@@ -71,6 +73,16 @@ async def test_devcluster_alone() -> None:
         world.cluster.store
 
 
+@pytest.fixture
+async def timed():
+    async with operated(kinds=(Greeting,), clock=VirtualClock()) as world:
+        yield world
+
+
+async def test_virtual_time(timed) -> None:
+    """It needs devcluster."""
+
+
 async def test_fixtures(cluster_kubeconfig, cluster_namespace, manager_kubeconfig) -> None:
     async with connect("me", kubeconfig=str(cluster_kubeconfig)) as client:
         named = ObjectMeta(name="a", namespace=cluster_namespace)
@@ -107,14 +119,14 @@ def run(folder: Path, *flags: str, **environ: str | None) -> subprocess.Complete
 
 def test_operator_tests_pass_on_devcluster(tmp_path: Path):
     done = run(tmp_path)
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_operator_tests_pass_on_a_real_api_server(tmp_path: Path):
     done = run(tmp_path, "--control-plane=envtest")
-    assert "3 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
+    assert "3 passed, 2 skipped" in done.stdout, done.stdout + done.stderr
     assert "world.cluster is devcluster" in done.stdout
 
 
@@ -123,3 +135,29 @@ def test_control_plane_option_error_names_the_unset_environment_variable_without
     assert done.returncode == 4
     assert f"--control-plane=envtest: {VARIABLE} is not set" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def assets(tmp_path: Path) -> Path:
+    """Return a folder with the programs of a control plane, which cannot be executed."""
+    folder = tmp_path / "assets"
+    folder.mkdir()
+    for name in ("etcd", "kube-apiserver"):
+        (folder / name).touch()
+    return folder
+
+
+def test_control_plane_option_skips_a_test_whose_fixture_needs_devcluster(tmp_path: Path, assets: Path):
+    done = run(tmp_path, "--control-plane=envtest", "-k=virtual_time", **{VARIABLE: str(assets)})
+    assert "1 skipped" in done.stdout, done.stdout + done.stderr
+    assert "a real API server has a clock of its own" in done.stdout
+
+
+def test_envtest_removes_its_folder_and_raises_cannot_start_when_a_program_is_not_executable(
+    tmp_path: Path, assets: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    with pytest.raises(CannotStart, match="etcd cannot be started: Permission denied"):
+        Envtest({VARIABLE: str(assets)}).start()
+    assert list((tmp_path / "scratch").iterdir()) == []

@@ -35,18 +35,18 @@ def main() -> int:
     """Test the mutants; return 0 if all were tested, even if some survived; otherwise return 1."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="which are chosen at random; default 1")
-    add("--count", type=int, default=200, help="how many; default 200")
-    codes = f"what is changed; default {' '.join(CODE)}"
+    add("--seed", type=int, default=1, help="choose the mutants by this seed; default 1")
+    add("--count", type=int, default=200, help="number of mutants; default 200")
+    codes = f"change these files and folders; default {' '.join(CODE)}"
     add("--code", nargs="+", type=Path, default=[*map(Path, CODE)], metavar="PATH", help=codes)
-    tests = "default: tests/unit, those of the same packages first"
+    tests = "run these tests; default: tests/unit, first those of cache, controller, client and operator"
     add("--tests", nargs="+", metavar="PATH", help=tests)
-    add("--tests-of", metavar="COMMIT", help="with tests/ as it was then")
-    add("--again", type=Path, metavar="FILE", help="what survived then, or was not tried")
-    add("--out", type=Path, metavar="FILE", help="every mutant and what became of it, as JSON")
-    seconds = "of CPU for the tests of one mutant, the quickest first; default: all that reach it"
+    add("--tests-of", metavar="COMMIT", help="use tests/ of this commit")
+    add("--again", type=Path, metavar="FILE", help="test surviving and untried mutants of this --out file")
+    add("--out", type=Path, metavar="FILE", help="write the result of each mutant to this file, as JSON")
+    seconds = "CPU seconds for the tests of one mutant, the quickest first; default: no limit"
     add("--at-most", type=float, default=math.inf, metavar="SECONDS", help=seconds)
-    add("--workers", type=int, default=2, metavar="N", help="default 2")
+    add("--workers", type=int, default=2, metavar="N", help="number of processes; default 2")
     options = parser.parse_args()
     if options.tests_of:
         return with_tests_of(options.tests_of, options)
@@ -64,7 +64,7 @@ def main() -> int:
 
 def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
     """Test the mutants, and print each result."""
-    # Nothing is kept from one mutant for the next.
+    # Then Hypothesis keeps no examples of one mutant for the next.
     os.environ["CI"] = "1"
     tiers = [options.tests] if options.tests else TIERS
     tried = itertools.count(1)

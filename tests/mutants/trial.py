@@ -55,7 +55,7 @@ class Cost(NamedTuple):
 
 @dataclass
 class Verdict:
-    """Result of a mutant: killed, timeout, survived or untried; `by` is the test that found the fault."""
+    """Result of a mutant: killed, timeout, survived or untried; `by` is the test that found it, or import."""
 
     outcome: str = "untried"
     by: str = ""
@@ -229,7 +229,7 @@ class Anew:
 
 
 class _Reports:
-    """Recorder of test results."""
+    """Iterator that runs tests; `results` has the outcomes of the last test's phases."""
 
     def __init__(self, items: list[pytest.Item]) -> None:
         self._items = items

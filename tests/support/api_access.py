@@ -1,4 +1,4 @@
-"""Simple API client for the tests' own reads and writes; it shares no code with the manager."""
+"""Simple API client for the tests' own reads and writes, independent of the manager's client."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ApiAccess:
 
         Raises:
             ApiFailure: the status is 400 or higher.
-            OSError: there was no response.
+            OSError, http.client.HTTPException: there was no complete response.
         """
         headers = {"Accept": accept}
         if self._credentials.token is not None:
@@ -111,7 +111,8 @@ class ApiAccess:
         """Apply objects of any kinds, as `kubectl apply --server-side` does.
 
         Raises:
-            AssertionError: the server refuses an object or sends a warning.
+            ApiFailure: the server refuses an object.
+            AssertionError: the server sends a warning.
         """
         query = {"fieldManager": "tests", "force": "true", "fieldValidation": "Strict"}
         for manifest in manifests:
@@ -129,7 +130,7 @@ class ApiAccess:
 
     @property
     def warnings(self) -> list[str]:
-        """Return the Warning headers of the last response that this thread received."""
+        """Return the Warning headers of the last successful response that this thread received."""
         return list(self._local.warnings)
 
     def close(self) -> None:

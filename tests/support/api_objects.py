@@ -61,7 +61,7 @@ def create_namespace(plane: ControlPlane, name: str) -> None:
     if plane.supports(Feature.WORKLOADS):
         for given in GIVEN:
             path = f"/api/v1/namespaces/{name}/{given}"
-            # If the controllers have died, the error message contains it.
+            # If the controllers have died, the error message says so.
             eventually(lambda path=path: (plane.check(), plane.api.get(path)), every=0.02)
 
 
@@ -73,7 +73,7 @@ FIXED_SIZE = "fixed-size"
 
 
 def storage_class(name: str, *, default: bool = False, expandable: bool = True) -> dict[str, Any]:
-    """Return a storage class; simulated nodes create volumes only for STANDARD and FIXED_SIZE."""
+    """Return a storage class; kwok's stages create volumes only for STANDARD and FIXED_SIZE."""
     default_mark = {"storageclass.kubernetes.io/is-default-class": "true"}
     return {
         "metadata": {"name": name, "annotations": default_mark if default else {}},

@@ -28,7 +28,7 @@ class ClusterServer:
     def __init__(self, cluster: DevCluster) -> None:
         self.cluster = cluster
         self.api = cluster.client
-        """API of another client, without the wire."""
+        """Client of the control plane that uses no wire."""
         self._watches: list[_Watch] = []
 
     def serve(self, wire: ScriptedWire, path: str = "/*") -> None:

@@ -16,7 +16,7 @@ OLDEST, NEWEST = KUBERNETES_VERSIONS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlPlaneKind:
-    """Kind of control plane; `create` has the arguments of EnvtestControlPlane, and returns a control plane.
+    """Kind of control plane; `create` takes its folder, `parts` and flags, as EnvtestControlPlane does.
 
     A test runs on this kind if the test has one of `marks`, or if `marks` is empty. `why_not` returns why
     this machine cannot run this kind, or None if it can.

@@ -40,7 +40,7 @@ class DevclusterControlPlane(ControlPlane):
         controllers_flags: Sequence[str] = (),
         persistent: bool = True,
     ) -> None:
-        """Configure devcluster with the options of `EnvtestControlPlane`; ignore `controllers_flags`."""
+        """Configure devcluster with `parts` and flags of EnvtestControlPlane; ignore `controllers_flags`."""
         super().__init__(folder)
         self._controllers = "controllers" in parts
         self._persistent = persistent

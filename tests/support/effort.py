@@ -14,8 +14,8 @@ from typing import Self
 class Effort:
     """Measurement of the CPU time of a `with` block, in multiples of a fixed piece of work.
 
-    The fixed piece runs before and after the block, and the slower run is the unit. So a machine that becomes
-    slow changes the result little. Objects of other tests are excluded from garbage collection.
+    The fixed piece runs before and after the block, each time as the fastest of three. The slower one is the
+    unit, so a machine that becomes slow changes the result little. Garbage collection skips earlier objects.
     """
 
     unit = 0.0
@@ -50,7 +50,7 @@ async def check_effort(measure: Callable[[], Awaitable[float]], *, below: float,
 
 @functools.cache
 def shortest_unit() -> float:
-    """Return the shortest of five CPU times of the fixed piece of work, in seconds, and cache it."""
+    """Return the shortest of 15 CPU times of the fixed piece of work, in seconds, and cache it."""
     return min(_unit() for _ in range(5))
 
 

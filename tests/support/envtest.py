@@ -49,8 +49,8 @@ def why_not(variable: str = VARIABLE) -> str | None:
 class EnvtestControlPlane(ControlPlane):
     """etcd, kube-apiserver, and the other requested components that are installed.
 
-    Data is written without fsync. Every port is on loopback. RBAC and TLS verification are on, and anonymous
-    requests are refused. The administrator has a token, and other users have client certificates.
+    Data is written without fsync. Every port is on loopback. RBAC and TLS verification are on. Anonymous
+    clients can read only version and health. The administrator has a token, other users have certificates.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class EnvtestControlPlane(ControlPlane):
         """Configure the components.
 
         `programs` is the environment variable with the folder of the programs, `before` a prefix of each
-        command. With `measured`, the programs keep their default settings, and their memory has no limit.
+        command. With `measured`, the API server's garbage collection is not tuned, its memory not limited.
         """
         super().__init__(folder)
         self._programs = Path(os.environ[programs])

@@ -1,6 +1,6 @@
 """A reverse proxy in front of an API server, with faults that tests inject.
 
-It runs in its own thread and event loop, so blocking tests can control it.
+The proxy runs in its own thread and event loop, so blocking tests can control it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class Fault:
 class FaultProxy(LoopThread):
     """Proxy that forwards and records all requests until a test injects a fault.
 
-    Every method returns when its effect is complete. A match of None selects every request.
+    A method that injects a fault returns when the fault is active; connections and streams end soon after.
+    A match of None selects every request.
     """
 
     def __init__(self, upstream: Credentials, *, folder: Path) -> None:
@@ -132,7 +133,7 @@ class FaultProxy(LoopThread):
         return len(self.exchanges(match))
 
     def open_watches(self, match: Match | None = None) -> list[Exchange]:
-        """Return the watches that are open between proxy and server."""
+        """Return the watches and followed logs that are open between proxy and server."""
         return list(filter(match or Match(), self._watches.copy()))
 
     # Faults of requests. A fault ends after `times` requests; None means never.
@@ -158,7 +159,7 @@ class FaultProxy(LoopThread):
         self._add(match, times, lambda: asyncio.sleep(seconds))
 
     def end_watches(self, match: Match | None = None) -> None:
-        """End each open watch without an error, as the API server does after a watch's timeout."""
+        """End each open watch or log without an error, as the API server does at a watch's timeout."""
 
         async def end() -> None:
             for exchange in self.open_watches(match):

@@ -7,7 +7,7 @@ threads must not run Python between fork and exec.
 Imports take two thirds of a manager's start: 67 tests on devcluster take 165 s without forks and 101 s with
 them. So the fork server imports our programs once. A fork ignores changes of environment variables that
 configure the interpreter or the C library; a program that needs such changes starts from its file. Programs
-whose speed or memory a test measures start from their files too.
+that the benchmarks measure start from their files too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _forked_with: dict[str, str] | None = None
 
 
 class Program:
-    """A started program, with the methods of `subprocess.Popen`."""
+    """A started program, with `pid`, `poll` and `wait` as in `subprocess.Popen`."""
 
     def __init__(self, process: Any) -> None:
         self._process = process
@@ -148,7 +148,7 @@ def _read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _entry(command: list[str]) -> str:
-    """Return the Python module that the command runs, or "" if it is not one of our programs."""
+    """Return the module of one of our programs or of `python -m`; "" if the command runs neither."""
     program = Path(command[0])
     if program.parent == Path(sys.executable).parent and program.name in ENTRIES:
         return ENTRIES[program.name]

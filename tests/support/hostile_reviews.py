@@ -56,7 +56,7 @@ def many(item: bytes, size: int) -> bytes:
 
 
 def members(form: bytes, size: int) -> bytes:
-    """Return a JSON object of about `size` bytes; each member has the form `"%x":1` with its own number."""
+    """Return a JSON object of about `size` bytes; `form`, such as `"%x":1`, makes a member of its number."""
     return b"{" + b",".join(form % number for number in range(size // (len(form) + 4))) + b"}"
 
 

@@ -1,4 +1,4 @@
-"""Blocks of loopback ports; an open socket on the last port of a block reserves the block."""
+"""Blocks of loopback ports in slots of eight; an open socket on the last port of a slot reserves it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A wire (sender of HTTP requests) for unit tests; the test scripts responses and connection faults.
 
-It runs in virtual time (`@pytest.mark.virtual_time`), and waits only where the script says so.
+The wire also runs in virtual time (`@pytest.mark.virtual_time`), and waits only where the script says so.
 
     wire = ScriptedWire()
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")

@@ -77,7 +77,7 @@ class Terminal:
         (self._folder / name).write_text(text)
 
     def follow(self, command: Command) -> None:
-        """Run a command of the documentation; assert that it succeeds and prints the documented output."""
+        """Run a command of the documentation; assert that its output and success are as documented."""
         if command.in_background:
             self._start(command)
         elif command.text.startswith(ONLY_LOOK):

@@ -48,7 +48,7 @@ class WebhookServer(LoopThread):
         self.convert: Callable[[Object, str], Object] = lambda obj, wanted: {**obj, "apiVersion": wanted}
         """Function that converts an object to an apiVersion; it raises ValueError to refuse."""
         self.admit: Callable[[str, Object], Object] = lambda _path, _request: {}
-        """Function that returns the response to an admission request at a path, without uid and `allowed`."""
+        """Function of path and request; it returns the response, which needs neither uid nor `allowed`."""
         self._runner: web.AppRunner | None = None
         self._listener: socket.socket | None = None
         self._greetings: dict[asyncio.Task[None], socket.socket] = {}

@@ -70,7 +70,7 @@ class WordpressWalk(Walk):
         return event_counts(self.plane, self.site(name))
 
     def children(self, name: str) -> Iterator[dict[str, Any]]:
-        """Return all seven child objects of a Wordpress; fail when one is missing."""
+        """Yield all seven child objects of a Wordpress; fail when one is missing."""
         for api, plural, pattern in CHILDREN:
             yield self.get(api, plural, pattern.format(name))
 

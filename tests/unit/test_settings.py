@@ -74,6 +74,11 @@ def test_setting_refuses_an_invalid_default_and_describes_a_valid_value(
         Setting("x", parse, default=default, description="")
 
 
+def test_setting_refuses_an_invalid_default_for_pods():
+    with pytest.raises(ValueError, match=r"^the in_pod 'x' of the setting 'x': a whole number is expected"):
+        Setting("x", int, default=1, in_pod="x", description="")
+
+
 def test_setting_values_lookup_fails_for_another_setting_object_with_the_name_of_a_declared_setting():
     twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
     with pytest.raises(LookupError) as error:

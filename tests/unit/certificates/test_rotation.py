@@ -10,11 +10,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from manager.certificates.rotation import CertificateRotator, Lifetimes
 from manager.certificates.store import Material, Snapshot
 from manager.certificates.targets import Absent, Found
-from manager.kube.errors import Invalid
+from manager.kube.errors import AlreadyExists, Invalid
 from manager.tls.certificate import Certificate, certificates_in, new_authority
 from manager.util import clock
 
@@ -86,7 +87,7 @@ class Scene:
     async def led(self) -> AsyncIterator[None]:
         """Run the rotator as the leader does; yield after a minute."""
         rotator = CertificateRotator(
-            self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES
+            self, self.targets, names=["unused.ns.svc"], authority="test", lifetimes=LIFETIMES
         )
         keeping = asyncio.create_task(rotator.run())
         await asyncio.sleep(60)
@@ -194,3 +195,11 @@ async def test_rotator_retries_a_failed_ca_bundle_write(fault: Exception):
     async with scene.led():
         assert scene.served
         assert scene.writes.count("mutating") == 2
+
+
+async def test_rotator_logs_no_failure_when_another_client_creates_the_target_first():
+    scene = Scene(AlreadyExists(409, "AlreadyExists"))
+    with capture_logs() as lines:
+        async with scene.led():
+            assert scene.served
+    assert {line["log_level"] for line in lines} == {"info"}

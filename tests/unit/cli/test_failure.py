@@ -8,10 +8,11 @@ import pytest
 import trustme
 from yarl import URL
 
-from manager.cli.failure import ServerUnusable, server_version
+from manager.cli.failure import ServerUnavailable, ServerUnusable, server_version
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials
 from manager.kube.tls import Pem, Tls, TlsFiles
+from manager.kube.wire import LONGEST
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.connected import connected
 
@@ -31,3 +32,13 @@ async def test_error_for_status_401_names_the_expired_client_certificate():
     transport = connected(wire).transport
     with pytest.raises(ServerUnusable, match=r"-data: the client certificate has expired, at 2026-01-02 03:"):
         await server_version(transport, config)
+
+
+async def test_error_for_an_endless_answer_names_the_server():
+    server = URL("http://api.example.com")
+    config = ClusterConfig(server=server, source="k", credentials=FixedCredentials(None), tls=None)
+    wire = ScriptedWire()
+    wire.on("GET", "/version", Reply(body=bytes(LONGEST + 1)))
+    with pytest.raises(ServerUnusable, match=r"http://api\.example\.com .*: the answer is longer") as raised:
+        await server_version(connected(wire).transport, config)
+    assert not isinstance(raised.value, ServerUnavailable), "a later attempt would fail, too"

@@ -153,6 +153,9 @@ async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     assert "--webhook-url" in log_lines[-1]["hint"]
 
 
+BROKEN = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -162,8 +165,9 @@ async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
         (b"\xff\xfeh\0", "ca.crt has no certificate of an authority"),
         (ssl.PEM_cert_to_DER_cert(AUTHORITY.pem.decode()), "ca.crt has no certificate of an authority"),
         (AUTHORITY.user("api-server")[0], "ca.crt has no certificate of an authority"),
+        (AUTHORITY.pem + BROKEN, "ca.crt has no certificate of an authority in PEM, or a broken one"),
     ],
-    ids=["missing", "text", "empty", "binary", "DER", "of a client"],
+    ids=["missing", "text", "empty", "binary", "DER", "of a client", "one of two is broken"],
 )
 async def test_assembly_refuses_an_invalid_webhook_client_ca_file(
     wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str

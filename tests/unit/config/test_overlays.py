@@ -317,6 +317,23 @@ def test_namespaced_manager_has_cluster_roles_only_for_cluster_scoped_resources(
             assert resources <= CLUSTER_SCOPED, binding["metadata"]["name"]
 
 
+@pytest.mark.parametrize("name", ["", "-pet", "-s3bucket", "-pet-store", "-my.set"])
+def test_limited_to_restricts_the_role_and_deployment_of_an_operator_with_any_name(name: str):
+    role = f"x-manager-role{name}"
+    made: list[Manifest] = [
+        {"kind": "ClusterRole", "metadata": {"name": role}},
+        {"kind": "ClusterRoleBinding", "metadata": {"name": "b"}, "roleRef": {"name": role}},
+        {
+            "kind": "Deployment",
+            "metadata": {"name": f"x-controller-manager{name}"},
+            "spec": {"template": {"spec": {"containers": [{"args": []}]}}},
+        },
+    ]
+    limited = list(limited_to(["a"], made))
+    assert [each["kind"] for each in limited] == ["Role", "RoleBinding", "Deployment"]
+    assert container_of(limited[2])["args"] == ["--namespaces=a"]
+
+
 def test_admission_policy_names_the_service_account_by_namespace_and_prefix_of_the_overlay(tmp_path: Path):
     tool("kubectl")
     edited = shutil.copytree(ROOT / "config", tmp_path / "config") / "default"

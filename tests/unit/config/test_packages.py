@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from manager.util.version import VERSION
 from tests.support import ROOT
+from tests.support.scripts import script
 from tests.support.wheels import LIBRARY, PINS, PROJECTS, dependencies, pinned
 
 PROJECT = PROJECTS[LIBRARY]
@@ -51,6 +53,26 @@ def test_first_section_of_pinned_requirements_matches_the_runtime_dependencies()
     if any(pins.get(name, found.version) != found.version for name, found in dependencies().items()):
         pytest.skip("this environment has other versions than the pinned ones (make test VERSIONS=)")
     assert pinned()[0].keys() == dependencies().keys()
+
+
+def test_pin_script_changes_no_file_when_a_resolution_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pin = script("pin")
+    project, pins = tmp_path / "project", tmp_path / "constraints.txt"
+    shutil.copytree(pin.PROJECT, project, ignore=lambda _, names: [each for each in names if "." not in each])
+    pins.write_text("old\n")
+    before = {path: path.read_bytes() for path in (pins, *project.iterdir())}
+
+    def compiled(needed: list[str], *more: str, prefer: str) -> dict[str, str]:
+        if any(each.startswith("cyclonedx") for each in needed):
+            raise pin.CannotRenew("no network")
+        return {"a": "a==1\n"}
+
+    monkeypatch.setattr(pin, "compiled", compiled)
+    monkeypatch.setattr(pin, "PINS", pins)
+    monkeypatch.setattr(pin, "PROJECT", project)
+    with pytest.raises(pin.CannotRenew):
+        pin.renew_packages(keep=True)
+    assert {path: path.read_bytes() for path in before} == before
 
 
 @pytest.mark.parametrize(

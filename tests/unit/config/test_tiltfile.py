@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from petstore.cli.commands import commands
 from tests.support.dockerfile import Dockerfile
 from tests.support.manifests import MANAGER, PETSTORE, container_of, the
+from tests.support.scripts import script
 from tests.support.settings import params_of, parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 
@@ -38,3 +42,34 @@ def test_tiltfile_runs_devcluster_petstore_and_manager_locally_when_devcluster_i
     words = programs["petstore"]
     given = params_of(commands, "serve", words[words.index("serve") + 1 :])
     assert local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(given["bind_address"])}
+
+
+def test_restarting_script_ends_with_the_exit_code_when_sigterm_comes_while_a_touched_program_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    marker = tmp_path / "touched"
+    supervisor = script("restarting").Restarting(marker, ["program"])
+
+    class Program:
+        def __init__(self, command: list[str]) -> None:
+            self.signals: list[int] = []
+
+        def poll(self) -> None:
+            """Still running."""
+
+        def terminate(self) -> None:
+            self.signals.append(signal.SIGTERM)
+
+        def send_signal(self, number: int) -> None:
+            self.signals.append(number)
+
+        def wait(self, timeout: float | None = None) -> int:
+            if not self.signals:
+                marker.touch()
+                raise subprocess.TimeoutExpired("program", timeout or 0)
+            supervisor._stop(signal.SIGTERM, None)
+            return -15
+
+    monkeypatch.setattr(subprocess, "Popen", Program)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert supervisor.run() == -15

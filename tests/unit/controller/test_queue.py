@@ -29,6 +29,14 @@ async def test_queue_item_has_the_highest_priority_and_the_earliest_triggers_up_
     assert item.triggers == tuple(triggers[:MOST_TRIGGERS])
 
 
+async def test_queue_item_keeps_the_last_change_of_its_object_when_it_has_many_triggers(queue: Queue):
+    children = [Trigger("event", source="owns", new=number) for number in range(MOST_TRIGGERS)]
+    changed, deleted = (Trigger("event", change=each, source="for") for each in ("MODIFIED", "DELETED"))
+    for trigger in (*children, changed, deleted, *children):
+        queue.add("a", trigger=trigger)
+    assert (await queue.get()).triggers == (*children[:-1], deleted)
+
+
 @pytest.fixture
 async def at_work(queue: Queue) -> Queue:
     """Return a queue whose only key is being reconciled."""

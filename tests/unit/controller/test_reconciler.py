@@ -24,6 +24,8 @@ from manager.controller.reconciler import ControllerOptions
         {"max_concurrent_rollouts": 0},
         {"backoff_cap": None},
         {"rate_limit": math.nan},
+        {"rate_limit": math.inf},
+        {"backoff_cap": math.inf},
     ],
 )
 def test_controller_options_error_names_the_option_with_an_invalid_value(wrong: dict[str, Any]):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import manager
 from tests.support import LIBRARY_PACKAGES
 from tests.support.markdown import PAGES
 
@@ -27,6 +28,13 @@ SOURCES = [
 def names_of(module: str) -> set[str]:
     found = importlib.import_module(module)
     return set(getattr(found, "__all__", [name for name in dir(found) if not name.startswith("_")]))
+
+
+@pytest.mark.parametrize("name", manager.__all__)
+def test_manager_imports_each_public_name_at_its_first_use(monkeypatch: pytest.MonkeyPatch, name: str):
+    wanted = getattr(manager, name)
+    monkeypatch.delattr(manager, name)
+    assert getattr(manager, name) is wanted
 
 
 def public_names(module: str) -> set[str]:

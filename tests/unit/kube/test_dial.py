@@ -64,8 +64,11 @@ async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.C
         assert server.connections == 1
 
 
-async def test_cancelled_connection_to_a_proxy_leaves_no_unhandled_error(authority: trustme.CA):
+async def test_cancelled_connection_to_a_proxy_leaves_no_unhandled_error_and_no_open_socket(
+    authority: trustme.CA,
+):
     unseen: list[object] = []
+    sockets: set[socket.socket] = set()
 
     def note(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         if "future" in context:  # ignores errors of the server
@@ -81,10 +84,13 @@ async def test_cancelled_connection_to_a_proxy_leaves_no_unhandled_error(authori
                 over = asking.done()
                 asking.cancel()
                 await asyncio.wait([asking])
+                sockets.update(wire._sockets)
             if over:
                 break
         for _ in range(10):
             await asyncio.sleep(0)
+        assert sockets
+        assert [each for each in sockets if each.fileno() >= 0] == []
         gc.collect()
         assert unseen == []
 

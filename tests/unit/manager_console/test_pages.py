@@ -425,6 +425,24 @@ async def test_console_in_a_cluster_answers_only_users_with_permission(
         assert (await ask(site, path, Authorization="Bearer ann"))[0] == (200 if ask is get else 303)
 
 
+async def test_search_page_answers_500_and_logs_a_warning_when_a_review_of_a_right_fails(
+    serve_pages: ServePages, log_lines: LogLines
+):
+    wire = api_server()
+
+    def overview_alone(sent: Sent) -> Reply:
+        may = Reply.json({"status": {"allowed": True}})
+        return may if "nonResourceAttributes" in sent.json()["spec"] else Reply.status(403, "Forbidden", "no")
+
+    wire.on("POST", RIGHTS, overview_alone)
+    async with visited(serve_pages, access_by(wire)) as (_, site):
+        answer = await get(site, "/search", Authorization="Bearer ann")
+    assert answer == (500, "Authorization for user ann failed\n")
+    told = {(line["log_level"], line["event"]) for line in log_lines if line["log_level"] != "info"}
+    assert ("warning", "access reviews for this page fail") in told
+    assert "error" not in {level for level, _ in told}
+
+
 async def test_console_action_records_an_event_with_the_name_of_the_user(serve_pages: ServePages):
     async with visited(serve_pages, access_by(api_server())) as (world, site):
         assert (await post(site, f"{PATH}/pause", Authorization="Bearer ann"))[0] == 303

@@ -221,6 +221,24 @@ async def test_unfinished_log_stream_closes_its_connection_when_its_response_is_
     assert stream.closed
 
 
+@pytest.mark.parametrize("ends", ["read", "cancelled", "failed"])
+async def test_closed_response_closes_its_connection_when_its_running_read_ends(
+    core: Any, scene: Scene, ends: str
+):
+    stream = Stream()
+    scene.wire.on("GET", LOG, stream)
+    answer = await core.read_namespaced_pod_log("web", "default", follow=True, _preload_content=False)
+    reading = asyncio.create_task(answer.content.readline())
+    await asyncio.sleep(0.1)
+    answer.close()
+    await asyncio.sleep(0.1)
+    assert not stream.closed
+    {"read": lambda: stream.feed(b"one\n"), "cancelled": reading.cancel, "failed": stream.cut}[ends]()
+    await asyncio.gather(reading, return_exceptions=True)
+    await asyncio.sleep(0.1)
+    assert stream.closed
+
+
 async def test_api_client_refuses_unsupported_headers_and_methods(core: Any, models: Any, scene: Scene):
     with pytest.raises(models.ApiValueError, match="sends no header impersonate-user"):
         await core.list_namespaced_config_map("default", _headers={"Impersonate-User": "root"})

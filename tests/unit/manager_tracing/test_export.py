@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,29 @@ from threading import Thread
 import pytest
 from yarl import URL
 
-from manager_tracing.export import make_session
+from manager.util.program import Program
+from manager_tracing.export import make_provider, make_session
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({}, "program"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=attribute"}, "attribute"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=attribute", "OTEL_SERVICE_NAME": "variable"}, "variable"),
+    ],
+)
+def test_service_name_is_from_the_environment_or_else_the_name_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], name: str
+):
+    for variable in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in (environ | {"OTEL_TRACES_EXPORTER": "console"}).items():
+        monkeypatch.setenv(variable, value)  # the SDK reads the process environment
+    provider = make_provider(Program("program", "1.2.3"), os.environ)
+    provider.shutdown()
+    assert provider.resource.attributes["service.name"] == name
+    assert provider.resource.attributes["service.version"] == "1.2.3"
 
 
 class Collector(BaseHTTPRequestHandler):

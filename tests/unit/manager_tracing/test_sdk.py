@@ -23,7 +23,14 @@ TO = f"{ENDPOINT}=http://collector.example"
     ("environ", "told"),
     [
         ("OTEL_TRACES_EXPORTER=zipkin", "OTEL_TRACES_EXPORTER: otlp, console or none is expected"),
-        (f"OTEL_EXPORTER_OTLP_PROTOCOL=grpc; {TO}", "OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected"),
+        *(
+            (f"{names}=grpc; {TO}", f"^{names.split('=')[0]}: http/protobuf is expected, not 'grpc'$")
+            for names in (
+                "OTEL_EXPORTER_OTLP_PROTOCOL",
+                "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+                "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc; OTEL_EXPORTER_OTLP_PROTOCOL",
+            )
+        ),
         ("OTEL_TRACES_EXPORTER=otlp; OTEL_BSP_MAX_QUEUE_SIZE=-1", "used: max_queue_size must be a positive"),
         (f"{ENDPOINT}=http://me:s3cret/x@collector", f"^{ENDPOINT}: a URL of http or https is expected"),
         (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager import Context, Watch, rbac
+from manager import Blocked, Context, Watch, rbac
 from manager.api import ObjectKey, ObjectMeta, OwnerReference
 from manager.controller import ControllerOptions
 from manager.operator.child_progress import changed_fields, is_rolled_out
@@ -254,6 +254,42 @@ class TestRollouts:
             await self.enqueue("first", "second")
             children = await world.client.uncached.list(Deployment, namespace="default")
             assert {self.image_of(each) for each in children} == {"image:1", "image:2"}
+
+    @pytest.mark.parametrize("applies", [False, True])
+    async def test_rollout_stays_under_way_while_later_reconciles_are_blocked(self, applies: bool):
+        image, blocked = "image:1", False
+
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+            is_first = obj.metadata.name == "first"
+            if blocked and is_first and not applies:
+                raise Blocked("Waiting", "it waits")
+            child = self.child(obj, image)
+            if is_first and image == "image:2":
+                child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
+            await ctx.apply(child)
+            if blocked and is_first:
+                raise Blocked("Waiting", "it waits")
+
+        async with self.rolled_out(act, "first", "second") as world:
+            image = "image:2"
+            await self.enqueue("first")
+            blocked = True
+            await self.enqueue("first", "second")
+            assert self.image_of(await world.get(Deployment, "second")) == "image:1"
+
+    async def test_rollout_ends_when_a_reconcile_is_blocked_after_all_its_children_are_rolled_out(self):
+        image = "image:1"
+
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+            await ctx.apply(self.child(obj, image))
+            if image == "image:2":
+                raise Blocked("Waiting", "it waits")
+
+        async with self.rolled_out(act, "first", "second") as world:
+            image = "image:2"
+            await self.enqueue("first", "second")
+            for name in ("first", "second"):
+                assert self.image_of(await world.get(Deployment, name)) == "image:2"
 
     async def test_spec_change_does_not_wait_for_rollouts_of_other_objects(self):
         image = "image:1"

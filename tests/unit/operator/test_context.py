@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager import Context, Operator, Owns
+from manager import Context, Operator, Owns, Selection
 from manager.api import ObjectKey, ObjectMeta, OwnerReference
 from manager.controller import Predicate, any_of, generation_changed, status_changed
 from manager.kube.errors import ServerError
@@ -293,6 +293,41 @@ async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
         obj = await world.create(greeting())
         obj = await world.until(obj, lambda it: it.status.text)
         assert obj.metadata.annotations == {"example.com/note": "begun"}
+
+
+async def test_ctx_confirm_with_latest_checks_the_status_when_an_earlier_confirm_checked_the_spec():
+    texts: list[str] = []
+
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+        if not obj.status.text:
+            path = "greetings.test.example.com", "default", "hello"
+            await WORLD[-1].cluster.client.patch(*path, {"status": {"text": "theirs"}}, subresource="status")
+        await ctx.confirm()
+        await ctx.confirm(latest=True)
+        texts.append(obj.status.text)
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        await world.create(greeting())
+        await settled(world)
+    assert set(texts) == {"theirs"}
+
+
+@pytest.mark.parametrize("metadata_only", [False, True])
+async def test_prune_deletes_children_of_an_owned_kind_that_has_a_selection(metadata_only: bool):
+    selection = Selection.of(label_selector="a=b")
+    owns = Owns(Secret, selection=selection, metadata_only=metadata_only, prune=True)
+
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            child = secret("child")
+            child.metadata.labels = {"a": "b"}
+            await ctx.apply(child)
+        obj.status.text = obj.spec.name
+
+    async with greeted(act, owns=(owns,)) as (world, obj):
+        await rename(world, obj, "nobody")
+        await world.until_gone(secret("child"), timeout=10)
 
 
 async def test_ctx_confirm_ends_the_reconcile_when_the_object_was_deleted_on_the_server():

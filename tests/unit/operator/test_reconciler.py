@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from manager import Blocked, Context, Result, TerminalError, rbac
-from manager.api import ObjectMeta
+from manager.api import ObjectKey, ObjectMeta
 from manager.controller import generation_changed
 from manager.kube.errors import ServerError
 from manager.operator import rights_of
 from manager.operator.context import Changed
 from manager.telemetry.runs import SPARED
+from manager_kinds.apps_v1 import Deployment
 from manager_tools.testing import operated
 from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import (
@@ -24,6 +25,7 @@ from tests.unit.operator.greetings import (
     GreetingSpec,
     WideGreeting,
     cleanup,
+    deployment,
     doing,
     greeted,
     greeting,
@@ -67,6 +69,42 @@ async def test_generation_changed_predicate_ignores_status_writes_of_other_clien
         going_on.set()
         await settled(world)
         assert len(LAST[-1].seen) == 2
+
+
+@pytest.mark.parametrize("case", ["a kind of others", "a terminal error", "reconcile_key"])
+async def test_status_change_during_the_reconcile_triggers_another_reconcile(case: str):
+    entered, going_on = asyncio.Event(), asyncio.Event()
+    going_on.set()
+
+    async def act(operator: Doing, obj: Any, ctx: Context) -> None:
+        entered.set()
+        await going_on.wait()
+        if case == "a terminal error":
+            raise TerminalError("not today")
+
+    async def reconcile_key(operator: Doing, key: ObjectKey) -> None:
+        operator.seen.append(key.name)
+        entered.set()
+        await going_on.wait()
+
+    attributes = {"reconcile_key": reconcile_key} if case == "reconcile_key" else {}
+    kind = Deployment if case == "a kind of others" else Greeting
+    obj = deployment() if kind is Deployment else greeting(namespace="default")
+    async with operated(doing(act, kind, **attributes), objects=[obj]) as world:
+        await settled(world, pause=1)
+        entered.clear()
+        going_on.clear()
+        reconciles = len(LAST[-1].seen)
+        LAST[-1].enqueue(ObjectKey("default", obj.metadata.name))
+        await entered.wait()
+        path = f"{kind.plural}.{kind.gvk.group}", "default", obj.metadata.name
+        theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": ""}
+        theirs["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        await world.cluster.client.patch(*path, {"status": {"conditions": [theirs]}}, subresource="status")
+        await settled(world)
+        going_on.set()
+        await settled(world)
+        assert len(LAST[-1].seen) == reconciles + 2
 
 
 async def test_cleanup_runs_even_if_the_predicate_of_the_operator_rejects_the_deletion():

@@ -309,6 +309,10 @@ async def test_object_that_waits_for_a_name_is_enqueued_on_any_event_of_that_nam
         pods.delete("p1")
         await turns()
     assert reconciler.names == ["f1"]
+    host.operator.waits_for(Pod, ObjectKey("ns", "p1"), ObjectKey("ns", "f1"))
+    host.operator.forget(ObjectKey("ns", "f1"))
+    assert not host.operator.waiting_for_names
+    assert not host.operator.awaited_names
 
 
 async def test_add_controller_returns_none_for_an_operator_with_webhooks_only(host: Host):

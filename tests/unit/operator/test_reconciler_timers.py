@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager import Context, ObjectKey, Operator, Setting, TerminalError, daemon, every
+from manager.settings import SettingsError
 from manager_console.diagnosis.explanation import controller_report, next_run
 from manager_tools.testing import operated
 from tests.unit.operator.greetings import Greeting, greeting
@@ -105,6 +107,13 @@ async def test_timer_without_object_argument_logs_a_failure_and_runs_again_at_th
     assert 106 < max(found) < 111
     [line] = [line for line in lines if line["event"] == "a timer failed"]
     assert (line["timer"], line["error"], line["controller"]) == ("look_around", "nothing to see", "ticking")
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.inf, math.nan])
+async def test_timer_refuses_an_invalid_number_of_seconds_of_its_setting(seconds: float):
+    with pytest.raises(SettingsError, match=r"^--greeting-pace: @every needs more than 0 seconds, not"):
+        async with operated(Ticking, settings={Ticking.pace: seconds}):
+            pass
 
 
 async def test_operator_can_have_timers_and_daemons_without_reconcile():

@@ -17,9 +17,15 @@ from manager_tools.simulation.seeds import crash_points, run, story_of
 from manager_tools.testing import VirtualClock, operated
 
 
+class Stop(ApiModel):
+    name: str
+    nights: int = 1
+
+
 class JourneySpec(ApiModel):
     to: str = "Rome"
     by: Annotated[dict[str, Any] | None, preserve_unknown()] = None
+    stops: list[Stop] | None = None
     note: str = ""
 
 
@@ -37,7 +43,7 @@ class JourneyOperator(Operator[Journey]):
     """Operator of Journeys, with three steps; it writes the journey's current place to a ConfigMap."""
 
     owns = (ConfigMap,)
-    trip = Steps(".status.trip", of=("spec.to", "spec.by"), limit=1000)
+    trip = Steps(".status.trip", of=("spec.to", "spec.by", "spec.stops[*].name"), limit=1000)
 
     calls: ClassVar[list[str]]
     waits: ClassVar[dict[str, str]]
@@ -78,6 +84,9 @@ class JourneyOperator(Operator[Journey]):
 def calm() -> None:
     cls = JourneyOperator
     cls.calls, cls.waits, cls.raises, cls.hangs = [], {}, set(), set()
+
+
+VIA_PISA = JourneySpec(stops=[Stop(name="Pisa")])
 
 
 def journey() -> Journey:
@@ -188,6 +197,18 @@ async def test_steps_restart_when_their_input_fields_change() -> None:
             "TripStarted",
             "TripRestarted",
         ]
+
+
+async def test_steps_restart_when_an_input_field_of_a_list_item_changes() -> None:
+    async with operated(JourneyOperator, clock=VirtualClock()) as world:
+        mine = await world.create(Journey(metadata=ObjectMeta(name="a"), spec=VIA_PISA))
+        mine = await world.until(mine, ended("Succeeded"))
+        assert mine.status.trip.achieved == {"spec.to": "Rome", "spec.stops[*].name": ["Pisa"]}
+        mine = await world.update(mine, lambda it: setattr((it.spec.stops or [])[0], "nights", 2))
+        await world.until(mine, lambda it: it.status.observed_generation == 2)
+        assert len(JourneyOperator.calls) == 3
+        mine = await world.update(mine, lambda it: setattr((it.spec.stops or [])[0], "name", "Siena"))
+        await world.until(mine, lambda it: it.status.trip.achieved.get("spec.stops[*].name") == ["Siena"])
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,25 @@ async def test_client_refuses_answers_that_break_the_contract(other: PetStoreCli
         await other.update([pet(id="1")])
 
 
+async def test_client_write_raises_unexpected_answer_when_the_answer_cannot_be_decoded():
+    async def answer(request: bytes, context: Any) -> bytes:
+        return b"\xff"
+
+    class Garbled(grpc.GenericRpcHandler):
+        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+            return grpc.unary_unary_rpc_method_handler(answer)
+
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers([Garbled()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with PetStoreClient(f"127.0.0.1:{port}", timeout=60) as client:
+        for call in (client.add([pet()]), client.update([pet(id="1")]), client.delete(["1"])):
+            with pytest.raises(UnexpectedAnswer, match="the answer is not a message of this call"):
+                await call
+    await server.stop(0)
+
+
 async def test_client_call_raises_unreachable_when_a_stopping_store_cancels_it(other: PetStoreClient):
     with pytest.raises(Unreachable, match=r"^\\x1b\[2Jthe server is\\nstopping$"):
         await other.add([pet("Late")])

@@ -11,15 +11,25 @@ from typing import Any
 
 import pytest
 
+from manager.api import ObjectMeta
 from manager.controller import Controller, ControllerOptions, Request, Result
 from manager.election.coordinator import Coordinator, Leadership, LeadershipLost
 from manager.kube.transport import Transport
-from manager.process.manager import STOP_MARGIN, CannotStart, Lifespan, Manager, Runnable
+from manager.process.manager import (
+    CLOSE_TIMEOUT,
+    EVENTS_FLUSH_TIMEOUT,
+    STOP_MARGIN,
+    CannotStart,
+    Lifespan,
+    Manager,
+    Runnable,
+)
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.watchdog import Watchdog
 from manager.util.program import Program
+from manager_kinds.core_v1 import Pod
 from manager_tools.simulation.loop import ThreadHold
-from tests.support.scripted_wire import ScriptedWire
+from tests.support.scripted_wire import ScriptedWire, Stall
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import ManualSource, Reconciler, now, turns
 
@@ -38,6 +48,7 @@ class FakeElector(Coordinator):
         self.leadership = Leadership(elected=False)
         self.hands_over = asyncio.Event()
         self.hands_over.set()
+        self.release_takes = 0.0
         self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._notes = notes
 
@@ -58,6 +69,7 @@ class FakeElector(Coordinator):
         await self.hands_over.wait()
 
     async def release(self) -> None:
+        await asyncio.sleep(self.release_takes)
         self._notes.append("released")
         if not self.ending.done():
             self.ending.set_result(None)
@@ -611,6 +623,28 @@ async def test_manager_stops_cleanly_while_a_lifespan_is_opening():
     await house.stopped()
     assert house.notes == ["first opened", "slow began", "slow gave up", "first closed"]
     assert now() == pytest.approx(0)
+
+
+async def test_stop_ends_before_the_watchdog_when_lease_release_and_events_and_a_lifespan_hang():
+    house = House(elect=True, grace=10.0)
+    house.elector.release_takes = 3600.0
+    house.wire.on("POST", "/api*", Stall())
+    _, source = house.controller("worker", seconds=3600.0)
+
+    @asynccontextmanager
+    async def stuck() -> AsyncIterator[None]:
+        yield
+        await asyncio.sleep(3600)
+
+    house.manager.add(Lifespan(stuck, name="the connection to the store"))
+    await house.start(elected=True)
+    await begin(source)
+    house.manager.events.event(Pod(metadata=ObjectMeta(name="a", namespace="b")), "Normal", "Done", "it is")
+    await house.stopped()
+    assert "worker cancelled" in house.notes
+    assert "released" not in house.notes
+    assert house.notes.index("events flushed") < house.notes.index("election ended")
+    assert 10.0 + EVENTS_FLUSH_TIMEOUT + CLOSE_TIMEOUT < now() < 10.0 + STOP_MARGIN
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 from manager.kube.transport import Transport
 from manager.process.manager import CannotStart, Manager, Runnable
 from manager.server import HttpServer, Limits
-from manager.server.access import WAITING, Access, TooManyQuestions
+from manager.server.access import WAITING, Access, TooManyQuestions, claims_of
 from manager.server.server import CannotServe, guarded, serve
 from manager.telemetry.metrics import Metrics
 from manager.tls import served
@@ -501,6 +501,34 @@ async def test_guarded_page_answers_500_and_logs_one_warning_while_token_or_acce
         assert (await get(guarded_site, bearer("ann-token")))[0] == 200
     told = [(line["log_level"], line.get("error")) for line in lines if line["log_level"] != "debug"]
     assert told == [("warning", "the manager may not ask"), ("info", None)]
+
+
+@pytest.mark.parametrize("fails", [TOKENS, RIGHTS])
+async def test_guarded_page_logs_no_recovery_and_few_lines_while_reviews_of_some_requests_fail(
+    guarded_site: Site, wire: ScriptedWire, fails: str
+):
+    assert (await get(guarded_site, bearer("ann-token")))[0] == 200
+    wire.on("POST", fails, CANNOT_ASK)
+    failing, expired = "x" if fails == TOKENS else "bob-token", "eyJhbGciOiJ4In0.eyJleHAiOiAxfQ."
+    assert claims_of(expired).have_expired
+    with capture_logs() as lines:
+        for number in range(12):
+            assert (await get(guarded_site, bearer(failing)))[0] == 500
+            for token in ("ann-token", expired, *([] if fails == TOKENS else [f"x-{number}"])):
+                await get(guarded_site, bearer(token))
+    assert [line["log_level"] for line in lines if line["log_level"] != "debug"] == ["warning"]
+
+
+async def test_guarded_page_limits_its_log_lines_when_reviews_fail_and_succeed_again_and_again(
+    guarded_site: Site, wire: ScriptedWire
+):
+    with capture_logs() as lines:
+        for number in range(12):
+            wire.on("POST", TOKENS, CANNOT_ASK)
+            assert (await get(guarded_site, bearer("x")))[0] == 500
+            serve_reviews(wire)
+            assert (await get(guarded_site, bearer(f"ann-{number}")))[0] == 200
+    assert 2 <= sum(line["log_level"] != "debug" for line in lines) < 10
 
 
 async def test_guarded_page_never_logs_a_token(guarded_site: Site, wire: ScriptedWire):

@@ -50,6 +50,14 @@ def test_log_line_has_time_level_logger_and_message_before_its_fields(output: Ou
     assert line == {"level": "info", "logger": "cache", "msg": "synced", "kind": "Pod", "objects": 3}
 
 
+def test_json_line_keeps_its_own_fields_when_fields_of_the_call_have_the_same_names(output: Output):
+    log = get_logger("x", level="gold")
+    [line] = output.logged(lambda: log.info("paid", ts="then", msg="thanks", logger="y", error="none"))
+    assert re.fullmatch(r"20\d\d-\S+Z", line.pop("ts"))
+    own = {"level": "info", "logger": "x", "msg": "paid"}
+    assert line == own | {"level_": "gold", "ts_": "then", "msg_": "thanks", "logger_": "y", "error": "none"}
+
+
 @pytest.mark.parametrize("level", ["debug", "info", "warn", "error"])
 def test_log_omits_lines_below_the_log_level(output: Output, level: LogLevel):
     def call() -> None:
@@ -235,14 +243,14 @@ def test_console_format_indents_a_stack_so_that_it_cannot_imitate_a_log_line():
     assert rest == ["  task a:", "    sleep()", r"  2026-11-21 [error] \x1b[2J"]
 
 
-def test_console_line_keeps_time_level_and_message_when_fields_have_the_same_names():
+def test_console_line_keeps_its_own_columns_when_fields_of_the_call_have_the_same_names():
     def call() -> None:
-        get_logger("x").info("paid", ts="then", level="gold\n", msg="thanks")
+        get_logger("x").info("paid", ts="then", level="gold\n", msg="thanks", logger="y", exception=3)
         structlog.get_logger().info("plain")
 
     named, plain = written(call, "console").splitlines()
     assert re.match(r"20\d\d-\S+Z \[info     \] paid  ", named)
-    assert "[x]" in named
+    assert named.endswith(r"[x] ts_=then level_='gold\n' msg_=thanks logger_=y exception_=3")
     assert plain.endswith("plain"), "a line without a logger has no brackets"
 
 
@@ -253,7 +261,7 @@ FORGED = "x\n2026-11-21T08:31:02.123Z [error    ] the lease is lost\r\x1b[2J\u20
 def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(terminal: bool):
     def call() -> None:
         log = get_logger("x")
-        log.info(FORGED, user=FORGED, names=[FORGED], short="\x1b[2J")
+        log.info(FORGED, user=FORGED, names=[FORGED], short="\x1b[2J", exception=FORGED)
         try:
             raise ValueError(FORGED)
         except ValueError as error:
@@ -263,7 +271,7 @@ def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(termi
 
     assert not {"\r", "\x1b[2J", "\u2028", "\x85"} & {*text, *(["\x1b[2J"] if "\x1b[2J" in text else [])}
     first, second, *rest = text.rstrip("\n").split("\n")
-    assert first.count(r"x\n2026-11-21") == 3
+    assert first.count(r"x\n2026-11-21") == 4
     assert "failed" in second
     assert rest[-2].endswith("ValueError: x")
     assert all(line.startswith("  ") for line in rest)
@@ -380,3 +388,37 @@ def test_log_close_writes_waiting_lines_and_makes_later_writes_synchronous(ends:
     ends.writer.write(b"after")
     assert ends.writer.flush(0)
     assert ends.read_until(b"after") == [b"before", b"after"]
+
+
+def blocked_after(ends: Ends, line: bytes) -> None:
+    """Fill the pipe, so that the writer's thread blocks while it writes `line`."""
+    ends.writer.write(b"x" * (PIPE_HOLDS - 1))
+    assert ends.writer.flush(GENEROUS)
+    ends.writer.write(line)
+
+
+def test_log_flush_after_a_close_that_timed_out_returns_whether_all_lines_are_written(ends: Ends):
+    blocked_after(ends, b"last")
+    ends.writer.close(0)
+    assert not ends.writer.flush(0)
+    assert ends.read_until(b"last")
+    assert ends.writer.flush(GENEROUS)
+
+
+def test_log_close_writes_lines_that_other_threads_queue_meanwhile(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+):
+    thread = ends.writer._thread
+    join = thread.join
+
+    def join_after_a_line(timeout: float | None = None) -> None:
+        ends.writer.write(b"meanwhile")
+        ends.read_rest()
+        join(timeout)
+
+    blocked_after(ends, b"last")
+    monkeypatch.setattr(thread, "join", join_after_a_line)
+    ends.writer.close(GENEROUS)
+    monkeypatch.undo()
+    assert ends.writer.flush(0)
+    assert ends.read_rest()[-2:] == [b"last", b"meanwhile"]

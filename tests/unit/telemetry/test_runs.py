@@ -22,6 +22,7 @@ from manager_kinds.apps_v1 import Deployment
 WEB = ObjectKey("default", "web")
 CHANGED = Trigger("event", 1.0, "MODIFIED", "for", "Memcached", *WEB, 41, 42)
 GONE = Trigger("event", 1.0, "DELETED", "for", "Memcached", *WEB, 42, 0)
+CHILD_GONE = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
 _numbers = count()
 
 
@@ -32,7 +33,7 @@ def run_of(
     at: float = 0.0,
     triggers: tuple[Trigger, ...] = (CHANGED,),
     error: str = "",
-    gone: bool = False,
+    gone: bool | None = False,
 ) -> ReconcileRecord:
     """Return the record of a finished reconcile, with a unique id."""
     run = ReconcileRecord(controller, *key, f"{next(_numbers):016x}", at, 0.0, 0, 0, triggers, len(triggers))
@@ -164,11 +165,32 @@ def test_history_keeps_records_of_a_deleted_object_for_an_hour():
     assert len(records) == 4
 
 
-def test_reconcile_record_shows_a_deleted_object_only_when_the_last_trigger_is_its_deletion():
-    child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
-    assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
-    assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # it exists again
-    assert not run_of(triggers=(child,)).shows_gone("Memcached")
+def test_history_drops_records_of_a_deleted_object_when_later_reconciles_have_no_event_of_the_object():
+    records = History().of("foo")
+    records.add(run_of(at=10.0, gone=True))
+    records.add(run_of(at=11.0, gone=None))  # its child is deleted, or `gone` is called again
+    records.add(run_of(ObjectKey("ns", "other"), at=runs.GONE_KEPT + 9))
+    assert len(records.of(WEB)) == 2
+    records.add(run_of(ObjectKey("ns", "other"), at=runs.GONE_KEPT + 20))
+    assert records.of(WEB) == []
+
+
+@pytest.mark.parametrize(
+    ("triggers", "gone"),
+    [
+        ((CHANGED, GONE), True),
+        ((GONE, CHANGED), False),  # the object exists again
+        ((Trigger("found", source="for", kind="Memcached"),), False),
+        ((GONE, CHILD_GONE, Trigger("back-off")), True),
+        ((CHILD_GONE,), None),
+        ((Trigger("back-off"), Trigger("resync")), None),
+        ((), None),
+    ],
+)
+def test_reconcile_record_shows_whether_the_last_event_of_the_object_is_its_deletion(
+    triggers: tuple[Trigger, ...], gone: bool | None
+):
+    assert run_of(triggers=triggers).shows_gone("Memcached") is gone
 
 
 async def test_reconcile_record_keeps_the_first_requests_and_events_and_counts_all():

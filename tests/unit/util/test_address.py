@@ -113,6 +113,11 @@ def test_proxy_comes_from_the_variable_of_the_url_scheme(environ: dict[str, str]
     assert proxy_for(SERVER, environ) == (expected and URL(expected))
 
 
+def test_proxy_error_names_the_variable_that_is_set():
+    with pytest.raises(NotAProxy, match=r"^https_proxy: not the URL"):
+        proxy_for(SERVER, {"HTTPS_PROXY": "", "https_proxy": "socks4://proxy"})
+
+
 @pytest.mark.parametrize(
     ("server", "no_proxy", "exempt"),
     [

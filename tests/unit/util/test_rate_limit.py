@@ -53,6 +53,28 @@ async def test_token_bucket_regains_token_of_a_cancelled_wait():
     assert not bucket.try_acquire()
 
 
+@pytest.mark.parametrize(
+    ("cancelled", "passed"),
+    [("BC", [("A", 0), ("D", 1), ("E", 2)]), ("B", [("A", 0), ("C", 1), ("D", 2), ("E", 3)])],
+)
+async def test_token_bucket_keeps_rate_and_order_when_waiters_are_cancelled(
+    cancelled: str, passed: list[tuple[str, int]]
+):
+    bucket, found = TokenBucket(rate=1, burst=1), list[tuple[str, float]]()
+
+    async def pass_through(name: str) -> None:
+        await bucket.acquire()
+        found.append((name, now()))
+
+    tasks = {name: asyncio.create_task(pass_through(name)) for name in "ABCD"}
+    await asyncio.sleep(0.5)
+    for name in cancelled:
+        tasks[name].cancel()
+    await pass_through("E")
+    await asyncio.wait(tasks.values())
+    assert found == passed
+
+
 @pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (float("inf"), 1), (1, 0)])
 async def test_token_bucket_refuses_invalid_numbers(rate: float, burst: int):
     with pytest.raises(ValueError, match="positive rate"):

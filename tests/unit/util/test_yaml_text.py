@@ -32,6 +32,7 @@ def test_load_error_quotes_no_value_of_invalid_yaml(value: str):
 
 
 BOMB = "a: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+DEEP = "[" * 120 + "1" + "]" * 120
 MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}}\n" for n in range(1, 40))
 
 
@@ -51,6 +52,7 @@ MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}
         (BOMB.encode(), " in line 18, column 12: its aliases expand to too much"),
         (MERGED.encode(), " in line 17, column 23: its aliases expand to too much"),
         (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 200)}]".encode(), " in line 2, column 405: "),
+        (f"a: &a {DEEP}\nb: {DEEP.replace('1', '*a')}".encode(), " in line 2, column 124: it is nested too"),
         (b"a: &a [[*a]]", " in line 1, column 9: it is part of itself, by an alias"),
     ],
 )
@@ -67,3 +69,10 @@ def test_load_error_names_line_and_column_and_quotes_no_value(content: bytes, ex
 def test_load_accepts_yaml_aliases_that_expand_to_few_values():
     users = load(b"[{user: &a {token: x}}, {user: {<<: *a}}, {user: *a}]")
     assert users == [{"user": {"token": "x"}}] * 3
+
+
+def test_load_accepts_aliases_beside_deep_values_up_to_the_nesting_limit():
+    text = "a: &a " + "[" * 99 + "]" * 99 + "\nb: " + "[" * 100 + "*a, x, *a, " + "[" * 99 + "]" * 199
+    assert load(text.encode())["b"]
+    with pytest.raises(NotYaml, match="nested too deeply"):
+        load(text.replace("b: ", "b: [").encode() + b"]")

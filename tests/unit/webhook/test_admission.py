@@ -328,8 +328,11 @@ async def test_admission_refuses_a_review_without_an_object_or_with_a_different_
         await functions.mutating.answer(admission_review("CREATE", new=thing(), kind=pod))
 
 
-async def test_validate_connect_function_gets_the_options_of_the_connection(functions: Functions):
-    admission = Admission(Thing, subresources=("", "proxy"))
+@pytest.mark.parametrize("subresources", [("", "proxy"), ("*",)])
+async def test_validate_connect_function_gets_the_options_of_the_connection(
+    functions: Functions, subresources: tuple[str, ...]
+):
+    admission = Admission(Thing, subresources=subresources)
     admission.functions["validate_connect"] = functions.create
     [endpoint] = endpoints_of(admission, functions.metrics)
     options = {"group": "", "version": "v1", "kind": "ThingProxyOptions"}

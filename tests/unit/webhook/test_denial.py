@@ -63,4 +63,6 @@ def test_status_of_a_refusal_has_the_reason_forbidden_when_the_error_is_a_string
     with pytest.raises(TypeError):
         Refused("a", required("b"))
     with pytest.raises(TypeError):
+        Refused("a", "b")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
         Refused(FieldError("a", "b", "c"), "text")  # type: ignore[arg-type]

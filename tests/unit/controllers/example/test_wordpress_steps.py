@@ -336,6 +336,41 @@ async def test_wordpress_event_and_status_name_the_refused_child_and_omit_the_pa
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
+@pytest.mark.parametrize("status", [400, 403, 409, 418, 422])
+@pytest.mark.parametrize("write", range(5))
+async def test_wordpress_is_blocked_when_a_webhook_refuses_a_child_with_any_status_code(
+    world: World, write: int, status: int
+):
+    await world.create()
+    denial = StatusError(status, "", 'admission webhook "no.example.com" denied the request: no')
+    assert await world.process(Fate({write: denial})).reconcile(world.key) == Result(requeue_after=300)
+    assert world.conditions()["Degraded"] == ("True", "Refused")
+
+
+async def test_wordpress_volume_is_not_grown_when_a_webhook_refuses_without_a_status_code(world: World):
+    await world.run(storageSize="1Gi")
+    await world.change(storageSize="2Gi")
+    denial = StatusError(400, "", 'admission webhook "no.example.com" denied the request without explanation')
+    await world.process(Fate({0: denial})).reconcile(world.key)
+    assert world.conditions()["Degraded"] == ("True", "VolumeNotGrown")
+
+
+async def test_wordpress_sends_an_event_of_each_long_problem_only_once(world: World):
+    await world.create()
+    refusals = {at: StatusError(403, "Forbidden", f"quota {at}: {'x' * 1100}") for at in range(2)}
+    for _ in range(2):
+        await world.process(Fate(refusals)).reconcile(world.key)
+        assert world.events.reasons.count(("site", "Refused")) == 2
+        (message,) = (each.message for each in world.site().status.conditions if each.type == "Degraded")
+        assert len(message) <= 1024
+    refusals[2] = refusals.pop(0)
+    await world.process(Fate({0: refusals[1]})).reconcile(world.key)
+    assert world.events.reasons.count(("site", "Refused")) == 3
+    # One problem is left, whose message is no longer cut after half of the length.
+    await world.process(Fate({0: refusals[1]})).reconcile(world.key)
+    assert world.events.reasons.count(("site", "Refused")) == 3
+
+
 async def test_wordpress_reports_no_refusal_when_its_namespace_is_terminating(world: World):
     await world.create()
     await world.api.delete("namespaces", "", world.namespace)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from manager.api import ObjectKey
 from petstore.client import Pet as Record
 from petstore.client import PetType
 from petstore.embedded import EmbeddedStore
+from petstore.errors import DeadlinePassed
 from tests.support.petstores import pet as thor
 from tests.unit.controllers.petstore.world import ApiServer, Stage
 
@@ -100,6 +101,26 @@ async def test_store_check_enqueues_a_pet_whose_status_in_kubernetes_another_cli
     }
     assert await scene.asked_for() == []
     assert len(await scene.store.pets()) == 2
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("pause", "ends"), [(0.15, False), (21.0, True)], ids=["slow", "stalled"])
+async def test_store_check_times_out_only_when_no_record_arrives_within_the_timeout(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *, pause: float, ends: bool
+):
+    async def search(**_: object) -> AsyncIterator[Record]:
+        for number in range(200):
+            await asyncio.sleep(pause)
+            yield thor(id=str(number))
+
+    assert scene.store.client.timeout == 20
+    monkeypatch.setattr(scene.store.client, "search", search)
+    monkeypatch.setattr("controllers.petstore.check._AT_ONCE", 1000)
+    if ends:
+        with pytest.raises(DeadlinePassed):
+            await scene.asked_for()
+    else:
+        assert await scene.asked_for() == []
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["changed", "lost"])

@@ -157,6 +157,8 @@ async def test_foo_reports_a_name_in_its_spec_that_no_pod_can_have(foos: Seen):
     for foo in friends:
         [condition] = foos.status(foo)["conditions"]
         assert (condition["status"], condition["reason"].lower()) == ("False", foo.partition("-")[0])
+    for reason, event in (("friendmissing", "Waiting"), ("nameimpossible", "NameImpossible")):
+        assert await foos.events_of(f"{reason}-0") == [(event, 1)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,9 @@ import pytest
 
 from devcluster.crd.json_path import find
 from devcluster.crd.resources import resources_of
+from devcluster.http_call import User
+from devcluster.kinds.strategy import Context
+from devcluster.storage import Store
 
 
 def definition(generation: int) -> dict[str, Any]:
@@ -23,6 +26,18 @@ def test_is_stale_returns_true_for_objects_written_before_the_crd_changed(genera
     assert resource.custom_versions is not None
     assert resource.custom_versions.is_stale(7) is stale
     assert not resource.custom_versions.is_stale(8)
+
+
+def test_custom_object_generation_increases_when_a_nested_value_changes_from_1_to_true():
+    (resource,) = resources_of(definition(1))
+    context = Context(store=Store(), now="2026-01-01T00:00:00Z", user=User("u"))
+    generations = []
+    for value in (1, True):
+        new: dict[str, Any] = {"metadata": {}, "spec": {"list": [value]}}
+        old: dict[str, Any] = {"metadata": {"generation": 1}, "spec": {"list": [1]}}
+        resource.strategy.prepare_update(new, old, context)
+        generations.append(new["metadata"]["generation"])
+    assert generations == [1, 2]
 
 
 def test_json_path_find_returns_an_empty_list_when_the_path_is_invalid():

@@ -49,6 +49,18 @@ def test_managed_fields_own_the_whole_list_or_map_after_it_becomes_atomic():
     }
 
 
+def test_field_is_owned_by_the_manager_that_changes_its_nested_value_from_1_to_true():
+    live = thing(map={"a": 1}, list=[{"name": "a", "v": 0}])
+    record_update(live, None, write("creator"))
+    new = thing(map={"a": True}, list=[{"name": "a", "v": False}])
+    new["metadata"]["managedFields"] = live["metadata"]["managedFields"]
+    record_update(new, live, write("other"))
+    (theirs,) = (each for each in new["metadata"]["managedFields"] if each["manager"] == "other")
+    assert theirs["fieldsV1"] == {
+        "f:spec": {"f:map": {"f:a": {}}, "f:list": {'k:{"name":"a"}': {"f:v": {}}}},
+    }
+
+
 def test_server_side_apply_does_not_change_its_arguments():
     live = apply(None, thing(list=[{"name": "a"}], map={"a": "b"}), write("applier"), force=False)
     config = thing(list=[{"name": "b"}])

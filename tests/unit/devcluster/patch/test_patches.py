@@ -21,6 +21,12 @@ def test_json_patch_does_not_change_its_input():
     assert before == {"data": {"a": {"b": [1]}}}
 
 
+@pytest.mark.parametrize("index", ["0_0", " 0", "\N{ARABIC-INDIC DIGIT ZERO}", ""])
+def test_json_patch_refuses_a_list_index_that_go_cannot_parse(index: str):
+    with pytest.raises(StatusError, match="the server rejected our request"):
+        json_patch({"list": [1]}, [{"op": "remove", "path": f"/list/{index}"}])
+
+
 def test_json_patch_refuses_too_many_operations():
     with pytest.raises(StatusError) as refused:
         json_patch({}, [{"op": "test", "path": "/x"}] * 10_001)

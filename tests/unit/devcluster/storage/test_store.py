@@ -44,6 +44,14 @@ def test_store_refuses_create_of_an_existing_and_update_of_a_missing_or_changed_
         store.delete(key("b"))
 
 
+def test_store_writes_an_update_that_swaps_1_and_true_and_skips_an_update_that_only_sorts_fields():
+    store = Store()
+    first = store.create(key("a"), thing("a", x=1, y=True))
+    second = store.update(key("a"), thing("a", x=True, y=1))
+    assert second.version > first.version
+    assert store.update(key("a"), thing("a", y=1, x=True)) is second
+
+
 def test_store_lists_an_earlier_version_until_the_history_expires():
     store = Store()
     store.create(key("a"), thing("a"))

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from examples.dask.kinds import DaskAutoscaler, DaskCluster, DaskJob, DaskWorkerGroup
 from examples.dask.operators import OPERATORS
@@ -85,6 +87,25 @@ async def test_dask_worker_group_retires_workers_before_it_deletes_them() -> Non
         await clock.advance(seconds=5)
         assert await workers(world) == ["a-default-worker-0"]
         assert FakeScheduler.retired == [f"a-default-worker-{number}" for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "[]", "{}", "null", '{"workers": null, "idle_since": "x"}', '{"workers": [{}], "idle_since": 1e99}'],
+)
+async def test_scheduler_client_raises_scheduler_away_when_the_answer_is_invalid(answer: str) -> None:
+    async def reply(_: web.BaseRequest) -> web.Response:
+        return web.Response(text=answer, content_type="application/json")
+
+    async with RawTestServer(reply) as server, SchedulerClient() as client:
+        address = f"{server.host}:{server.port}"
+        for call in (
+            client.wanted_workers(address),
+            client.idle_since(address),
+            client.retire(address, ["a"]),
+        ):
+            with pytest.raises(SchedulerAway, match=f"the scheduler at {address} "):
+                await call
 
 
 @pytest.mark.parametrize(("ended", "phase"), [("Succeeded", "Successful"), ("Failed", "Failed")])

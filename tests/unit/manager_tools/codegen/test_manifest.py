@@ -142,13 +142,14 @@ def test_crd_of_a_converted_kind_names_the_service_or_url_of_its_webhook():
 
 
 def test_custom_resource_definitions_refuse_conversion_functions_that_do_not_match_the_versions():
-    newer = gadget("v2", storage=False)
+    newer, newest = gadget("v2", storage=False), gadget("v3")
     for kinds, converted, complaint in (
         ([Gadget, OldGadget], conversion(OldGadget, Gadget), "v1beta1 is the hub .* must have storage=True"),
         ([Gadget, OldGadget, newer], conversion(Gadget, OldGadget), "no conversion between v1 and v2"),
         ([Gadget, OldGadget], conversion(Gadget, newer), "no conversion between v1 and v1beta1"),
         ([Gadget], conversion(Gadget, OldGadget), "v1beta1 can be converted, but is not among the versions"),
-        ([Widget], conversion(Gadget, OldGadget), "v1 is the hub .* must have storage=True"),
+        ([OldGadget, newest], conversion(Gadget, OldGadget), "v1 is the hub .* is not among the versions"),
+        ([Widget], conversion(Gadget, OldGadget), "v1 is the hub .* is not among the versions"),
     ):
         with pytest.raises(ModelError, match=f"^Gadget: .*{complaint}"):
             custom_resource_definitions(kinds, [converted])

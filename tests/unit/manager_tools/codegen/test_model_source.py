@@ -436,6 +436,17 @@ def test_model_source_is_importable_python_when_the_properties_are_unusual(prope
     assert imported(model_source(found.served(None), "a test").text, "Kind", tmp_path).gvk.kind == "Kind"
 
 
+@pytest.mark.parametrize("kind", ["Condition", "Steps"])
+def test_model_source_class_has_another_name_than_an_imported_one(kind: str, tmp_path: Path):
+    properties = {"conditions": {"type": "array", "items": object_schema(Condition)}}
+    schema = {"type": "object", "properties": {"status": {"type": "object", "properties": properties}}}
+    [found] = definitions_in(crd(schema, names={"kind": kind, "plural": "things"}))
+    text = model_source(found.served("v1"), "a test").text
+    assert f"class {kind}KindStatus(ApiModel)" in text
+    assert f"{kind}Status," not in text
+    imported(text, f"{kind}Kind" if kind == "Condition" else kind, tmp_path)
+
+
 def test_model_source_renames_reserved_invalid_and_duplicate_fields_but_keeps_json_names(tmp_path: Path):
     names = ["list", "str", "cel", "json", "from", "None", "1st", "_"]
     names += ["key", "podIPs", "pod_ips", "modelName", "$x"]

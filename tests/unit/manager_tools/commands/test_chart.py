@@ -80,6 +80,50 @@ def test_chart_image_comes_from_the_image_flag_and_chart_values_add_environment_
     assert container["env"] == [{"name": "A", "value": "b"}]
 
 
+COMPANION = """
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: pet-store
+  labels: {app.kubernetes.io/name: pet-store}
+spec:
+  selector: {matchLabels: {app.kubernetes.io/name: pet-store}}
+  template:
+    metadata: {labels: {app.kubernetes.io/name: pet-store}}
+    spec:
+      containers: [{name: store, image: "example.test/store:1"}]
+"""
+
+
+def test_chart_uses_one_values_key_for_a_companion_whose_name_has_a_hyphen(project: Path):
+    tool("kubectl")
+    (project / "config/default/pet_store.yaml").write_text(COMPANION)
+    kustomization = project / "config/default/kustomization.yaml"
+    text = kustomization.read_text()
+    kustomization.write_text(text.replace("resources:\n", "resources:\n- pet_store.yaml\n"))
+    assert write_chart() == 0
+    chart = project / "dist/chart"
+    [values] = yaml_documents((chart / "values.yaml").read_text())
+    assert values["petStore"]["enable"] is True
+    assert "{{- if .Values.petStore.enable }}" in (chart / "templates/NOTES.txt").read_text()
+    assert not [path for path in chart.rglob("*") if path.is_file() and "Values.pet-" in path.read_text()]
+    deployment = ("Deployment", "shop-pet-store")
+    assert deployment in rendered()
+    assert deployment not in rendered("petStore.enable=false")
+
+
+def test_chart_command_prints_one_error_line_when_an_image_of_the_manifests_is_invalid(
+    project: Path, capsys: pytest.CaptureFixture[str]
+):
+    tool("kubectl")
+    kustomization = project / "config/manager/kustomization.yaml"
+    kustomization.write_text(kustomization.read_text().replace("newName: shop", "newName: UPPER"))
+    assert write_chart() == 1
+    said = capsys.readouterr().err
+    assert said.startswith("shop: chart: Deployment shop-controller-manager: 'UPPER")
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("flags", "resources", "expected"),
     [

@@ -169,7 +169,7 @@ def test_init_and_create_refuse_to_overwrite_a_file_or_an_operator(command: Comm
                 ("init", name, "--domain=a.b"),
                 f"init: invalid value {name!r} for --name: a project's environment has a package",
             )
-            for name in ("operator-manager", "devcluster", "pytest", "python", "uv")
+            for name in ("operator-manager", "devcluster", "pytest", "python", "uv", "aiohttp", "pathspec")
         ),
         (("init", "new", "--renew"), "init: new/requirements.txt: No such file or directory"),
         (("init", ".", "--renew", "--name=a"), "init: --renew goes without --domain and --name"),

@@ -43,6 +43,13 @@ class UnboundedOperator(Operator[Unbounded]):
         """Do nothing."""
 
 
+REMOTE = (
+    "https://example.com/more, github.com/org/repo//config?ref=v1, github.com/org/repo, "
+    "git@github.com:org/repo, git::example.com/repo, git.example.com/repo.git/config, example.com/repo?ref=v1"
+)
+"""Resources of kustomize that are not on this machine."""
+
+
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create config/ with one sample in a new current folder; return the path of config/."""
@@ -63,7 +70,7 @@ def test_generate_removes_unused_webhook_files_and_reports_references_to_them(co
     assert command("generate", operators=[PetOperator]).code == 0
     overlay = config / "default" / "kustomization.yaml"
     overlay.parent.mkdir(exist_ok=True)
-    overlay.write_text("resources: [../crd, ../webhook, https://example.com/more]\n")
+    overlay.write_text(f"resources: [../crd, ../webhook, {REMOTE}]\n")
     assert command("generate", operators=[PetOperator]).code == 0
     told = "names ../webhook, which does not exist: remove the entry and its patches"
     for flags in ((), ("--check",)):

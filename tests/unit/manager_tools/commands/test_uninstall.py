@@ -42,6 +42,13 @@ def test_uninstall_prints_the_kubectl_patch_command_when_a_condition_is_malforme
     assert "kubectl patch -n ns pets/rex" in printed(tmp_path, capsys, condition)
 
 
+def test_uninstall_prints_no_namespace_for_a_cluster_scoped_object(capsys: pytest.CaptureFixture[str]):
+    _print_waiting([("", "clusters.v1.example.com/x", "")])
+    said = capsys.readouterr().err.splitlines()
+    assert said[1] == "  clusters.v1.example.com/x"
+    assert said[-1].startswith("  kubectl patch clusters.v1.example.com/x --type=merge")
+
+
 KUBECTL = """#!/bin/sh
 cd $(dirname $0)
 case $1 in

@@ -55,6 +55,11 @@ def test_new_operator_is_added_to_an_operators_tuple_of_any_layout(project: Path
         (f":\n{DOC}\n    def f(self): ...", f"{DOC}\n\n    versions = (V2,)\n\n    def f(self): ..."),
         (":\n    versions = ()", "    versions = (V2,)"),
         (":\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
+        (":\n    versions = V1,  # Old.", "    versions = (V1, V2)  # Old."),
+        (
+            ":\n    versions: ClassVar[tuple[Any, ...]] = (V1,)",
+            "    versions: ClassVar[tuple[Any, ...]] = (V1, V2)",
+        ),
     ],
 )
 def test_versions_and_methods_are_inserted_into_a_class_of_any_layout(there: str, then: str):
