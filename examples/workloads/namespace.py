@@ -51,7 +51,7 @@ async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
 async def create_namespace(client: Client, name: str) -> Namespace:
     """Create the namespace.
 
-    Raises AlreadyExists if another client has created it, and Failure if it is unknown who has created it.
+    Raises AlreadyExists if another client has created it, and Failure if its creator is unknown.
     """
     label, value = OURS
     run = str(uuid.uuid4())

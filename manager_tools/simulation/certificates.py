@@ -101,7 +101,7 @@ class WebhookCertificates:
     # Observations
 
     def seen(self, change: Change, sent: Sent | None) -> bool:
-        """Observe a write while it happens; return whether it is to the Secret or a kind with CA bundles."""
+        """Observe a write as it happens; return whether it changes the Secret or a kind with CA bundles."""
         key, kept = change.key, change.new
         if (key.group, key.plural, key.namespace, key.name) == ("", "secrets", self.namespace, self.name):
             if sent is not None:
