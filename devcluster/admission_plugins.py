@@ -1,4 +1,4 @@
-"""The optional admission plugins, by their names in the real API server."""
+"""Admission plugins of devcluster, by their names in the real API server."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ def check_plugins(names: Iterable[str]) -> None:
     """Raise UnknownPlugin if one of `names` is not the name of a plugin of devcluster."""
     for name in names:
         if name != OWNER_REFERENCES and name not in _ALWAYS:
-            raise UnknownPlugin(f'plugin "{name}" is unknown here; {OWNER_REFERENCES} can be added')
+            raise UnknownPlugin(f'unknown admission plugin "{name}"; devcluster can add {OWNER_REFERENCES}')

@@ -30,7 +30,7 @@ class BackgroundCluster:
         self._thread = threading.Thread(target=self._work, name="devcluster", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start the cluster; raises the errors that `DevCluster` raises."""
+        """Start the cluster; raise the errors of `DevCluster` and of its `start`."""
         self._thread.start()
         self._started.result()
         return self

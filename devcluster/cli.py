@@ -79,7 +79,7 @@ def _gates(text: str) -> tuple[str, ...]:
     given = dict(each.strip().partition("=")[::2] for each in text.split(",") if text)
     for name, value in given.items():
         if name not in GATES:
-            raise ValueError(f"{name!r} is unknown here; it has {', '.join(GATES)}")
+            raise ValueError(f"unknown feature gate {name!r}; devcluster has {', '.join(GATES)}")
         if value not in {"true", "false"}:
             raise ValueError(f"{name} is true or false, not {value!r}")
     return tuple(name for name, value in given.items() if value == "true")
@@ -171,7 +171,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
 def up(**options: Any) -> None:
     """Run a control plane until interrupted."""
     gc.disable()  # until the cluster has started
-    # All other errors are printed as one line: a traceback helps only Python developers.
+    # Errors of flags and files are printed as one line: a traceback helps only Python developers.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 - 45 ms, 15 MB, not for the help
     from devcluster.storage.records import JournalFailed  # noqa: PLC0415 - 6 ms, 2 MB, likewise
 

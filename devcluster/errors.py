@@ -1,6 +1,6 @@
 """Errors of the API server: a `Status` with the reason, code and message that clients know.
 
-StatusError carries any Status; a function below builds each error that Kubernetes defines.
+StatusError carries any Status; the functions below build the most common ones.
 
 Validation returns a `FieldError` for each invalid field; `invalid` combines several into one StatusError.
 """
@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from devcluster.quantity import show_float
+from devcluster.quantity import quoted, show_float
 
 
 class StatusError(Exception):
@@ -139,13 +139,13 @@ def qualified(group: str, resource: str) -> str:
 
 def not_found(group: str, resource: str, name: str) -> StatusError:
     """Build the 404 for an object that does not exist."""
-    message = f'{qualified(group, resource)} "{name}" not found'
+    message = f"{qualified(group, resource)} {quoted(name)} not found"
     return StatusError(404, "NotFound", message, details=_about(group, resource, name))
 
 
 def already_exists(group: str, resource: str, name: str) -> StatusError:
     """Build the 409 for a create with a name that is in use."""
-    message = f'{qualified(group, resource)} "{name}" already exists'
+    message = f"{qualified(group, resource)} {quoted(name)} already exists"
     return StatusError(409, "AlreadyExists", message, details=_about(group, resource, name))
 
 
@@ -154,7 +154,7 @@ def conflict(group: str, resource: str, name: str, detail: str = "") -> StatusEr
     why = detail or (
         "the object has been modified; please apply your changes to the latest version and try again"
     )
-    message = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {why}'
+    message = f"Operation cannot be fulfilled on {qualified(group, resource)} {quoted(name)}: {why}"
     return StatusError(409, "Conflict", message, details=_about(group, resource, name))
 
 
@@ -164,7 +164,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     listed = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
     details = _about(group, kind, name)
     details["causes"] = [error.to_cause() for error in errors]
-    message = f"{qualified(group, kind)} {json.dumps(name, ensure_ascii=False)} is invalid: {listed}"
+    message = f"{qualified(group, kind)} {quoted(name)} is invalid: {listed}"
     return StatusError(422, "Invalid", message, details=details)
 
 
@@ -180,7 +180,7 @@ def unauthorized() -> StatusError:
 
 def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
     """Build the 403 for an action that authorization or admission refuses."""
-    about = f'{qualified(group, resource)} "{name}"' if name else qualified(group, resource)
+    about = f"{qualified(group, resource)} {quoted(name)}" if name else qualified(group, resource)
     return StatusError(
         403, "Forbidden", f"{about} is forbidden: {detail}", details=_about(group, resource, name)
     )
@@ -246,4 +246,6 @@ def _with(head: str, detail: str) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return show_float(value)
+    if isinstance(value, str):
+        return quoted(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -21,7 +21,7 @@ class Action(enum.Enum):
     """Effect of a fault on a request."""
 
     DELAY = "delay"
-    """Delay the response by `seconds`."""
+    """Delay the request by `seconds`; only then does it have an effect."""
     FAIL = "fail"
     """Answer with `code`; the request has no effect."""
     CUT_REQUEST = "cut-request"
@@ -192,7 +192,7 @@ class FaultControl:
         If several faults apply to a request, only the first one takes effect.
 
         Raises:
-            ValueError: the fault is invalid; the message names the field.
+            ValueError: `do` or the value of a field is invalid.
         """
         return self._put(Fault(do=Action(do), match=match or Match(), **options))
 

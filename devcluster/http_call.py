@@ -61,7 +61,7 @@ class ApiRequest:
     client_certificate: Any = None
     """The verified client certificate's subject as `{"CN": [...], "O": [...]}`, or None.
 
-    `X509SHA256` is its fingerprint, if known.
+    `X509SHA256` is the certificate's fingerprint, if known.
     """
 
     def option(self, name: str) -> str:

@@ -65,8 +65,8 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 class HttpServer:
     """HTTP/1.1 server on one socket.
 
-    An exception of the handler becomes a 500, except `ConnectionCut`, which cuts the connection without
-    another byte.
+    A StatusError of the handler becomes its Status. `ConnectionCut` cuts the connection without another
+    byte. Any other exception becomes a 500.
     """
 
     def __init__(self, handle: Handler) -> None:
@@ -280,7 +280,7 @@ class _Connection(web.RequestHandler):
 
     subject: Mapping[str, list[str]] | None = None
     stalled_since = math.inf
-    """The event loop's time since when no more data can be sent."""
+    """The event loop's time at which sending stalled; infinity while data can be sent."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the subject of the client's certificate, once for all requests of the connection."""
@@ -352,7 +352,7 @@ async def _write(response: web.StreamResponse, content: bytes) -> None:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:
-    """Return the request's body; raise TimeoutError if it does not arrive in time."""
+    """Return the request's body; raise TimeoutError if it is late, StatusError, 413, if it is too large."""
     if request.version == HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     if request.content.is_eof():

@@ -40,7 +40,7 @@ class LocalFiles:
     """
 
     def __init__(self, data: Path | None) -> None:
-        """Create the directory; blocks briefly. Raises OSError if it cannot be created."""
+        """Create the directory and the CA, or load them; raise OSError if that fails. Blocks briefly."""
         self._temporary = data is None
         if data is None:
             self.directory = Path(tempfile.mkdtemp(prefix="devcluster-"))
@@ -117,7 +117,7 @@ def kubeconfig_of(
 
 
 def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
-    """Write a kubeconfig that only its owner can read; it is JSON, which YAML readers accept.
+    """Write a kubeconfig that only its owner can read: a comment, then JSON, which YAML readers accept.
 
     Raises:
         ForeignFile: another program's file is at the path; it stays unchanged.

@@ -177,7 +177,7 @@ def label_key(key: str) -> list[str]:
 
 @_remembering
 def label_value(value: str) -> list[str]:
-    """Check a label's value."""
+    """Check a label's value: empty, or at most 63 letters, digits, `-`, `_` and `.`."""
     too_long = [f"must be no more than {LABEL_MAXIMUM} bytes"] if len(value.encode()) > LABEL_MAXIMUM else []
     return too_long if _is_value(value) else [*too_long, _VALUE_TEXT]
 
@@ -204,7 +204,7 @@ def environment_name(name: str) -> list[str]:
 
 
 def header_name(name: str) -> list[str]:
-    """Check the name of an HTTP header."""
+    """Check the name of an HTTP header: letters, digits and dashes."""
     return [] if _is_header(name) else [_HEADER_TEXT]
 
 
@@ -222,7 +222,7 @@ def port_name(name: str) -> list[str]:
 
 
 def port_number(port: int) -> list[str]:
-    """Check a port number."""
+    """Check that a port number is between 1 and 65535."""
     return [] if 1 <= port <= PORT_MAXIMUM else [f"must be between 1 and {PORT_MAXIMUM}, inclusive"]
 
 

@@ -1,4 +1,4 @@
-"""Numbers in Go's format, and amounts of quantities such as `500m`."""
+"""Numbers and texts in Go's format, and amounts of quantities such as `500m`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,39 @@ from fractions import Fraction
 
 _SMALLEST_PLAIN = -4
 _LARGEST_PLAIN = 5
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,20})")
+_NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*")
+_ESCAPES = {
+    "\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v",
+    '"': r"\"", "\\": r"\\",
+}  # fmt: skip
+_ASCII = 0x7F
+_TWO_BYTES = 0xFFFF
+
+
+def quoted(text: str) -> str:
+    """Quote a text as Go's `%q` does."""
+    return f'"{text if _NEEDS_NO_ESCAPE.fullmatch(text) else "".join(map(_escaped, text))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code <= _ASCII:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= _TWO_BYTES else f"\\U{code:08x}"
+
+
+def parse_integer(text: str) -> int | None:
+    """Parse a decimal integer as Go does: ASCII digits, at most 20 besides leading zeros, without spaces.
+
+    Returns None for any other text. Python's `int` also takes `1_0`, and fails for thousands of digits.
+    """
+    matched = _INTEGER.fullmatch(text)
+    return None if matched is None else int(matched[1] + matched[2])
 
 
 def show_float(value: float) -> str:

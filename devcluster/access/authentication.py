@@ -24,7 +24,7 @@ def impersonate(
     """Return the user that the Impersonate headers describe.
 
     Line breaks separate the values of a repeated header. `action` is the action that the request wants to
-    take; the error message for a refusal contains it.
+    take; the message of the 403 shows it if the user fits a mode of constrained impersonation.
 
     Raises:
         StatusError: 403 without the right to impersonate that user or group; 400 for invalid headers.
@@ -139,7 +139,7 @@ class Authenticator:
         """Return the user that the request acts for, after impersonation.
 
         Raises:
-            StatusError: 401 for an unknown token, 403 for forbidden impersonation.
+            StatusError: 401 for an unknown token, or an error of `impersonate`.
         """
         user = self._requester(request)
         for name in request.headers:

@@ -16,7 +16,7 @@ from devcluster.access.tokens import private_pem
 
 _VALID = datetime.timedelta(days=3650)
 _SKEW = datetime.timedelta(hours=1)
-"""How far the clock of a client may be behind; it still accepts a new certificate."""
+"""The maximum time by which a client's clock may be slow, if it is to accept a new certificate."""
 
 Identity = tuple[bytes, bytes]
 """A certificate and its private key, each as PEM."""

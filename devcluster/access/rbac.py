@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
 from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple, Self
 
 from devcluster.errors import StatusError, forbidden
 from devcluster.http_call import User
+from devcluster.quantity import quoted
 from devcluster.storage.records import Change, Key
 from devcluster.storage.store import Store
 
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-_NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +59,6 @@ def refusal(user: User, wanted: Attributes, decision: Decision | None = None) ->
     return forbidden(wanted.group, wanted.resource, wanted.name, detail)
 
 
-def quoted(text: str) -> str:
-    """Quote a text in double quotes; unprintable characters are escaped."""
-    return f'"{text}"' if _NEEDS_NO_ESCAPE.match(text) else json.dumps(text, ensure_ascii=False)
-
-
 _ANY = "*"
 
 
@@ -103,7 +96,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator[Rule]:
-        """Split the rule into parts, each with one verb, and with one path, or one resource and one name."""
+        """Split the rule into parts: one verb and path, or one verb, group, resource and at most one name."""
         names: list[tuple[str, ...]] = [(name,) for name in self.names] or [()]
         for group, resource, verb, name in product(self.groups, self.resources, self.verbs, names):
             yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
@@ -174,7 +167,7 @@ class _Grants(NamedTuple):
 
 
 class _Binding(NamedTuple):
-    """Subjects and role of one binding; the role's rules are read when a subject first matches a user."""
+    """Subjects and role of one binding; the role's rules are read only when a subject matches a user."""
 
     subjects: list[dict[str, Any]]
     namespace: str

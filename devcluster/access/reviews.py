@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from devcluster.access.authentication import Authenticator
-from devcluster.access.rbac import Attributes, RbacAuthorizer, quoted
+from devcluster.access.rbac import Attributes, RbacAuthorizer
 from devcluster.access.tokens import AUDIENCE, ServiceAccountTokens
 from devcluster.clock import Clock
 from devcluster.errors import FieldError, bad_request, field_forbidden, field_invalid, invalid
 from devcluster.http_call import User
+from devcluster.quantity import quoted
 
 Object = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Tokens of users and service accounts."""
+"""Tokens of ServiceAccounts, and the key that signs them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from devcluster.access.rbac import quoted
 from devcluster.clock import Clock
 from devcluster.errors import bad_request, conflict, field_invalid, invalid, not_found
 from devcluster.http_call import User
 from devcluster.private_files import write_private
+from devcluster.quantity import quoted
 from devcluster.storage.records import Key
 from devcluster.storage.store import Store
 
@@ -109,7 +109,7 @@ def _decode(text: bytes) -> bytes:
 
 
 AUDIENCE = "https://kubernetes.default.svc"
-"""The audience and the issuer of tokens, unless the TokenRequest names another audience."""
+"""The issuer of tokens, and their audience unless the TokenRequest names another one."""
 
 _GROUP = "authentication.k8s.io"
 _BOUND = {("v1", "Pod"): "pods", ("v1", "Secret"): "secrets", ("v1", "Node"): "nodes"}
@@ -246,9 +246,11 @@ class ServiceAccountTokens:
 
     def _still_there(self, claims: Object) -> bool:
         private = claims["kubernetes.io"]
-        for kind, plural in (("serviceaccount", "serviceaccounts"), ("pod", "pods"), ("secret", "secrets")):
-            if kind in private:
-                stored = self._store.get(Key("", plural, private["namespace"], private[kind]["name"]))
+        for kind in ("serviceaccount", "pod", "secret", "node"):
+            # The node of a pod's token is only information.
+            if kind in private and not (kind == "node" and "pod" in private):
+                namespace = "" if kind == "node" else private["namespace"]
+                stored = self._store.get(Key("", f"{kind}s", namespace, private[kind]["name"]))
                 if stored is None or stored.uid != private[kind]["uid"]:
                     return False
         return True

@@ -1,4 +1,4 @@
-"""Admission of writes: the plugins that a cluster has by default, and webhooks."""
+"""Admission of writes: default and optional plugins, admission policies, and webhooks."""
 
 from __future__ import annotations
 

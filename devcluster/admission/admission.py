@@ -1,4 +1,4 @@
-"""Entry point of admission for the API server: it runs the plugins first, then the webhooks."""
+"""Entry point of admission for the API server: plugins, then policies, then webhooks, then quotas."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ClusterAdmission:
         return info.obj
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Run the checks of plugins and webhooks; raise StatusError to deny the write."""
+        """Run the checks of plugins, policies, webhooks and quotas; raise StatusError to deny the write."""
         for each in self._plugins:
             if each.concerns(info):
                 each.check(info)

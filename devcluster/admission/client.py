@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from devcluster.access.rbac import quoted
+from devcluster.quantity import quoted
 from devcluster.storage.records import Key
 from devcluster.storage.store import Store
 
@@ -99,7 +99,7 @@ class WebhookClient:
                         raise WebhookFailed(f"Post {quoted(shown)}: the answer is too large")
                 is_text = response.content_type.startswith("text/")
                 return _decoded(response.status, bytes(body), is_text=is_text)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
     def _where(self, client_config: Object, query: str) -> tuple[str, str, str]:
@@ -197,10 +197,14 @@ def _explained(error: Exception, url: str) -> str:
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return "context deadline exceeded"
     parts = urlsplit(url)
-    target = f"{parts.hostname}:{parts.port or 443}"
+    try:
+        target = f"{parts.hostname}:{parts.port or 443}"
+    except ValueError:
+        return f"dial tcp: address {parts.netloc.rpartition(':')[2]}: invalid port"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"tls: failed to verify certificate: x509: {_untrusted(error, parts.hostname)}"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
+    # A UnicodeError means that the host has an empty or a too long label.
+    if isinstance(error, (aiohttp.ClientConnectorDNSError, UnicodeError)):
         return f"dial tcp: lookup {parts.hostname}: no such host"
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno

@@ -183,7 +183,7 @@ class Configuration:
         return hooks
 
     def match(self, hook: MatcherT, info: AdmissionInfo) -> Invocation[MatcherT] | None:
-        """Return the planned call if a rule matches the write, else None; ignores match conditions."""
+        """Return the planned call, or None if rules or selectors do not match; ignores match conditions."""
         resource = self._resource_for(hook, info)
         if resource is None or not self._namespace_matches(hook, info):
             return None

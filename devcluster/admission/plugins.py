@@ -12,11 +12,12 @@ from typing import Any
 
 import orjson
 
-from devcluster.access.rbac import Attributes, RbacAuthorizer, Rule, quoted
+from devcluster.access.rbac import Attributes, RbacAuthorizer, Rule
 from devcluster.api.interfaces import AdmissionInfo
 from devcluster.builtin.checks import value_of
 from devcluster.errors import StatusError, forbidden, not_found
 from devcluster.kinds.registry import Registry
+from devcluster.quantity import quoted
 from devcluster.storage.records import Change, Key
 from devcluster.storage.store import Store
 
@@ -106,7 +107,7 @@ class NamespaceLifecycle:
         return self._problem(info) is not None
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError if the write's namespace is missing or terminating."""
+        """Refuse writes in a missing namespace, creates in a terminating one, and deletes of system ones."""
         problem = self._problem(info)
         if problem is not None:
             raise problem
@@ -326,11 +327,11 @@ _ANYTHING = Attributes(
 
 
 class OwnerReferences(Plugin):
-    """Admission plugin that checks the user's rights to set new owner references.
+    """Admission plugin that checks the user's rights to change owner references.
 
-    An object is deleted with its owner, so setting an owner needs the right to delete the object. A reference
-    that blocks the owner's deletion acts like a finalizer of the owner, so it needs the right to set the
-    owner's finalizers.
+    An object is deleted with its owners, so a change of owners needs the right to delete the object. A
+    reference that blocks the owner's deletion acts like a finalizer of the owner, so it needs the right to
+    set the owner's finalizers.
     """
 
     def __init__(self, authorizer: RbacAuthorizer, registry: Registry) -> None:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from devcluster.access.rbac import quoted
 from devcluster.admission.plugins import Plugin
 from devcluster.api.interfaces import AdmissionInfo, add_warning
 from devcluster.errors import FieldError, field_invalid, forbidden, invalid
+from devcluster.quantity import quoted
 from devcluster.storage import Key
 from devcluster.storage.store import Store
 
@@ -153,7 +153,7 @@ def _label_errors(labels: Object) -> Iterator[FieldError]:
 
 
 def violations(level: str, spec: Object, annotations: Object) -> list[Problem]:
-    """Return the failed checks of a level for a pod's spec, sorted by name."""
+    """Return the failed checks of a level for a pod's spec, in the real server's order."""
     checks: list[Callable[[_Pod], Problem | None]] = []
     if level == "baseline":
         checks = [

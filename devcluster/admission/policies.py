@@ -16,7 +16,7 @@ from devcluster.builtin.admission_kinds import MADE_TYPES, policy_scope
 from devcluster.errors import StatusError, forbidden, internal_error
 from devcluster.http_call import User
 from devcluster.kinds.registry import Registry
-from devcluster.patch import json_patch
+from devcluster.patch.json_patch import apply_operations
 from devcluster.patch.merge import merge
 from devcluster.patch.shape import Untypable, root_shape
 from devcluster.schema.cel import CelError, CompileError, Program, compile_expression
@@ -217,7 +217,7 @@ class AdmissionPolicies:
     def _values(
         self, policy: _Policy, invocation: Invocation[Matcher], info: AdmissionInfo, params: Object | None
     ) -> Object:
-        """Return the values of the policy's variables for its expressions."""
+        """Return the value of each name that the policy's expressions may use, such as `object`."""
         request = make_review("", "v1", info, invocation)["request"]
         namespace = None
         if info.namespace:
@@ -254,7 +254,7 @@ class AdmissionPolicies:
         return decision.allowed, decision.reason
 
     def _params(self, binding: _Binding, info: AdmissionInfo) -> Iterator[Object | None]:
-        """Yield the parameter objects of a binding, or None if it has no paramRef.
+        """Yield the parameter objects of a binding, or None without a paramKind or a paramRef.
 
         Raises:
             _Failed: the kind is unknown, or no object matches and `parameterNotFoundAction` is Deny.
@@ -352,16 +352,21 @@ def _patched(policy: _Policy, mutation: Object, values: Object, invocation: Invo
         except Untypable as error:
             raise _Failed(f"error applying patch: {error}") from error
         return merged
-    for operation in policy.run(mutation["jsonPatch"]["expression"], values):
-        try:
-            obj = json_patch(obj, [operation])
-        except StatusError as error:
-            if operation.get("op") == "test":
-                return invocation.obj or obj  # a failed JSON Patch `test` leaves the object unchanged
-            raise internal_error(
-                f"JSON Patch: {operation.get('op')} at {operation.get('path')} failed"
-            ) from error
-    return obj
+    operations = policy.run(mutation["jsonPatch"]["expression"], values)
+    try:
+        patched: Object = apply_operations(obj, operations, _patch_failed)
+    except _TestFailed:
+        return obj
+    return patched
+
+
+class _TestFailed(StatusError):
+    """Error for a failed JSON Patch `test`, which leaves the object unchanged."""
+
+
+def _patch_failed(operation: Object, _: Object) -> StatusError:
+    error = internal_error(f"JSON Patch: {operation.get('op')} at {operation.get('path')} failed")
+    return _TestFailed(error.code, error.reason, error.message) if operation.get("op") == "test" else error
 
 
 def _denial(info: AdmissionInfo, message: str, reason: str, *, code: int = 0) -> StatusError:

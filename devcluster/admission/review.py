@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import dataclasses
 import re
 from typing import Any
 
 import orjson
 
-from devcluster.access.rbac import quoted
 from devcluster.admission.client import WebhookFailed
 from devcluster.admission.configuration import Hook, Invocation
 from devcluster.api.interfaces import AdmissionInfo
 from devcluster.errors import StatusError
 from devcluster.patch.ownership import kind_text
+from devcluster.quantity import quoted
+from devcluster.types.codec import DecodeError, json_type
+from devcluster.types.decode import convert
 
 Object = dict[str, Any]
 
 _GROUP = "admission.k8s.io"
 _FAILURE = 400
+_STATUS = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,11 +81,19 @@ def read_answer(answer: Object, uid: str, version: str, *, mutating: bool) -> Ve
             raise _invalid(f"expected webhook response of {_GROUP}/v1, Kind=AdmissionReview, got {given}")
         _check_patch(patch, patch_type, mutating=mutating)
     allowed = response.get("allowed") is True
+    warnings = response.get("warnings") or []
+    if not isinstance(warnings, list):
+        problem = f"{json_type(warnings)} into Go struct field AdmissionResponse.warnings of type []string"
+        raise WebhookFailed(f"failed to call webhook: json: cannot unmarshal {problem}")
+    try:
+        status, _ = convert(response.get("status") or {}, _STATUS)
+    except DecodeError as error:
+        raise WebhookFailed(f"failed to call webhook: {error}") from error
     return Verdict(
         allowed,
         _decoded_patch(patch) if mutating and patch and allowed else [],
-        [str(each) for each in response.get("warnings") or ()],
-        response.get("status") or {},
+        list(map(str, warnings)),
+        status,
     )
 
 
@@ -115,7 +125,7 @@ def _check_patch(patch: Any, patch_type: Any, *, mutating: bool) -> None:
 def _decoded_patch(patch: Any) -> list[Object]:
     try:
         decoded = base64.b64decode(patch, validate=True)
-    except (binascii.Error, TypeError) as error:
+    except (ValueError, TypeError) as error:
         valid = re.compile("[A-Za-z0-9+/]*").match(str(patch))
         at = valid.end() if valid else 0
         raise WebhookFailed(f"failed to call webhook: illegal base64 data at input byte {at}") from error
@@ -124,9 +134,16 @@ def _decoded_patch(patch: Any) -> list[Object]:
     except orjson.JSONDecodeError as error:
         raise WebhookFailed(f"received undecodable patch in webhook response: {error}") from error
     if not isinstance(operations, list):
-        problem = "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
-        raise WebhookFailed(f"received undecodable patch in webhook response: {problem}")
+        raise _undecodable(operations, "Patch")
+    for operation in operations:
+        if not isinstance(operation, dict):
+            raise _undecodable(operation, "Operation")
     return operations
+
+
+def _undecodable(value: Any, kind: str) -> WebhookFailed:
+    problem = f"json: cannot unmarshal {json_type(value)} into Go value of type jsonpatch.{kind}"
+    return WebhookFailed(f"received undecodable patch in webhook response: {problem}")
 
 
 def _kind(kind: tuple[str, str, str]) -> Object:

@@ -7,21 +7,22 @@ import random
 import uuid
 from typing import Any
 
-from devcluster.access.rbac import quoted
 from devcluster.admission.client import WebhookClient, WebhookFailed
 from devcluster.admission.configuration import Configuration, Hook, Invocation
 from devcluster.admission.review import Verdict, denial, make_review, read_answer
 from devcluster.api.interfaces import AdmissionInfo, add_warning
 from devcluster.errors import StatusError, bad_request, internal_error
 from devcluster.kinds.resource import Resource
-from devcluster.patch import json_patch
+from devcluster.patch.json_patch import apply_operations
 from devcluster.patch.shape import is_builtin
+from devcluster.quantity import quoted
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
 
 Object = dict[str, Any]
 
 _KNOWN_VERSIONS = ("v1", "v1beta1")
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class Webhooks:
@@ -53,7 +54,7 @@ class Webhooks:
                 seen.append(hook)
         for hook in self._configuration.hooks(mutating=True):
             if hook in again and await self._mutate_by(hook, info):
-                # A webhook is also called again for later changes if it has been reinvoked before.
+                # A change by a reinvoked webhook also reinvokes the reinvocable webhooks after it.
                 again += [each for each in seen if each not in again]
         return changed
 
@@ -154,12 +155,8 @@ class Webhooks:
 
 def _patched(obj: Object, operations: list[Object]) -> Object:
     """Apply the JSON patch; raise StatusError with the name of the operation that fails."""
-    for operation in operations:
-        try:
-            obj = json_patch(obj, [operation])
-        except StatusError as error:
-            raise internal_error(_why_not(operation, obj)) from error
-    return obj
+    patched: Object = apply_operations(obj, operations, lambda *failed: internal_error(_why_not(*failed)))
+    return patched
 
 
 def _why_not(operation: Object, obj: Object) -> str:
@@ -196,7 +193,7 @@ def _is_there(value: Any, path: str) -> bool:
 
 
 def decode_patched(obj: Object, resource: Resource) -> Object:
-    """Decode a patched object of a built-in kind as Go would.
+    """Decode a patched object of a built-in kind as Go would; drop undecodable metadata of a custom object.
 
     Raises:
         StatusError: the patch changed the kind, or made the object undecodable.
@@ -207,11 +204,21 @@ def decode_patched(obj: Object, resource: Resource) -> Object:
         text = f"converting ({version}.{given[1]}) to ({internal}.{resource.kind}): unknown conversion"
         raise StatusError(500, "", text)
     if not is_builtin(resource.schema):
-        return obj
+        if not isinstance(obj.get("metadata"), dict):
+            raise internal_error("system metadata was not initialized")
+        return {**obj, "metadata": dict(filter(_is_metadata, obj["metadata"].items()))}
     try:
         return convert(obj, resource.schema.openapi_name)[0]
     except DecodeError as error:
         raise internal_error(str(error)) from error
+
+
+def _is_metadata(field: tuple[str, Any]) -> bool:
+    try:
+        convert(dict([field]), _OBJECT_META)
+    except DecodeError:
+        return False
+    return True
 
 
 async def converted(obj: Object | None, have: Resource, want: Resource) -> Object | None:

@@ -37,7 +37,7 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     Depending on `validation`, findings of field validation become an error or warnings of the call.
 
     Raises:
-        StatusError: 400 for an invalid object, or 415 for an unsupported media type.
+        StatusError: 400 or 422 for an invalid object, or 415 for an unsupported media type.
     """
     resource = kind or call.resource
     body = call.request.body
@@ -180,7 +180,7 @@ def parse_document(
 
 
 def check_kind(document: Object, resource: Resource, registry: Registry) -> None:
-    """Raise StatusError for a document of another kind or version; missing fields are accepted."""
+    """Raise StatusError for another kind or version; only built-in kinds may leave out these fields."""
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     if not resource.custom:
         api_version, kind = api_version or resource.api_version, kind or resource.kind
@@ -190,7 +190,9 @@ def check_kind(document: Object, resource: Resource, registry: Registry) -> None
     if resource.custom:
         if api_version != resource.api_version:
             raise _other_version(api_version, resource)
-        name = (document.get("metadata") or {}).get("name", "")
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        name = name if isinstance(name, str) else ""
         raise invalid(resource.group, kind, name, [field_invalid("kind", kind, f"must be {resource.kind}")])
     known = registry.of_kind(group, version, kind)
     cannot = f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '

@@ -78,7 +78,7 @@ async def data_of(resource: Resource, items: Sequence[Stored]) -> list[bytes]:
 
 
 def known(resource: Resource, stored: Stored) -> bytes | None:
-    """Return a stored object's JSON in the version of `resource`, or None if that needs a webhook call."""
+    """Return a stored object's JSON in the version of `resource`, or None if it is not converted yet."""
     data = rewritten(resource, stored)
     return resource.converted.get(stored) if data is None else data
 

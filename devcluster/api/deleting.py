@@ -1,4 +1,4 @@
-"""Deletion of objects and collections."""
+"""Deletion of single objects, and the options of all deletions."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ class Discovery:
         """Answer `/`, `/version`, `/api`, `/apis` and the paths below; return None for other paths.
 
         Raises:
-            StatusError: 404 for an unknown path, 405 for other methods, 406 if no offered media type is
-                accepted.
+            StatusError: 404 for an unknown path, 405 for a method other than GET and HEAD (on some paths,
+                like the real server), 406 if no offered media type is accepted.
         """
         match [part for part in request.path.split("/") if part]:
             case []:
@@ -154,7 +154,7 @@ class Discovery:
         entries = [entry for resource in served for entry in self._entries(resource)]
         group_version = f"{group}/{version}" if group else version
         head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
-        if not group:  # the oldest document has no apiVersion
+        if not group:  # only the core group's document has no apiVersion
             del head["apiVersion"]
         return {**head, "resources": entries}
 

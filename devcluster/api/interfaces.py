@@ -158,4 +158,4 @@ class LogOptions(NamedTuple):
 
 ALL_LINES = LogOptions()
 LogSource = Callable[[Object, str, LogOptions], AsyncIterator[bytes]]
-"""Returns the lines of a pod's container; raises StatusError at once."""
+"""Returns the log lines of a pod's container; the call itself raises StatusError, not the iteration."""

@@ -64,7 +64,7 @@ class LocalClient:
         return written.obj
 
     async def update(self, resource: str, namespace: str, obj: Object, *, subresource: str = "") -> Object:
-        """Replace an object if its resourceVersion is still current."""
+        """Replace an object; if `obj` has a resourceVersion, it must be current."""
         call = self._call(resource, namespace, obj["metadata"]["name"], subresource)
 
         async def change(_: Object | None) -> Object:

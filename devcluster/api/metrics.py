@@ -12,7 +12,8 @@ from typing import Final
 
 from devcluster.access.rbac import Attributes
 from devcluster.api.interfaces import Call
-from devcluster.api.patching import is_apply
+from devcluster.api.negotiation import split_media_type
+from devcluster.api.patching import APPLY
 from devcluster.http_call import ApiRequest, ApiResponse
 
 DURATIONS: Final = (
@@ -55,7 +56,7 @@ _SECOND: Final = 1.0
 
 @dataclasses.dataclass(slots=True)
 class Histogram:
-    """Histogram with the number of values up to each bound, and above the last bound."""
+    """Histogram with the number of values in each bucket; the last bucket is above all bounds."""
 
     bounds: Sequence[float]
     counts: list[int] = dataclasses.field(init=False)
@@ -116,7 +117,7 @@ class InFlight:
 
 
 class Metrics:
-    """Metrics of the server's requests, which `metrics_page` exports. Counting takes a few microseconds."""
+    """Metrics of the server's requests, which `/metrics` exports. Counting takes a few microseconds."""
 
     def __init__(self) -> None:
         self.series: dict[tuple[str | bool, ...], Series] = {}
@@ -158,7 +159,7 @@ class Metrics:
             return
         resource, request = call.resource, call.request
         dry_run = _dry_run(request.query.get("dryRun"))
-        applies = verb == "patch" and is_apply(call)
+        applies = verb == "patch" and split_media_type(request.headers.get("content-type", "")) == APPLY
         key = (
             resource.group,
             resource.version,
@@ -200,7 +201,7 @@ class Metrics:
     def _counted(
         self, call: Call, series: Series, answer: ApiResponse, stream: AsyncIterator[bytes], since: float
     ) -> AsyncIterator[bytes]:
-        """Yield the chunks of a stream, which counts as open until it ends or is closed."""
+        """Wrap a stream, which counts as open until it ends or is closed."""
         # The real server also counts a watch of one name in this scope here, but not in the request counters.
         scope = "resource" if _ONE_NAME.search(call.request.option("fieldSelector")) else series.scope
         where = (series.verb, series.group, series.version, series.resource, series.subresource, scope)

@@ -39,7 +39,7 @@ class Representation:
 
     @property
     def api_version(self) -> str:
-        """Return the apiVersion of the object that the response contains."""
+        """Return the apiVersion of a transformed response, such as a Table."""
         return f"{META_GROUP}/{self.version}"
 
 
@@ -101,7 +101,7 @@ def split_media_type(header: str) -> str:
 
 
 def failure(error: StatusError, accept: str) -> ApiResponse:
-    """Build the response for `error`, in YAML if the client accepts only YAML."""
+    """Build the response for `error`, in YAML if the client prefers YAML."""
     answer = ApiResponse.failure(error)
     if _YAML in accept:
         try:

@@ -365,6 +365,7 @@ def _fingerprint(resources: list[Resource]) -> str:
             each.namespaced,
             each.verbs,
             each.subresources,
+            each.selectable_fields,
             dict(each.schema.source) if each.custom else each.schema.openapi_name,
         )
         for each in resources

@@ -17,6 +17,7 @@ from devcluster.errors import (
     invalid,
 )
 from devcluster.kinds.metadata import field_manager_errors
+from devcluster.quantity import parse_integer
 
 Query = Mapping[str, list[str]]
 
@@ -260,8 +261,8 @@ def integer_of(query: Query, name: str) -> int | None:
     shown = text.replace("\\", "\\\\").replace('"', '\\"')
     if re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII) is None:
         raise bad_request(f'strconv.ParseInt: parsing "{shown}": invalid syntax')
-    number = int(text)
-    if number not in _INT64:
+    number = parse_integer(text)
+    if number is None or number not in _INT64:
         raise bad_request(f'strconv.ParseInt: parsing "{shown}": value out of range')
     return number
 

@@ -42,14 +42,14 @@ class _Collector(Collector):
         yield from _finished(list(metrics.series.values()))
         yield _gauge(
             "apiserver_longrunning_requests",
-            "How many requests that last are open.",
+            "Open long-running requests.",
             ("verb", *_SHARED),
             (((*labels, "apiserver"), count) for labels, count in metrics.open.items()),
         )
         now = time.perf_counter()
         yield _gauge(
             "apiserver_current_inflight_requests",
-            "How many requests were under way at a time, at most, in the last second.",
+            "The highest number of concurrent requests in the last second.",
             ("request_kind",),
             ((("readOnly",), metrics.reading.most(now)), (("mutating",), metrics.writing.most(now))),
         )
@@ -61,7 +61,7 @@ class _Collector(Collector):
         yield events
         yield _gauge(
             "apiserver_requested_deprecated_apis",
-            "Deprecated APIs that were asked for.",
+            "Requested deprecated APIs.",
             ("group", "version", "resource", "subresource", "removed_release"),
             ((each, 1) for each in metrics.deprecated),
         )

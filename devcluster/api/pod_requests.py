@@ -29,6 +29,7 @@ from devcluster.errors import (
 from devcluster.http_call import ApiResponse
 from devcluster.kinds import conditions
 from devcluster.kinds.registry import Registry
+from devcluster.quantity import parse_integer, quoted
 from devcluster.storage.records import Key, Stored
 from devcluster.storage.selectors import LabelSelector, SelectorError
 
@@ -37,6 +38,7 @@ Object = dict[str, Any]
 _BUDGETS = ("policy", "poddisruptionbudgets")
 _CONNECTIONS = {"attach": "Attach", "exec": "Exec", "portforward": "PortForward", "proxy": "Proxy"}
 _STREAMS = ("stdin", "stdout", "stderr", "tty")
+_HIGHEST_PORT = 2**16 - 1
 _STILL_PROCESSED = 10
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -125,7 +127,7 @@ class PodRequests:
         if call.subresource == "exec":
             asked["command"] = query.get("command")
         if call.subresource == "portforward" and "ports" in query:
-            asked["ports"] = [int(port) for port in query["ports"] if port.isdecimal()]
+            asked["ports"] = list(map(_port, ",".join(query["ports"]).split(",")))
         if call.subresource == "proxy" and (path := call.request.path.partition("/proxy")[2]):
             asked["path"] = path
         await self._writer.admit(call, asked, ("", "v1", options), operation="CONNECT")
@@ -133,7 +135,7 @@ class PodRequests:
             self._check_may_create(call)
         pod = self._pod(call, call.name).decode()
         if call.subresource == "proxy":
-            raise bad_request("devcluster runs no containers: proxy leads nowhere")
+            raise bad_request("devcluster runs no containers, so it cannot proxy requests")
         if call.subresource == "portforward":
             _check_has_node(pod)
             return tunnel_response(
@@ -146,7 +148,7 @@ class PodRequests:
         try:
             self._writer.may_create(call)
         except StatusError:
-            raise forbidden("", "pods", call.name, "") from None  # like the real server, name no right
+            raise forbidden("", "pods", call.name, "") from None  # the real server hides the permission
 
     def _into_process(self, call: Call, pod: Object, asked: Object) -> ApiResponse:
         _check_process(call, asked)
@@ -271,7 +273,7 @@ def _set_scheduled(pod: Object, now: str) -> None:
 
 
 def _container(pod: Object, wanted: str) -> str:
-    """Return the name of the container whose log the request asks for."""
+    """Return the name of the requested container, by default the only one; raise StatusError, 400."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     containers, initial, ephemeral = (
         [each["name"] for each in spec.get(field) or ()]
@@ -303,6 +305,15 @@ def _log_errors(wanted: dict[str, int | None], *, both: bool) -> list[FieldError
     elif since is not None and since < 1:
         errors.append(field_invalid("sinceSeconds", since, "must be greater than 0"))
     return errors
+
+
+def _port(text: str) -> int:
+    """Return the port that a text contains; raise StatusError, 400, if it contains none."""
+    number = parse_integer(text) if text[:1] not in {"+", "-"} else None
+    if number is not None and number <= _HIGHEST_PORT:
+        return number
+    why = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
+    raise bad_request(f"cannot convert to []int32: strconv.ParseUint: parsing {quoted(text)}: {why}")
 
 
 def _time(text: str) -> datetime.datetime | None:

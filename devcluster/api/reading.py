@@ -231,7 +231,7 @@ _PORTION: Final = 500
 _TURN: Final = 1 << 20
 """Bytes of JSON that a request decodes before other requests run, which takes about 10 ms."""
 _LEAST: Final = 2 << 10
-"""The minimum that an object counts, in bytes: decoding the smallest object takes as long."""
+"""The minimum bytes to count for an object: decoding a tiny object takes as long as decoding 2 KiB."""
 
 
 class _Turns:
@@ -256,7 +256,7 @@ class Reader:
         self._clock = clock
 
     async def get(self, call: Call, representation: Representation) -> ApiResponse:
-        """Answer a get; raise StatusError: 404, 406, or 504 for a resourceVersion that does not exist yet."""
+        """Answer a get; raise StatusError, such as 404, or 504 for a resourceVersion in the future."""
         resource = call.resource
         check_export(call)
         if version := call.request.option("resourceVersion"):
@@ -267,7 +267,7 @@ class Reader:
         if stored is None or not (resource.shows is None or resource.shows(stored)):
             raise not_found(resource.group, resource.plural, call.name)
         await self._store.settled(stored.version)
-        # A read at any version uses cached conversions; a read at the latest version calls the webhook.
+        # With a resourceVersion, a read uses cached conversions; without one, it calls the webhook.
         data = (conversion.known if version else conversion.rewritten)(resource, stored)
         if data is None:
             data = orjson.dumps(await conversion.read(resource, stored, anew=not version))
@@ -341,12 +341,14 @@ class Reader:
         if after != ("", ""):
             items = [each for each in items if (each.key.namespace, each.key.name) > after]
         metadata: Object = {"resourceVersion": str(version)}
-        limit, count = options.limit, len(items)
+        # As from the real server's watch cache, which ignores the limit.
+        limit = 0 if options.version == "0" and not options.match else options.limit
+        count = len(items)
         if not selection.everything:
             items, more = await matching(items, selection, limit)
         else:
             more = limit > 0 and count > limit
-        if more and not (options.version == "0" and not options.match):
+        if more:
             last = items[limit - 1].key
             metadata["continue"] = Continuation(version, (last.namespace, last.name)).encode(
                 in_namespace=in_namespace
@@ -460,7 +462,7 @@ def check_export(call: Call) -> None:
 async def matching(
     items: Sequence[Stored], selection: Selection, limit: int = 0
 ) -> tuple[list[Stored], bool]:
-    """Return the first `limit` selected objects (all if 0), and whether more selected objects follow.
+    """Return the first `limit` selected objects (all if 0), and whether any items follow, selected or not.
 
     Raises:
         StatusError: 500, the conversion webhook failed.

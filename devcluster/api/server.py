@@ -47,7 +47,7 @@ Object = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 MINIMUM_WATCH_TIMEOUT = 1800.0
-# The verbs of a collection and of an object, by the method of the request.
+# The verbs of requests that name an object.
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 _PARTS = frozenset({"status", "finalize", "approval", "ephemeralcontainers", "resize"})
 """Subresources that return the whole object and change only a part of it."""
@@ -225,7 +225,7 @@ class ApiServer:
             return verb in _NAMED or verb == "watch" or (verb == "create" and resource.custom)
         if verb not in _COLLECTION:
             return False
-        # A namespaced resource can only be read across namespaces.
+        # Without a namespace, the only verbs of a namespaced resource are list and watch.
         return not resource.namespaced or bool(target.namespace) or verb in {"list", "watch"}
 
     def _list_options(self, call: Call) -> ListOptions:

@@ -1,4 +1,4 @@
-"""Handler of subresources other than status."""
+"""Handler of the subresources that do not return the whole object, such as scale and token."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class Subresources:
             case "proxy", _:
                 if self._store.get(call.key) is None:
                     raise not_found(call.resource.group, call.resource.plural, call.name)
-                raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")
+                raise bad_request(f"devcluster runs no containers, so it cannot {call.subresource} requests")
             case _:
                 return None
 

@@ -18,7 +18,7 @@ TOO_DEEP = "exceeded max depth"
 
 def is_too_deep(document: Any, body: bytes) -> bool:
     """Return whether a document is nested too deeply to be stored; `body` is its text."""
-    if body.count(b"{") + body.count(b"[") + body.count(b"\n") < MOST_LEVELS:
+    if sum(map(body.count, (b"{", b"[", b"-", b"\n"))) < MOST_LEVELS:
         return False
     level = [document] if isinstance(document, dict | list) else []
     for _ in range(MOST_LEVELS):

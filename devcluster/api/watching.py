@@ -34,7 +34,7 @@ _CHUNK: Final = 256 << 10
 _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 _CACHED_LINES: Final = 4096
 _RETRIES: Final = (0.1, 5.0)
-"""Seconds between attempts to convert a change: the first and the longest delay."""
+"""Seconds between attempts to convert objects: the first and the longest delay."""
 _PATIENCE: Final = 3.0
 """Seconds for which the conversion of a watch's initial objects is retried."""
 
@@ -78,7 +78,8 @@ class Watcher:
         """Return the line of an event; `head` adds a table's columns."""
         resource = call.resource
         shared = not head
-        identity = (event, stored.version, stored.key, resource.version, representation, include)
+        # `converted` identifies the kind as of its last change, such as a new schema.
+        identity = (event, stored.version, stored.key, resource.converted, representation, include)
         if shared and (known := self._lines.get(identity)) is not None:
             return known
         (data,) = await conversion.data_of(resource, [stored])
@@ -190,7 +191,7 @@ class _Stream:
             watch.close()
 
     async def _lines_of(self, changes: Sequence[Change]) -> bytes:
-        """Return the watch lines of changes; all objects are converted in one batch."""
+        """Return the watch lines of changes; all objects are converted together first."""
         if self._call.resource.convert is not None:
             shown = [each for change in changes for each in (change.old, change.new, change.final)]
             await conversion.data_of(self._call.resource, [each for each in shown if each is not None])
@@ -204,7 +205,7 @@ class _Stream:
         try:
             await self._patiently(functools.partial(conversion.data_of, resource, initial), end)
         except StatusError:
-            # The version is older, as from a watch cache without the latest changes.
+            # Answer like a server whose watch cache has not yet received the unconverted objects.
             unknown = [each.version for each in initial if conversion.known(resource, each) is None]
             raise future_version(self._seen, min(unknown) - 1) from None
         if selection.converts:

@@ -33,7 +33,7 @@ PATCHES = {
     "ApplyConfiguration": ("applyConfiguration", Type("Object"), "Object"),
     "JSONPatch": ("jsonPatch", list_of(Type("JSONPatch")), "list(JSONPatch)"),
 }
-"""For each type of mutation: its field, and the type of its expression."""
+"""For each type of mutation: its field, the type of its expression, and the type's name in errors."""
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -26,7 +26,7 @@ from devcluster.kinds.resource import ALL_VERBS, Resource
 from devcluster.types import schema_for
 
 Cell = Callable[[Object], Any]
-"""Returns the content of a column between name and age."""
+"""Returns the content of a column other than Name and Age."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from devcluster.kinds.field import NEGATIVE, Field
 from devcluster.names import label_key, label_value, port_name, port_number
-from devcluster.quantity import parse_quantity
+from devcluster.quantity import parse_integer, parse_quantity
 from devcluster.storage.selectors import LabelSelector, SelectorError
 from devcluster.types.times import canonical
 
@@ -64,7 +64,7 @@ def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> 
 def percent_of(value: Any) -> int | None:
     """Return the number in a percentage such as `25%`, or None if `value` is not a percentage."""
     if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
-        return int(value[:-1])
+        return parse_integer(value[:-1])
     return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, PlainStrategy, StoredStrategy, child, columns
+from devcluster.builtin.services import check_network
 from devcluster.clock import Clock
 from devcluster.kinds.field import Field
 from devcluster.kinds.strategy import Context
@@ -106,6 +107,10 @@ class NodeStrategy(BuiltinStrategy):
             information.setdefault(name, "")
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
+
+    def check(self, obj: Field) -> None:
+        for network in obj["spec"]["podCIDRs"]:
+            check_network(network, strict=True)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
@@ -258,12 +263,15 @@ def _decoded_size(value: str) -> int:
 
 def _check_docker(entry: Field) -> None:
     try:
-        json.loads(base64.b64decode(entry.value).decode())
+        # Go looks at bytes, and shows each as a character.
+        json.loads(base64.b64decode(entry.value).decode("latin-1"), parse_int=float)
+    except RecursionError:
+        entry.invalid("exceeded max depth", REDACTED)
     except json.JSONDecodeError as error:
         left = error.doc[error.pos :].strip()
         why = f"invalid character {left[0]!r} looking for beginning of value" if left else ENDED
         entry.invalid(why if error.doc.strip() != "{" else ENDED, REDACTED)
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except binascii.Error as error:
         entry.invalid(str(error), REDACTED)
 
 

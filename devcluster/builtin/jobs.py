@@ -125,7 +125,7 @@ def zone_of(name: str | None) -> datetime.tzinfo:
 
 
 def _field(text: str, lowest: int, highest: int) -> tuple[frozenset[int], bool]:
-    """Return the numbers that a field of a schedule matches, and whether the field contains `*`."""
+    """Return the numbers that a field of a schedule matches, and whether a part is `*` or `?`."""
     numbers: set[int] = set()
     is_star = False
     for part in filter(None, text.split(",")):

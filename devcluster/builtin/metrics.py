@@ -17,7 +17,7 @@ from devcluster.storage.records import Change, Stored
 from devcluster.storage.store import Store
 
 PREFIX = "devcluster.local/"
-"""The prefix of all annotations that devcluster reads."""
+"""The prefix of devcluster's own annotations."""
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 USAGE = ("cpu", "memory")
 MARKS = tuple(f'"{PREFIX}{name}":'.encode() for name in USAGE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns, selector_cell
 from devcluster.builtin.checks import check_port, check_selector
-from devcluster.builtin.services import check_address, load_balancer_addresses
+from devcluster.builtin.services import check_address, check_network, load_balancer_addresses
 from devcluster.kinds.field import Field
 from devcluster.names import dns_label, dns_subdomain, port_name, port_number, wildcard_subdomain
 from devcluster.types.table import choices
@@ -293,8 +293,7 @@ def _check_peer(peer: Field) -> None:
         block = peer["ipBlock"]
         if block["cidr"]:
             for network in (block["cidr"], *block["except"]):
-                if not _is_network(network.value):
-                    network.invalid("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
+                check_network(network)
         else:
             block["cidr"].required()
     if not given:
@@ -309,14 +308,6 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_network(text: str) -> bool:
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return False
-    return "/" in text
 
 
 def _hosts_cell(hosts: list[str]) -> str:

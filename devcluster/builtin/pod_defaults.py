@@ -48,7 +48,7 @@ _SPEC = {
     "terminationGracePeriodSeconds": 30,
     "dnsPolicy": "ClusterFirst",
 }
-"""Values of fields that are missing or have Go's zero value, if the parent object exists."""
+"""Values of fields that are missing or, outside `_ZERO_COUNTS`, zero in Go, if the parent object exists."""
 _ZERO_COUNTS = frozenset({"defaultMode", "expirationSeconds", "terminationGracePeriodSeconds"})
 
 
@@ -130,7 +130,7 @@ def name_warnings(name: str, used: str = "Pod names and hostnames") -> list[str]
 
 
 def pod_warnings(spec: Object, path: str) -> list[str]:
-    """Return warnings about duplicate ports and variables, and about settings that have no effect."""
+    """Return warnings about duplicate ports and variables, and about invalid values that are accepted."""
     warnings: list[str] = []
     for index, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if not secret.get("name"):

@@ -420,7 +420,7 @@ def _annotations(obj: Object) -> Object:
 
 
 def _taken(annotations: Object, name: str) -> Any:
-    """Remove one of devcluster's annotations; return its JSON value, or None if it is missing or not JSON."""
+    """Remove an annotation with fields of v2; return its JSON value, or None if it is missing or not JSON."""
     try:
         return orjson.loads(annotations.pop(f"{PREFIX}{name}", "null"))
     except orjson.JSONDecodeError:

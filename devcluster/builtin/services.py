@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from devcluster.builtin.base import NONE, BuiltinStrategy, Object, child, columns, labels_cell
@@ -66,6 +66,18 @@ def check_address(address: Field) -> bool:
         address.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
         return False
     return True
+
+
+def check_network(field: Field, *, strict: bool = False) -> None:
+    """Check an IPv4 or IPv6 network; with `strict`, its address must have no bits beyond the prefix."""
+    try:
+        network = ipaddress.ip_interface(field.value)
+    except ValueError:
+        network = None
+    if network is None or "/" not in field.value:
+        field.invalid("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
+    elif strict and network.ip != network.network.network_address:
+        field.invalid("must not have bits set beyond the prefix length")
 
 
 def _check_external_name(spec: Field) -> None:
@@ -171,7 +183,7 @@ NODE_PORTS = range(30000, 32768)
 
 STATIC_ADDRESSES = 256
 STATIC_PORTS = 86
-"""The first ports of the range, which are reserved for explicitly requested ports."""
+"""The first ports of the range; a Service gets one without a request only when the others are in use."""
 
 
 class Allocation:
@@ -197,25 +209,28 @@ class Allocation:
         """Return whether a Service has this node port, for any protocol."""
         return bool(self._ports[port])
 
-    def free_address(self) -> str | None:
-        """Return a free cluster IP, or None when all are in use."""
-        size = SERVICE_NETWORK.num_addresses - 2 - STATIC_ADDRESSES
-        start = self._rng.randrange(size)
-        for offset in range(size):
-            address = str(SERVICE_NETWORK[1 + STATIC_ADDRESSES + (start + offset) % size])
+    def free_address(self) -> str:
+        """Return a free cluster IP; raise StatusError, 500, when all are in use."""
+        for offset in self._offsets(SERVICE_NETWORK.num_addresses - 2, STATIC_ADDRESSES):
+            address = str(SERVICE_NETWORK[1 + offset])
             if not self._addresses[address]:
                 return address
-        return None
+        raise internal_error("failed to allocate a serviceIP: range is full")
 
-    def free_port(self, taken: set[int]) -> int | None:
-        """Return a free node port that is not in `taken`, or None when all are in use."""
-        size = len(NODE_PORTS) - STATIC_PORTS
-        start = self._rng.randrange(size)
-        for offset in range(size):
-            port = NODE_PORTS[STATIC_PORTS + (start + offset) % size]
+    def free_port(self, taken: set[int]) -> int:
+        """Return a free node port that is not in `taken`; raise StatusError, 500, when all are in use."""
+        for offset in self._offsets(len(NODE_PORTS), STATIC_PORTS):
+            port = NODE_PORTS[offset]
             if not self._ports[port] and port not in taken:
                 return port
-        return None
+        raise internal_error("failed to allocate a nodePort: range is full")
+
+    def _offsets(self, size: int, reserved: int) -> Iterator[int]:
+        """Yield the offsets of a range, from a random one; the first `reserved` ones follow the others."""
+        for first, count in ((reserved, size - reserved), (0, reserved)):
+            start = self._rng.randrange(count)
+            for number in range(count):
+                yield first + (start + number) % count
 
     def _changed(self, change: Change) -> None:
         if change.key.plural == "services" and not change.key.group:
@@ -339,8 +354,6 @@ class ServiceStrategy(BuiltinStrategy):
                 return
         if not wanted:
             free = allocation.free_address()
-            if free is None:
-                raise internal_error("failed to allocate a serviceIP: range is full")
             value["clusterIP"], value["clusterIPs"] = free, [free]
         families, policy = ["IPv4"], "SingleStack"
         if wanted == "None" and not spec["selector"]:
@@ -356,8 +369,6 @@ class ServiceStrategy(BuiltinStrategy):
             given = port["nodePort"]
             if not given:
                 free = allocation.free_port(taken)
-                if free is None:
-                    raise internal_error("failed to allocate a nodePort: range is full")
                 port.value["nodePort"] = free
                 taken.add(free)
             elif given.value in own:

@@ -55,7 +55,7 @@ SOURCES = {
 
 
 class ClaimStrategy(BuiltinStrategy):
-    """Strategy of PersistentVolumeClaims (defaults, validation); bound ones can only request more storage."""
+    """Strategy (defaults, validation) of PersistentVolumeClaims; `CHANGEABLE` names the mutable fields."""
 
     columns = columns(
         "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age "

@@ -98,7 +98,7 @@ def check_restarts_always(spec: Field, kind: str) -> None:
 
 
 def shown_strategy(strategy: Field) -> Object:
-    """Return a Deployment's strategy with Go's internal field names, as error messages show it."""
+    """Return a workload's update strategy with Go's internal field names, as error messages show it."""
     return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
@@ -419,7 +419,7 @@ def _immutable_part(spec: Object) -> Object:
 
 
 def _with_claims(spec: Object) -> Object:
-    # A claim's template gives each pod a volume of its name, which its containers may mount.
+    # Each claim template gives every pod a volume with the template's name, for containers to mount.
     template = spec["template"]
     claims = [each["metadata"].get("name", "") for each in spec.get("volumeClaimTemplates") or ()]
     pod = {**template["spec"]}

@@ -16,7 +16,7 @@ from devcluster.controllers.pod_status import is_active, is_ready
 from devcluster.errors import StatusError
 from devcluster.kinds import conditions
 from devcluster.storage import Change
-from devcluster.storage.selectors import LabelSelector
+from devcluster.storage.selectors import LabelSelector, SelectorError
 
 TOLERANCE = Fraction(1, 10)
 """The largest ratio by which a metric may differ from its target without effect."""
@@ -41,7 +41,7 @@ def propose_for_pods(
     """Return the replicas that a metric of pods proposes; `metric` is the annotation's name.
 
     A pod without the metric counts as using 100 % of the target or nothing, whichever changes the replicas
-    less. When scaling up, pods that are not ready count as using nothing.
+    less. For cpu, a pod that is not ready counts as using nothing when scaling up, else it does not count.
     """
     name, target = source.get("name") or source["metric"]["name"], source["target"]
     usage: dict[str, Fraction] = {}
@@ -52,6 +52,12 @@ def propose_for_pods(
         if found is None:
             missing.append(key)
             continue
+        if container and all(each["name"] != container for each in pod["spec"]["containers"]):
+            where = (
+                f"container {container} not present in metrics for pod {pod['metadata']['namespace']}/{key}"
+            )
+            text = f"unable to get metrics for resource {name}: failed to get container metrics: {where}"
+            raise NoMetric(f"failed to get {name} utilization: {text}")
         count = 1 if container or metric.startswith("metric.") else len(pod["spec"]["containers"])
         if metric.startswith("cpu") and not is_ready(pod):
             unready.append(key)
@@ -70,7 +76,10 @@ def propose_for_pods(
     else:
         requests = {pod["metadata"]["name"]: _request(pod, name, container) for pod in pods}
         wanted = {key: amount * utilization / 100 for key, amount in requests.items()}
-        percent = 100 * sum(usage.values()) / sum(requests[key] for key in usage)
+        requested = sum(requests[key] for key in usage)
+        if not requested:
+            raise NoMetric(f"failed to get {name} utilization: no metrics returned matched known pods")
+        percent = 100 * sum(usage.values()) / requested
         shown = {"averageUtilization": int(percent), "averageValue": _text(average, metric)}
         about = f"{name} {about} utilization (percentage of request)"
     count = _rebalanced(usage, wanted, unready, missing, replicas)
@@ -148,7 +157,7 @@ def _text(value: Fraction, metric: str) -> str:
 
 AUTOSCALERS = ("autoscaling", "horizontalpodautoscalers")
 PERIOD = 15.0
-"""Seconds between two reads of the metrics; a change of a pod's metrics causes an earlier read."""
+"""Seconds between two reads of the metrics; a change of a pod's or namespace's causes an earlier read."""
 STABILIZATION = 300
 """Seconds for which a scale-down uses the highest recommendation, unless the autoscaler sets another."""
 FAILURES = {
@@ -170,7 +179,7 @@ class _Moment(NamedTuple):
 
 
 class AutoscalerController(Controller):
-    """The HorizontalPodAutoscaler controller."""
+    """HorizontalPodAutoscaler controller, which reads metrics from annotations (`metric_of`)."""
 
     name = "horizontal-pod-autoscaler"
     batch_period = 0.05
@@ -241,7 +250,13 @@ class AutoscalerController(Controller):
         proposals: list[Proposal] = []
         shown: list[Object] = []
         failure: tuple[str, str] | None = None
-        pods = self._pods(key[0], (scale.get("status") or {}).get("selector", ""))
+        selector = (scale.get("status") or {}).get("selector", "")
+        try:
+            pods = self._pods(key[0], selector)
+        except SelectorError as error:
+            self._set(status, "ScalingActive", "False", "InvalidSelector", str(error))
+            self.warn(autoscaler, "InvalidSelector" if selector else "SelectorRequired", str(error))
+            return None
         metrics = autoscaler["spec"].get("metrics") or ()
         for metric in metrics:
             kind = metric["type"]
@@ -376,7 +391,14 @@ class AutoscalerController(Controller):
         return furthest(limits, default=current)
 
     def _pods(self, namespace: str, selector: str) -> list[Object]:
-        matcher = LabelSelector.parse(selector)
+        """Return the active pods that the selector matches; raise SelectorError if it is empty or invalid."""
+        if not selector:
+            raise SelectorError("the HPA target's scale is missing a selector")
+        try:
+            matcher = LabelSelector.parse(selector)
+        except SelectorError as error:
+            text = "couldn't convert selector into a corresponding internal selector object"
+            raise SelectorError(f"{text}: {error}") from None
         pods = [
             stored.decode() for stored in self.view.select(PODS, namespace) if matcher.matches(stored.labels)
         ]

@@ -26,6 +26,7 @@ NAMESPACES: Resource = ("", "namespaces")
 NODES: Resource = ("", "nodes")
 PODS: Resource = ("", "pods")
 REPLICA_SETS: Resource = ("apps", "replicasets")
+REVISIONS: Resource = ("apps", "controllerrevisions")
 
 
 log = logging.getLogger("devcluster.controllers")

@@ -1,4 +1,4 @@
-"""Simulated container runtime and probes, which fail if the pod's annotations say so."""
+"""Simulated container runtime and probes; a pod's annotations can make its containers fail."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from devcluster.controllers.images import (
     Start,
 )
 from devcluster.controllers.pod_status import KILLED
+from devcluster.quantity import quoted
+from devcluster.urls import split_url
 
 NEVER_READY, CRASH, NO_IMAGE = "never-ready", "crash", "image-pull-error"
 BAD_COMMAND, OUT_OF_MEMORY = "bad-command", "out-of-memory"
@@ -39,7 +41,7 @@ IMAGE_WORDS = {
 
 
 def failure_of(pod: Object, container: Object) -> str:
-    """Return the failure that the pod's annotations request, as a constant of this module, or ""."""
+    """Return the failure (a constant of this module) that the pod's annotations or image request, or ""."""
     if annotations := pod["metadata"].get("annotations"):
         for failure in (NO_IMAGE, BAD_COMMAND, CRASH, OUT_OF_MEMORY, NEVER_READY):
             asked = annotations.get(PREFIX + failure, "").lower()
@@ -130,7 +132,12 @@ def _get(container: Object, action: Object, running: Running, address: str) -> H
         response = _answer(url, wanted_host, headers, running)
         if response.status not in _REDIRECTS or not response.location:
             return response
-        target = urlsplit(response.location)
+        try:
+            target = split_url(response.location)
+            target.port  # noqa: B018 -- reading a port that is too large raises ValueError
+        except ValueError as error:
+            problem = f"failed to parse Location header {quoted(response.location)}: {error}"
+            raise _ProbeFailed(f'Get "{url}": {problem}') from None
         url = urljoin(url, response.location)
         if urlsplit(url).hostname != address:
             return response

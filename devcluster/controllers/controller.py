@@ -15,6 +15,7 @@ from devcluster.clock import Clock
 from devcluster.controllers.client import (
     PODS,
     REPLICA_SETS,
+    REVISIONS,
     EventRecorder,
     Metadata,
     Object,
@@ -61,7 +62,7 @@ class WorkQueue:
         return len(self._ready)
 
     def add(self, key: Name) -> None:
-        """Queue a key for the next free worker."""
+        """Queue a key for the next free worker, after the batch period or the pause set by `done`."""
         delay = self._pauses.get(key, self._batch_period)
         if delay:
             self.add_after(key, delay)
@@ -71,7 +72,7 @@ class WorkQueue:
     def add_after(self, key: Name, seconds: float) -> None:
         """Queue a key after a delay, or at the earlier time that a former call has set for it."""
         loop = asyncio.get_running_loop()
-        # A timer may fire slightly early; the minimum delay avoids a loop over nanoseconds.
+        # A timer may fire slightly early; the minimum delay avoids further timers for the same time.
         due = loop.time() + max(seconds, SHORTEST_DELAY)
         timer = self._timers.get(key)
         if timer is not None:
@@ -105,8 +106,8 @@ class WorkQueue:
     def done(self, key: Name, *, took: float = 0.0) -> None:
         """Mark the key as no longer in progress; `took` is the number of seconds that the work took.
 
-        After slow work, the key is processed again only after a pause in proportion to `took`. So the owner
-        of a thousand pods is not reconciled for each pod.
+        After slow work, `add` queues the key only after a pause in proportion to `took`, at most half a
+        second. So the owner of a thousand pods is not reconciled for each pod.
         """
         self._working.discard(key)
         if took > LONG:
@@ -141,7 +142,7 @@ class WorkQueue:
         self._wake.set()
 
 
-LABELLED = (PODS, REPLICA_SETS)
+LABELLED = (PODS, REPLICA_SETS, REVISIONS)
 """Resources with an index by label."""
 
 
@@ -213,7 +214,7 @@ class View:
         return found
 
     def selected(self, resource: Resource, namespace: str, selector: Object | None) -> list[Stored]:
-        """Return the pods or ReplicaSets that a label selector matches; None matches none, {} matches all."""
+        """Return the objects of a LABELLED resource that the selector matches; None matches none, {} all."""
         if selector is None:
             return []
         matcher = LabelSelector.of(selector)

@@ -19,7 +19,7 @@ _CONFLICT = 409
 
 
 class CronJobController(Controller):
-    """The CronJob controller."""
+    """CronJob controller; each change of a Job also reconciles the CronJob that owns it."""
 
     name = "cronjob-controller"
     batch_period = 0.002
@@ -41,7 +41,7 @@ class CronJobController(Controller):
         await self.write_status(CRON_JOBS, cron, status)
 
     def _still_active(self, cron: Object, status: Object, jobs: Iterable[Object]) -> list[Object]:
-        """Return references to the CronJob's running Jobs; record Events for Jobs that have ended."""
+        """Return references to running Jobs; record ended or missing Jobs as Events, and the last success."""
         known = {each["uid"]: each for each in status.get("active") or ()}
         alive: dict[str, Object] = {}
         for job in jobs:

@@ -41,7 +41,7 @@ class DaemonSetController(PodController):
         daemon_set = self.living(SETS, key)
         if daemon_set is None:
             return
-        history = History(self, daemon_set, hash_label=HASH_LABEL)
+        history = await History.claim(self, daemon_set, hash_label=HASH_LABEL)
         newest = (await history.update())["metadata"]
         digest = newest["labels"][HASH_LABEL]
         placed = _by_node(await self.claim(daemon_set))
@@ -81,7 +81,7 @@ class DaemonSetController(PodController):
     async def _replace(
         self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str
     ) -> None:
-        """Delete pods of old revisions, at most as many as the update strategy allows simultaneously."""
+        """Delete pods of old revisions; maxUnavailable limits this only on nodes with an available pod."""
         strategy = daemon_set["spec"].get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return

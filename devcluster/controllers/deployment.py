@@ -21,6 +21,7 @@ from devcluster.controllers.pod_owners import PodController, scaled, template_ha
 from devcluster.controllers.pod_status import has_ended, parse_time
 from devcluster.errors import StatusError
 from devcluster.kinds import conditions
+from devcluster.quantity import parse_integer
 from devcluster.storage import Change
 
 DEPLOYMENTS = ("apps", "deployments")
@@ -109,8 +110,7 @@ def _share(deployment: Object, replica_set: Object, allowed: int) -> int:
     if not _replicas(deployment):
         return -current
     annotation = (replica_set["metadata"].get("annotations") or {}).get(MAXIMUM, "")
-    before = int(annotation) if annotation.isdigit() else 0
-    before = before or (deployment.get("status") or {}).get("replicas", 0)
+    before = max(parse_integer(annotation) or 0, 0) or (deployment.get("status") or {}).get("replicas", 0)
     if not before:
         return 0
     # Like Go, this rounds halves away from zero.
@@ -291,7 +291,7 @@ NOT_COPIED = {
 def _revision_of(replica_set: Object) -> int:
     """Return the ReplicaSet's revision number, or 0 if it has none."""
     text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "")
-    return int(text) if text.isdigit() else 0
+    return max(parse_integer(text) or 0, 0)
 
 
 def _newest(deployment: Object, replica_sets: Sequence[Object]) -> Object | None:
@@ -338,7 +338,8 @@ def _annotate(replica_set: Object, deployment: Object, revision: int, *, sized: 
     new = dict(old)
     given = deployment["metadata"].get("annotations") or {}
     new.update({name: value for name, value in given.items() if name not in NOT_COPIED})
-    if old.get(REVISION, "0").isdigit() and int(old.get(REVISION, "0")) < revision:
+    known = parse_integer(old.get(REVISION, "0"))
+    if known is not None and known < revision:
         new[REVISION] = str(revision)
         if REVISION in old:
             _remember(new, old[REVISION])

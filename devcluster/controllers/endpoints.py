@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import defaultdict
+from collections.abc import Iterable
 
 from devcluster.controllers.client import PODS, Object, age_of, ignoring, is_going, owner_reference
 from devcluster.controllers.controller import Controller, Environment, Handler, Name, Routes, View
@@ -182,7 +183,8 @@ class EndpointSliceController(ServiceFollower):
         present = self.view.owned(SLICES, service["metadata"]["uid"])
         present.sort(key=age_of)
         targets = targets_of(self.view, service)
-        order = {uid: place for place, uid in enumerate(_uids(present))}
+        known = itertools.chain.from_iterable(each.get("endpoints") or () for each in present)
+        order = {uid: place for place, uid in enumerate(_target_uids(known))}
         trigger = trigger_time(service, targets, set(order))
         targets.sort(key=lambda each: order.get(each.pod["metadata"]["uid"], len(order)))
         labels = {
@@ -228,17 +230,14 @@ class EndpointSliceMirroringController(Controller):
         stored = [each for each in self.view.select(SLICES, key[0]) if mine.items() <= each.labels.items()]
         present = [each.decode() for each in stored]
         wanted = [] if endpoints is None or not _is_mirrored(service, endpoints) else _mirrored(endpoints)
-        for content, slice_ in itertools.zip_longest(wanted, present):
-            if content is None:
-                await self.delete(SLICES, slice_)
-                continue
+        for content in wanted:
             assert endpoints is not None
+            family = content["addressType"]  # immutable
+            slice_ = next((each for each in present if each["addressType"] == family), None)
             about = endpoints["metadata"]
             labels = {**(about.get("labels") or {}), **mine}
             annotations = {
-                name: value
-                for name, value in (about.get("annotations") or {}).items()
-                if name not in NOT_MIRRORED
+                name: value for name, value in _annotations(endpoints).items() if name not in NOT_MIRRORED
             }
             if slice_ is None:
                 metadata = {"generateName": f"{key[1]}-", "namespace": key[0], "labels": labels}
@@ -246,9 +245,13 @@ class EndpointSliceMirroringController(Controller):
                 if annotations:
                     metadata["annotations"] = annotations
                 await self.create(SLICES, {"metadata": metadata, **content})
-            elif _differs(slice_, content, labels):
-                changed = {**slice_, **content, "metadata": {**slice_["metadata"], "labels": labels}}
-                await self.update(SLICES, changed)
+                continue
+            present.remove(slice_)
+            if _differs(slice_, content, labels) or annotations != _annotations(slice_):
+                metadata = {**slice_["metadata"], "labels": labels, "annotations": annotations}
+                await self.update(SLICES, {**slice_, **content, "metadata": metadata})
+        for slice_ in present:
+            await self.delete(SLICES, slice_)
 
 
 def _is_mirrored(service: Object | None, endpoints: Object) -> bool:
@@ -314,13 +317,9 @@ def _set_trigger(metadata: Object, trigger: str) -> None:
         metadata["annotations"] = annotations
 
 
-def _uids(present: list[Object]) -> list[str]:
-    return [
-        endpoint["targetRef"]["uid"]
-        for slice_ in present
-        for endpoint in slice_.get("endpoints") or ()
-        if "targetRef" in endpoint
-    ]
+def _target_uids(endpoints: Iterable[Object]) -> list[str]:
+    """Return the UIDs of the endpoints' targets; an endpoint that a client wrote may have none."""
+    return [uid for each in endpoints if (uid := (each.get("targetRef") or {}).get("uid"))]
 
 
 MARK = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
@@ -354,8 +353,8 @@ class EndpointsController(ServiceFollower):
         wanted["metadata"]["labels"] = labels
         wanted["metadata"].setdefault("annotations", {})
         former = [each for subset in wanted.get("subsets") or () for each in subset.get("addresses") or ()]
-        uids = {each["targetRef"]["uid"] for each in former}
-        _set_trigger(wanted["metadata"], trigger_time(service, targets, uids))
+        trigger = trigger_time(service, targets, set(_target_uids(former)))
+        _set_trigger(wanted["metadata"], trigger)
         wanted["subsets"] = subsets
         await (self.create if present is None else self.update)(ENDPOINTS, wanted)
 
@@ -384,3 +383,7 @@ def _subsets(service: Object, targets: list[Target]) -> list[Object]:
 
 def _labels(obj: Object) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
+
+
+def _annotations(obj: Object) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}

@@ -81,7 +81,7 @@ class GarbageCollector(Controller):
             )
 
     async def _delete_dependents(self, key: Key) -> None:
-        """Delete the dependents of an owner that is deleted in the foreground."""
+        """Queue the dependents of an owner under foreground deletion; release the owner if none blocks it."""
         uid, blocked = self._uid(key), False
         for dependent in self.view.dependents(uid):
             metadata = self.view.metadata(dependent)
@@ -128,7 +128,7 @@ class GarbageCollector(Controller):
                 await self.client.patch(qualified(*key[:2]), key.namespace, key.name, {"metadata": metadata})
 
     def _place(self, dependent: Key, owner: OwnerReference) -> Key | None:
-        """Return the owner's key, or None if the object with this UID has another name or namespace."""
+        """Return the owner's key, or None if UID and name do not exist in the namespace or the cluster."""
         place = self.view.find(owner.uid)
         if place is None or place.name != owner.name or place.namespace not in {"", dependent.namespace}:
             return None

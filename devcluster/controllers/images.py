@@ -119,11 +119,11 @@ class Running:
     """Result of a program that keeps running."""
 
     ports: Mapping[int, HttpHandler | None] | None = None
-    """The program's open TCP ports, with HTTP servers; None (unknown) lets all probes succeed."""
+    """The open TCP ports, each with its HTTP handler or None; without ports (None), all probes succeed."""
     memory: int = 0
     """The memory usage in bytes; a container with a lower limit is killed."""
     ready: bool = True
-    """Whether the program ever becomes ready; if False, its probes do not matter."""
+    """Whether the program ever becomes ready; if False, its readiness probe does not matter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def wordpress(start: Start) -> Running | Exited:
 
 
 def _uninstalled_site(request: HttpRequest) -> HttpResponse:
-    """Return a redirect to the installer on the requested host, by HTTPS if a proxy's header says so."""
+    """Return 200 for files and the installer, else a redirect to it: to HTTPS if a proxy's header says so."""
     if request.path == "/wp-admin/install.php" or _is_file(request.path):
         return HttpResponse(200)
     scheme = "https" if "https" in request.headers.get("x-forwarded-proto", "") else "http"

@@ -12,6 +12,7 @@ from devcluster.controllers.pod_owners import PodController
 from devcluster.controllers.pod_status import is_ready, parse_time, pod_from
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
+from devcluster.quantity import parse_integer
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a pod that is not counted yet."""
@@ -72,7 +73,7 @@ def _has_failed(pod: Object) -> bool:
 
 
 def _failures(pod: Object) -> int:
-    return int((pod["metadata"].get("annotations") or {}).get(FAILURES, "0"))
+    return parse_integer((pod["metadata"].get("annotations") or {}).get(FAILURES, "")) or 0
 
 
 def matched_success_rule(job: Object, completed: set[int]) -> int | None:
@@ -92,7 +93,7 @@ class Tally:
 
     active: list[Object]
     succeeded: list[Object]
-    """Pods that have succeeded and are not counted yet; `failed` has those that have failed."""
+    """Uncounted pods that have succeeded; `failed` has uncounted ones that failed or are being deleted."""
     failed: list[Object]
     terminating: list[Object]
     """Pods that are being deleted and have not ended."""
@@ -127,8 +128,8 @@ def is_indexed(job: Object) -> bool:
 
 def index_of(pod: Object) -> int:
     """Return the pod's completion index, or -1 if it has none."""
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return int(text) if text.isdigit() else -1
+    number = parse_integer((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
+    return -1 if number is None else max(number, -1)
 
 
 def indexes_from(text: str) -> set[int]:
@@ -191,13 +192,13 @@ def _run(first: int, last: int) -> str:
 
 
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
-"""Seconds from a pod's failure to the next attempt; they double with each further failure."""
+"""Seconds from a pod's failure to the next attempt: initial and maximum; each further failure doubles it."""
 OUTCOMES = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 """The final condition for each preliminary condition, when all pods are gone or counted."""
 
 
 class JobController(PodController):
-    """The Job controller."""
+    """Job controller, which runs pods until enough have succeeded, and counts them in the status."""
 
     name = "job-controller"
     batch_period = 0.002
@@ -328,7 +329,7 @@ class JobController(PodController):
         return float(limit) - (self.clock.now() - parse_time(start)).total_seconds()
 
     async def _stop(self, job: Object, tally: Tally) -> None:
-        """Delete the running pods; they count as failed once they are deleted."""
+        """Delete the running pods; they count as failed, unless the Job has met its success criteria."""
         for pod in tally.active:
             await self.delete_pod(job, pod)
         tally.terminating.extend(tally.active)
@@ -411,7 +412,7 @@ class JobController(PodController):
         await self._untrack(pod["metadata"] for pod in (*tally.succeeded, *tally.failed))
 
     def _left_behind(self, key: Name, job: Object | None) -> list[Object]:
-        """Return the metadata of pods that have the tracking finalizer and another owner than this Job.
+        """Return the metadata of pods that have the tracking finalizer and are not owned by this Job.
 
         Such pods belong to a deleted Job of the same name.
         """

@@ -30,7 +30,7 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 
 RESERVED = 2
-"""The addresses of the network itself and of its gateway."""
+"""The number of addresses for the network itself and its gateway."""
 
 
 class PodAddresses:
@@ -81,9 +81,9 @@ class Attempts:
     """Attempts to start a container, kept between reconciles; times are from the event loop's clock."""
 
     due: float = 0.0
-    """The time of the next attempt, or of the next step towards it."""
+    """The time of the next attempt, of the next step towards it, or of the next readiness probe."""
     pulls: int = 0
-    """The number of failed pulls."""
+    """The number of failed pulls of the image, or mounts of a volume."""
     ends: float | None = None
     """The time at which the running container ends."""
 
@@ -177,7 +177,7 @@ class ContainerStep:
         return probe(self.container, kind, running, self.pod["status"]["podIP"])
 
     def _is_over(self, seconds: float) -> bool:
-        """Return whether a running container has run for `seconds`; if not, schedule the next reconcile."""
+        """Return whether a container has run for `seconds`; if it still runs, reconcile again then."""
         if "running" not in self._state:
             return False
         if self.attempts.ends is None:
@@ -262,7 +262,7 @@ class ContainerStep:
         return str(self._state.get("waiting", {}).get("reason", ""))
 
     def _started(self) -> Object:
-        """Return the status of a container that runs or starts now, without the field `state`."""
+        """Return the status of a running, starting or just ended container, with an empty `state`."""
         status = container_status(self.container, self.former, {})
         if "running" not in self._state:
             if "terminated" in self._state:
@@ -367,7 +367,7 @@ class Kubelet(Controller):
         try:
             await self.write_status(PODS, pod, changed)
         except StatusError:
-            run.containers.clear()  # the former status does not contain the attempts
+            run.containers.clear()  # the attempts belong to the status that was not written
             raise
 
     def _run_of(self, key: Name, uid: str, now: float) -> _Run:

@@ -18,7 +18,7 @@ from devcluster.storage import Change, Key, Store
 Object = dict[str, Any]
 
 INTERVAL = datetime.timedelta(seconds=5)
-"""Seconds between two lines of a running container."""
+"""The time between two lines of a running container."""
 REMEMBERED = 10_000
 """The maximum number of log lines of a container; earlier ones are dropped."""
 
@@ -35,7 +35,7 @@ class PodLogs:
         """Return the log lines until now; with `follow`, also the later lines until the container ends.
 
         Raises:
-            StatusError: 400, the container has not started yet.
+            StatusError: 400, the container has not started yet, or has no previous run.
         """
         run = _Run.of(pod, container, previous=options.previous)
         if (told := log_of(pod)) is not None:
@@ -53,15 +53,16 @@ class PodLogs:
         return None
 
     async def _stream(self, pod: Object, run: _Run, options: LogOptions) -> AsyncIterator[bytes]:
-        since, last = options.since, options.tail_lines
-        lines = [line for line in run.lines(self._clock.now()) if since is None or line[0] >= since]
+        since, last, now = options.since, options.tail_lines, self._clock.now()
+        lines = [line for line in run.lines(now) if since is None or line[0] >= since]
         for line in lines if last is None else lines[max(len(lines) - last, 0) :]:
             yield _written(line, timestamps=options.timestamps)
         if options.follow and not options.previous and run.finished is None:
-            async for line in self._follow(pod, run):
+            async for line in self._follow(pod, run, run.count(now)):
                 yield _written(line, timestamps=options.timestamps)
 
-    async def _follow(self, pod: Object, run: _Run) -> AsyncIterator[_Line]:
+    async def _follow(self, pod: Object, run: _Run, count: int) -> AsyncIterator[_Line]:
+        """Yield the lines after the first `count` ones until the run ends."""
         metadata = pod["metadata"]
         key, changed = Key("", "pods", metadata["namespace"], metadata["name"]), asyncio.Event()
 
@@ -71,20 +72,21 @@ class PodLogs:
 
         unsubscribe = self._store.subscribe(notice)
         try:
-            count = run.count(self._clock.now())
             while True:
                 stored = self._store.get(key)
                 if stored is None or stored.uid != metadata["uid"]:
                     return
                 current = _Run.find(stored.decode(), run.container)
-                if current is None or current.finished is not None or current.started != run.started:
-                    if current is not None and current.finished is not None and run.printed is None:
-                        yield current.last_line
+                if current is None or current.started != run.started:
                     return
                 now = self._clock.now()
-                while run.printed is None and count < run.count(now):
+                while run.printed is None and count < current.count(now):
                     yield run.line(count)
                     count += 1
+                if current.finished is not None:
+                    if run.printed is None:
+                        yield current.last_line
+                    return
                 changed.clear()
                 seconds = (run.line(count)[0] - now).total_seconds()
                 try:
@@ -110,7 +112,7 @@ class _Run:
         self.finished = datetime.datetime.fromisoformat(ended["finishedAt"]) if ended else None
         self._exit_code = ended["exitCode"] if ended else 0
         self.printed: Sequence[str] | None = None
-        """All lines of a known program; None for a generated text."""
+        """All lines of a known program or of an annotation; None for generated lines."""
 
     @classmethod
     def of(cls, pod: Object, container: str, *, previous: bool) -> _Run:

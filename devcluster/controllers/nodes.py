@@ -1,4 +1,4 @@
-"""Controllers of nodes: leases, conditions, and the eviction of pods by taints."""
+"""Controllers of nodes: the first nodes, conditions, taints, and the eviction of pods by taints."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ class NodeController(Controller):
         if ready is None or (ready.get("reason") == SILENT) != lost:
             names = [stored.key.name for stored in self.view.select(NODES)]
             status = _lost(node, now) if lost and ready else _ready(node, names.index(key[1]), now)
+            if ready:  # a returning node keeps what a test has patched
+                status = {**node["status"], "conditions": status["conditions"]}
             await self.write_status(NODES, node, status)
             return
         taints = node["spec"].get("taints") or []
@@ -88,7 +90,7 @@ class NodeController(Controller):
 
 
 def node_address(node: Object) -> str:
-    """Return the node's InternalIP."""
+    """Return the node's InternalIP, or 127.0.0.1 if it has none."""
     addresses = (node.get("status") or {}).get("addresses") or ()
     return next((each["address"] for each in addresses if each["type"] == "InternalIP"), "127.0.0.1")
 
@@ -128,7 +130,7 @@ def _lost(node: Object, now: str) -> Object:
 
 def _ready(node: Object, number: int, now: str) -> Object:
     """Build the status that the kubelet of a ready node reports."""
-    # This capacity is enough for the pods of any test; a test can patch a node to fill it.
+    # This capacity is enough for the pods of any test; a test for full nodes can patch it.
     resources = {"cpu": "1k", "ephemeral-storage": "16Ti", "memory": "16Ti", "pods": "100k"}
     conditions = [
         {
@@ -162,7 +164,7 @@ def _ready(node: Object, number: int, now: str) -> Object:
             "architecture": "amd64",
         },
     }
-    # A node without a kubelet has empty values for these fields.
+    # A new node already has empty values for some of these fields, which `status` overrides.
     return {**(node.get("status") or {}), **status, "conditions": conditions}
 
 
@@ -178,7 +180,7 @@ class TaintEvictionController(Controller):
         super().__init__(environment)
         self._tainted: set[str] = set()
         self._since: dict[Name, float] = {}
-        """The time at which each pod's node was first seen with the taints, by the event loop."""
+        """The event loop's time at which each pod's node was first seen with NoExecute taints."""
 
     def routes(self) -> Routes:
         return {NODES: self._on_node, PODS: self._on_pod}

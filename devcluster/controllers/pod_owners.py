@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from devcluster.controllers.client import PODS, Object, Resource, is_going, owner_reference
+from devcluster.builtin.checks import percent_of
+from devcluster.controllers.client import PODS, REVISIONS, Object, Resource, is_going, owner_reference
 from devcluster.controllers.controller import Controller
 from devcluster.errors import StatusError
 from devcluster.storage.selectors import LabelSelector
@@ -39,7 +40,7 @@ def scaled(value: int | str, total: int, *, up: bool) -> int:
     """Resolve an int-or-percent value against `total`; round it up or, without `up`, down."""
     if isinstance(value, int):
         return value
-    part = int(value.removesuffix("%")) * total / 100
+    part = (percent_of(value) or 0) * total / 100
     return math.ceil(part) if up else math.floor(part)
 
 
@@ -49,7 +50,7 @@ class PodController(Controller):
     async def claim(
         self, owner: Object, *, resource: Resource = PODS, fit: Callable[[Object], bool] | None = None
     ) -> list[Object]:
-        """Adopt and release objects by the selector of `owner`; return the objects that it now controls.
+        """Adopt and release objects by the selector of `owner`; return those that the owner now controls.
 
         `fit` excludes the objects for which it returns False.
         """
@@ -100,19 +101,27 @@ def _owners(obj: Object, *, besides: Object) -> list[Object]:
     return [reference for reference in references if reference["uid"] != besides["metadata"]["uid"]]
 
 
-REVISIONS = ("apps", "controllerrevisions")
-
-
 class History:
     """ControllerRevisions of one object, from the oldest to the newest."""
 
-    def __init__(self, controller: Controller, owner: Object, *, hash_label: str) -> None:
-        """Read the owner's ControllerRevisions; `hash_label` is the label that contains a revision's hash."""
+    def __init__(
+        self, controller: Controller, owner: Object, revisions: Collection[Object], *, hash_label: str
+    ) -> None:
+        """Set up the history; `hash_label` is the label that contains a revision's hash."""
         self._controller = controller
         self._owner = owner
         self._hash_label = hash_label
-        revisions = controller.view.owned(REVISIONS, owner["metadata"]["uid"])
         self.revisions = sorted(revisions, key=lambda each: (each["revision"], each["metadata"]["name"]))
+
+    @classmethod
+    async def claim(cls, controller: PodController, owner: Object, *, hash_label: str) -> History:
+        """Return the owner's history, after adopting ControllerRevisions without an owner."""
+
+        def has_hash(revision: Object) -> bool:
+            return hash_label in (revision["metadata"].get("labels") or {})
+
+        revisions = await controller.claim(owner, resource=REVISIONS, fit=has_hash)
+        return cls(controller, owner, revisions, hash_label=hash_label)
 
     def find(self, name: str) -> Object | None:
         """Return the revision with this name, or None."""

@@ -10,6 +10,7 @@ from typing import Any
 from devcluster.controllers.client import Object, is_going, owner_reference
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
+from devcluster.quantity import parse_integer
 
 
 def parse_time(text: str) -> datetime.datetime:
@@ -90,7 +91,7 @@ def _reluctance(pod: Object, crowd: Mapping[str, int]) -> tuple[Any, ...]:
         bool(node),
         {"Pending": 0, "Unknown": 1}.get(status.get("phase", "Pending"), 2),
         is_up,
-        int(cost) if cost.lstrip("-").isdigit() else 0,
+        parse_integer(cost) or 0,
         -crowd.get(node, 0),
         _newest_first(ready.get("lastTransitionTime") if is_up and ready else None),
         -restarts,
@@ -110,7 +111,7 @@ INITIALIZING: Object = {"waiting": {"reason": "PodInitializing"}}
 def container_status(
     container: Object, former: Object, state: Object, *, ready: bool = False, started: bool = False
 ) -> Object:
-    """Return a container's status with a new state; fields not given keep their former values."""
+    """Return a container's status with a new state; `lastState` and `restartCount` keep their values."""
     return {
         "name": container["name"],
         "state": state,

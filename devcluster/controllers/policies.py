@@ -36,7 +36,7 @@ class PolicyStatusController(Controller):
 
 
 class QuotaController(Controller):
-    """The ResourceQuota controller."""
+    """ResourceQuota controller, which writes the used amounts of the ledger to the status."""
 
     name = "resourcequota-controller"
     batch_period = 0.005

@@ -19,7 +19,7 @@ from devcluster.errors import StatusError
 from devcluster.kinds import conditions
 
 BURST = 500
-"""The maximum number of pods created or deleted at once."""
+"""The maximum number of pods created or deleted in one reconcile."""
 
 
 class ReplicaSetController(PodController):

@@ -84,7 +84,7 @@ def requests_of(spec: Object) -> dict[str, Fraction]:
 
 
 def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node: Object) -> Shortage | None:
-    """Return the resources that the node lacks for a pod that requests `wanted`, or None if it fits."""
+    """Return what the node lacks for a pod that requests `wanted`; None if nothing, or if that is unknown."""
     allocatable = (node.get("status") or {}).get("allocatable")
     if not allocatable:
         return None
@@ -197,7 +197,7 @@ class Scheduler(Controller):
     async def _make_room(
         self, pod: Object, wanted: Mapping[str, Fraction], full: list[Object], shortages: list[Shortage]
     ) -> None:
-        """Preempt pods of a lower priority if that makes room, and report that the pod fits nowhere yet."""
+        """Preempt pods of a lower priority if that helps; report the result unless victims still stop."""
         nominated = (pod.get("status") or {}).get("nominatedNodeName", "")
         if nominated and self._leaves_room(pod, nominated):
             self._stuck.add(key_of(pod))
@@ -309,15 +309,20 @@ class Scheduler(Controller):
 
     def _track(self, key: Key, pod: Stored | None) -> None:
         """Update the sum of requests per node after a change of a pod; an ended pod needs no resources."""
-        known = self._placed.get(key)
-        if pod is None or any(mark in pod.data for mark in ENDED):
-            if known is not None:
-                del self._placed[key]
-                self._reserve(known, sign=-1)
-                self._retry_stuck()
-        elif known is None and (node := (spec := pod.decode()["spec"]).get("nodeName")):
-            self._placed[key] = _Placed(node, requests_of(spec), spec.get("priority", 0))
-            self._reserve(self._placed[key])
+        known, new = self._placed.get(key), None
+        if pod is not None and not any(mark in pod.data for mark in ENDED):
+            spec = pod.decode()["spec"]
+            if node := spec.get("nodeName"):
+                new = _Placed(node, requests_of(spec), spec.get("priority", 0))
+        if new == known:
+            return
+        if known is not None:
+            del self._placed[key]
+            self._reserve(known, sign=-1)
+            self._retry_stuck()
+        if new is not None:
+            self._placed[key] = new
+            self._reserve(new)
 
     def _reserve(self, placed: _Placed, *, sign: int = 1) -> None:
         for name, amount in placed.requests.items():

@@ -107,7 +107,7 @@ class StatefulSetController(PodController):
         stateful_set = self.view.get(SETS, *key)
         if stateful_set is None:
             return
-        history = History(self, stateful_set, hash_label="controller.kubernetes.io/hash")
+        history = await History.claim(self, stateful_set, hash_label="controller.kubernetes.io/hash")
         pods = await self.claim(stateful_set, fit=lambda pod: ordinal_of(pod, stateful_set) >= 0)
         newest = await history.update()
         former = (stateful_set.get("status") or {}).get("currentRevision", "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+
+from devcluster.urls import split_url
 
 APPROVAL = "api-approved.kubernetes.io"
 APPROVED, BYPASSED = "ApprovedAnnotation", "UnapprovedAnnotation"
@@ -24,7 +25,11 @@ def approval_of(definition: Mapping[str, Any]) -> tuple[str, str]:
         return "MissingAnnotation", f'protected groups must have approval annotation "{APPROVAL}", {_ABOUT}'
     if value.startswith("unapproved"):
         return BYPASSED, f'not approved: "{value}"'
-    if urlsplit(value).netloc and urlsplit(value).scheme:
+    try:
+        url = split_url(value)
+    except ValueError:
+        url = None
+    if url is not None and url.netloc and url.scheme:
         return APPROVED, f"approved in {value}"
     return "InvalidAnnotation", (
         f'protected groups must have approval annotation "{APPROVAL}" with either a URL or a reason '

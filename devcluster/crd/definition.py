@@ -59,7 +59,7 @@ def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
 
 
 class DefinitionStrategy(Strategy):
-    """Strategy of CustomResourceDefinitions: the API server's defaults, validation and table columns."""
+    """Strategy of CustomResourceDefinitions: the API server's defaults, validation and table rows."""
 
     slow_checks = True
     unconditional_update = False

@@ -39,7 +39,7 @@ _SELECTABLE = (
 
 
 def check_spec(new: Object, old: Object | None) -> list[FieldError]:
-    """Return the errors in the spec of `new`; `old` is the object before the update, or None for a create."""
+    """Return the errors in the spec and the approval annotation of `new`; `old` is None for a create."""
     obj = Field(new)
     spec = obj["spec"]
     group, versions = spec.at("group", ""), spec["versions"]
@@ -77,7 +77,7 @@ def check_spec(new: Object, old: Object | None) -> list[FieldError]:
 
 
 def check_stored_versions(obj: Object) -> list[FieldError]:
-    """Return an error for each entry of status.storedVersions that is no longer in the spec."""
+    """Return the errors in status.storedVersions, such as a version that is no longer in the spec."""
     stored, versions = Field(obj)["status"]["storedVersions"], obj["spec"].get("versions") or ()
     if not stored:
         stored.invalid("must have at least one stored version", None)

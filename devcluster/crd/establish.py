@@ -101,10 +101,7 @@ _log = logging.getLogger(__name__)
 
 
 class Establisher:
-    """Establisher, which watches CustomResourceDefinitions and serves their resources.
-
-    It works from `start` to `stop`.
-    """
+    """Watcher of CustomResourceDefinitions, from `start` to `stop`, which serves their resources."""
 
     def __init__(
         self,
@@ -125,11 +122,10 @@ class Establisher:
         self._metadata = metadata
         self._call_webhook = call_webhook
         self._served: dict[str, tuple[tuple[str, str], Any, bool]] = {}
-        """By definition: the (group, plural) served, the state it was built from, and if it is being deleted.
-        """
+        """By definition name: (group, plural), (spec, accepted names), and whether it is being deleted."""
         self._closing: dict[tuple[str, str], str] = {}
         self._removing: dict[tuple[str, str], Iterator[Stored]] = {}
-        """The keys of objects of deleted CustomResourceDefinitions that must still be deleted or marked."""
+        """By (group, plural): the objects that the deletion of a definition must still delete or mark."""
         self._due: dict[str, None] = {}
         self._scheduled: asyncio.Handle | None = None
         self._unsubscribe: Callable[[], None] | None = None
@@ -211,7 +207,7 @@ class Establisher:
             return
         try:
             resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
-        except Exception:  # noqa: BLE001 -- an earlier version may have accepted an invalid definition
+        except Exception:  # noqa: BLE001 -- an earlier devcluster may have accepted an invalid definition
             _log.exception("cannot serve the CustomResourceDefinition %s", name)
             return
         self._served[name] = state

@@ -1,4 +1,4 @@
-"""Evaluation of JSONPath in CustomResourceDefinitions, such as `.spec.ports[0].name` or `['a.b']`."""
+"""Evaluation of JSONPath in CustomResourceDefinitions, such as `.spec.ports[0].name` or `['spec']`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def _compile(path: str) -> tuple[Step, ...]:
         if matched is None:
             return (_nothing,)
         at = matched.end()
-        steps.append(_step(matched))
+        try:
+            steps.append(_step(matched))
+        except ValueError:  # a number with thousands of digits, or `-` without digits
+            return (_nothing,)
     return tuple(steps)
 
 
@@ -83,7 +86,8 @@ def _step(matched: re.Match[str]) -> Step:
         return _filter(matched["filter"], matched["operator"], text)
     if kind == "slice":
         bounds = [int(each) if each else None for each in text.split(":")]
-        return lambda value: value[slice(*bounds)] if isinstance(value, list) else ()
+        valid = 0 not in bounds[2:]  # with the step 0, Go finds nothing
+        return lambda value: value[slice(*bounds)] if isinstance(value, list) and valid else ()
     if kind == "index":
         index = int(text or "0")  # `[]` is the first item
         return lambda value: (

@@ -48,7 +48,7 @@ _LARGEST_REPLICAS = 2**31 - 1
 
 
 class CustomStrategy(Strategy):
-    """Strategy of one version of a custom kind: defaults, validation and table columns by its CRD."""
+    """Strategy of one version of a custom kind: defaults and validation by its CustomResourceDefinition."""
 
     unconditional_update = False
     has_generation = True
@@ -225,7 +225,7 @@ def coerce_embedded(obj: Any, schema: Schema) -> list[str]:
         the paths of fields that ObjectMeta does not have.
 
     Raises:
-        ValueError: the metadata cannot be decoded; the message has the reason.
+        ValueError: a field cannot be decoded; the message has the reason.
     """
     unknown: list[str] = []
     if _has_embedded(schema):
@@ -260,7 +260,7 @@ def _embedded(value: Any, schema: Schema | None, path: str) -> Iterator[tuple[di
 def _coerce(value: dict[str, Any], path: str) -> list[str]:
     for name in ("apiVersion", "kind"):
         if not isinstance(value.get(name, ""), str):
-            raise ValueError(str(field_invalid(f"{path}.{name}", value[name], "must be a string")))  # noqa: TRY004
+            raise ValueError(field_invalid(f"{path}.{name}", value[name], "must be a string"))  # noqa: TRY004
     metadata = value.get("metadata")
     if metadata is None:
         return []
@@ -268,11 +268,16 @@ def _coerce(value: dict[str, Any], path: str) -> list[str]:
         value["metadata"], problems = convert(metadata, _OBJECT_META)
     except DecodeError as error:
         shown = dict(sorted(metadata.items())) if isinstance(metadata, dict) else metadata
-        raise ValueError(str(field_invalid(f"{path}.metadata", shown, str(error)))) from error
+        raise ValueError(field_invalid(f"{path}.metadata", shown, str(error))) from error
     return [f"{path}.metadata.{problem.split(chr(34))[1]}" for problem in problems]
 
 
 def _object(value: dict[str, Any], path: str) -> Iterator[FieldError]:
+    try:
+        _coerce(dict(value), path)
+    except ValueError as error:
+        yield error.args[0]
+        return
     for name in ("apiVersion", "kind"):
         field = f"{path}.{name}"
         given = value.get(name)
@@ -292,7 +297,7 @@ def _object(value: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 CallWebhook = Callable[[Object, Object, float], Awaitable[Object]]
-"""Posts a review to a webhook, given (client config, review, seconds), and returns the response."""
+"""Posts a review to a webhook, given (client config, review, timeout in seconds); returns its answer."""
 
 _TIMEOUT = 30.0
 _GROUP = "apiextensions.k8s.io"
@@ -418,10 +423,10 @@ def _failed(text: str) -> StatusError:
 def resources_of(
     definition: Object, *, metadata: Schema | None = None, call_webhook: CallWebhook | None = None
 ) -> list[Resource]:
-    """Return the resources of an established definition, one for each served version.
+    """Return the resources that a definition defines, one for each served version.
 
     Args:
-        definition: The CustomResourceDefinition, with accepted names.
+        definition: The CustomResourceDefinition; without `status.acceptedNames`, the names of its spec count.
         metadata: The schema of ObjectMeta.
         call_webhook: Function that calls conversion webhooks. None means that a conversion only changes
             `apiVersion`.
@@ -528,7 +533,7 @@ def _source(version: Object) -> Object:
 
 
 def _deprecation(version: Object, spec: Object, kind: str) -> str:
-    """Return the warning about a deprecated version, which names the best newer version."""
+    """Return the warning about a deprecated version and the best newer one; "" if it is not deprecated."""
     if not version.get("deprecated"):
         return ""
     if given := version.get("deprecationWarning"):

@@ -85,7 +85,8 @@ def _below(schema: Schema, path: str, *, root: bool, inside_meta: bool) -> Itera
 
 def _check(schema: Schema, path: str) -> Iterator[FieldError]:
     value = copy.deepcopy(schema.default)
-    if prune(value, schema, root=False):
+    prune(value, schema, root=False)
+    if value != schema.default:
         yield field_invalid(path, schema.default, "must not have unknown fields")
     wrong = [*Validator(schema, path).validate(schema.default), *check_embedded(schema.default, schema, path)]
     yield from wrong
@@ -153,7 +154,7 @@ class Costs:
             yield field_forbidden(field, _exceeded(name, cost, RULE_LIMIT))
 
     def together(self, field: str) -> Iterator[FieldError]:
-        """Yield errors for the most expensive rules if the total cost exceeds the limit per definition."""
+        """Yield errors for the costliest rules and for the total cost, if it exceeds the limit per schema."""
         if self.total <= CRD_LIMIT:
             return
         text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
@@ -197,7 +198,7 @@ class _Place:
     """The reason why defaults are forbidden; None if they are allowed."""
     inside_meta: bool = False
     uncorrelated: str = ""
-    """The nearest ancestor whose values cannot be correlated between two writes."""
+    """The path of the outermost list around the node whose items cannot be correlated between two writes."""
     count: int | None = 1
     """The maximum number of the node's values in an object; None without a bound."""
 

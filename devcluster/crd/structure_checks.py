@@ -1,4 +1,4 @@
-"""Check whether a schema is structural: `allOf`, `anyOf`, `oneOf` and `not` must not define types."""
+"""Structural checks of a schema, for example that `allOf`, `anyOf`, `oneOf` and `not` define no types."""
 
 from __future__ import annotations
 

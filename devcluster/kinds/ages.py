@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 MINUTE = 60
 HOUR = 60 * MINUTE
@@ -19,11 +20,13 @@ STEPS = (
     (2 * YEAR, DAY, 0),
     (8 * YEAR, YEAR, DAY),
 )
-"""For durations below the first value: the unit, and the smaller unit next to it."""
+"""For durations below the first value: the unit, and the smaller unit next to it, or 0 for none."""
+_TIME = re.compile(r"[0-9-]{10}T[0-9:]{8}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
+"""The form of RFC 3339, which is stricter than `fromisoformat`."""
 
 
 def human_duration(seconds: float) -> str:
-    """Format a duration with two or three significant figures; -1 gives `0s`, a smaller one `<invalid>`."""
+    """Format a duration in one or two units; -1 gives `0s`, a smaller one `<invalid>`."""
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"
@@ -34,13 +37,17 @@ def human_duration(seconds: float) -> str:
 
 
 def age(timestamp: str | None, now: datetime.datetime) -> str:
-    """Return the age of a Time or MicroTime at `now`, or `<unknown>` for any other text."""
-    then = parse_time(timestamp) if timestamp else None
-    return human_duration((now - then).total_seconds()) if then else "<unknown>"
+    """Return the age of a Time or MicroTime at `now`, `<invalid>` for other texts, `<unknown>` for None."""
+    if not timestamp:
+        return "<unknown>"
+    then = parse_time(timestamp)
+    return human_duration((now - then).total_seconds()) if then else "<invalid>"
 
 
 def parse_time(timestamp: str) -> datetime.datetime | None:
     """Parse a Time or MicroTime; return None for any other text."""
+    if _TIME.fullmatch(timestamp) is None:
+        return None
     try:
         return datetime.datetime.fromisoformat(timestamp)
     except ValueError:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from devcluster import errors
 from devcluster.errors import FieldError
+from devcluster.urls import split_url
 
 NEGATIVE = "must be greater than or equal to 0"
 _OWN = object()
@@ -16,8 +16,8 @@ _OWN = object()
 class Field:
     """Value with its path: `field["name"]` is a field inside it, and iteration yields the items of a list.
 
-    All fields of an object share one list of errors. A field is true if its value is neither absent nor
-    empty. Methods that report an error quote the field's value, or `shown` if it is given.
+    All fields of an object share one list of errors. A field is true unless its value is absent, empty, 0 or
+    False. Error messages that quote the field's value quote `shown` instead, if it is given.
     """
 
     __slots__ = ("_above", "_step", "errors", "value")
@@ -150,7 +150,12 @@ class Field:
 
     def check_https(self) -> None:
         """Check the URL of a webhook, which must use https."""
-        form, parts = "; desired format: https://host[/path]", urlsplit(self.value)
+        form = "; desired format: https://host[/path]"
+        try:
+            parts = split_url(self.value)
+        except ValueError as error:
+            self.required(f"url must be a valid URL: {error}{form}")
+            return
         if parts.scheme != "https":
             self.invalid(f"'https' is the only allowed URL scheme{form}", parts.scheme)
         if not parts.netloc:

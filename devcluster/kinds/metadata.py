@@ -44,7 +44,7 @@ def wipe(metadata: Metadata) -> None:
 
 
 def match_namespace(metadata: Metadata, namespace: str) -> None:
-    """Set the object's namespace to the request's; raise StatusError, 400, if it has another one."""
+    """Set the object's namespace to the request's; raise StatusError, 400, if both are set and differ."""
     own = metadata.get("namespace", "")
     if own == namespace:
         return
@@ -85,7 +85,7 @@ def validate_metadata(
 ) -> list[FieldError]:
     """Return the errors in an object's metadata; `built_in` kinds have stricter rules for finalizers.
 
-    Values that are unchanged since `before` are not checked again.
+    The fields in `_CHECKS` are not checked again if they are equal in `before`.
     """
     errors: list[FieldError] = []
     if generate := metadata.get("generateName"):

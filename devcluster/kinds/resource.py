@@ -33,7 +33,7 @@ class Converted:
         self._known[stored] = data
 
     async def others(self, items: Sequence[Stored]) -> None:
-        """Wait until no other task converts any of `items`; then `get` returns the results."""
+        """Wait until no other task converts any of `items`; `get` then returns what was converted."""
         while True:
             waiting = {self._under_way[each] for each in items if each in self._under_way}
             if not waiting:
@@ -108,7 +108,7 @@ class Resource:
     An empty tuple means `Name` and `Age`.
     """
     subresources: tuple[str, ...] = ()
-    """`status`, `scale`, and for some built-in kinds `log`, `binding`, `eviction`, `finalize`, `token`."""
+    """`status`, `scale`, and for some built-in kinds others, such as `log`, `binding` and `token`."""
     scale: ScalePaths | None = None
     storage_version: str
     store_as: tuple[str, str] | None = None
@@ -120,8 +120,8 @@ class Resource:
     custom: bool = False
     """Whether a CustomResourceDefinition defines the resource."""
     closing: bool = False
-    """Whether the definition is being deleted: no object can be created, and discovery shows no verbs that
-    write.
+    """Whether the definition is being deleted: no object can be created, and discovery does not show the
+    verbs create, patch and update.
     """
     deprecation: str = ""
     """The warning for each request; empty if the version is not deprecated."""

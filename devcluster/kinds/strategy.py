@@ -30,11 +30,11 @@ class Context:
 class Strategy:
     """The API server's rules for objects of one kind; the methods here do what is right for most kinds.
 
-    For a write, the order of calls is `default`, mutating admission, `prepare_*`, `default` again,
-    `validate_*`, validating admission, `commit`. Methods change the new object in place, which is the
+    For a write, the order of calls is `default`, mutating admission, `prepare_*`, `default` (if admission
+    ran), `validate_*`, validating admission, `commit`. Methods change the new object in place, which is the
     caller's copy; they must not change `old`. All methods are synchronous, so no other task runs between
-    reading the old object and storing the new one, except during admission webhooks and `slow_checks`. After
-    these, the write fails if the stored object has changed.
+    reading the old object and storing the new one, except during conversion, admission and `slow_checks`.
+    After these, the write fails if the stored object has changed.
     """
 
     slow_checks: bool = False
@@ -79,7 +79,7 @@ class Strategy:
             new["metadata"]["generation"] = generation if unchanged else generation + 1
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Restore everything except the status and some metadata, such as labels and annotations."""
+        """Restore everything except the status and the metadata; of the metadata, restore the generation."""
         for field in {*new, *old} - {*self.status_fields, "metadata", "apiVersion", "kind"}:
             _keep(new, old, field)
         if "generation" in old["metadata"]:

@@ -1,4 +1,4 @@
-"""Patches of all types, and field management: pure functions on objects in the form of dicts."""
+"""Patches of all types, and field management, for objects in the form of dicts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _UNOWNED_META: Final = frozenset(
         "uid",
     }
 )
-"""Metadata that no manager owns, since only the server sets it."""
+"""Metadata that no manager owns: the identity, and fields that only the server sets."""
 
 
 class Comparison(NamedTuple):

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import orjson
 
-from devcluster.patch.go_format import go_json, quoted
+from devcluster.patch.go_format import go_json
+from devcluster.quantity import quoted
 
 Fields = dict[str, Any]
 
@@ -25,7 +26,7 @@ MEMBER: Final = "."
 """The key that makes a node with children a member of the set."""
 
 _INTEGERS = 1 << 63
-"""Numbers beyond this limit are not written as integers."""
+"""Floats beyond this limit are not written as integers."""
 
 
 def is_member(node: Fields) -> bool:
@@ -53,7 +54,7 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """Remove the fields in `other` from `one`, and return the rest; fields below a removed field stay."""
+    """Return the fields of `one` that are not in `other`; fields below a field of `other` stay."""
     if not other or not one:
         return one
     rest: Fields = {}
@@ -138,7 +139,7 @@ def of_paths(names: Iterable[str | Sequence[str]]) -> Fields:
 
 
 def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
-    """Yield the members in the form for messages (`.spec.ports[port=80].name`), level by level."""
+    """Yield the members as in messages (`.spec.ports[port=80].name`), a node's own before deeper ones."""
     steps = [key for key in _sorted(fields) if key != MEMBER]
     for key in steps:
         if is_member(fields[key]):

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Final
 
-from devcluster.quantity import show_float
+from devcluster.quantity import quoted, show_float
 
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
-
-
-def quoted(text: str) -> str:
-    """Format a string as `%q` does."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def format_v(value: Any) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
+
+import orjson
 
 from devcluster.equality import equal
 from devcluster.errors import StatusError, request_entity_too_large
+from devcluster.patch.go_format import go_json
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
@@ -34,6 +38,8 @@ def without_nulls(value: Any) -> Any:
 
 
 MAX_OPERATIONS: Final = 10_000
+MAX_COPIED: Final = 3 * 1024 * 1024
+"""The maximum number of bytes that all copies of a patch may add."""
 
 _is_integer: Final = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
 """Matches the list indexes that Go parses; Python's `int` also takes `1_0` and digits of other scripts."""
@@ -43,19 +49,44 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
     """Return the document after the operations of a JSON Patch; `document` stays unchanged.
 
     Raises:
-        StatusError: 422 for an impossible operation or a failed test, 413 for too many operations.
+        StatusError: 422 for an impossible operation, a failed test or more than `MAX_COPIED` bytes of copies,
+            413 for too many operations.
     """
     if len(operations) > MAX_OPERATIONS:
         raise request_entity_too_large(
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         )
+    return apply_operations(document, operations, lambda *_: not_applied())
+
+
+def apply_operations(
+    document: Any,
+    operations: list[dict[str, Any]],
+    refusal: Callable[[dict[str, Any], Any], StatusError],
+) -> Any:
+    """Return the document after the operations, which stays unchanged.
+
+    Raises:
+        StatusError: an operation is impossible; `refusal` builds the error from the operation and the
+            document before it.
+    """
     patched = _copied(document)
+    room = MAX_COPIED
     for operation in operations:
         try:
+            if operation.get("op") == "copy":
+                room -= _size(_get(patched, _path(operation, "from")))
+                if room < 0:
+                    raise _Refused  # noqa: TRY301 -- like an operation that cannot be applied
             patched = _apply(patched, operation)
         except _Refused:
-            raise not_applied() from None
+            raise refusal(operation, patched) from None
     return patched
+
+
+def _size(value: Any) -> int:
+    """Return the number of bytes in the JSON of a value, as Go encodes it."""
+    return len(go_json(orjson.dumps(value).decode()).encode())
 
 
 def not_applied() -> StatusError:

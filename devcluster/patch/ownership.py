@@ -9,7 +9,6 @@ from devcluster.equality import equal
 from devcluster.errors import StatusError, bad_request
 from devcluster.patch.compare import Comparison, all_fields, applied_fields, compare
 from devcluster.patch.fields import EMPTY, Fields, difference, intersection, paths, union
-from devcluster.patch.go_format import quoted
 from devcluster.patch.managed_fields import (
     Entries,
     Identity,
@@ -26,6 +25,7 @@ from devcluster.patch.managed_fields import (
 from devcluster.patch.merge import merge, pruned
 from devcluster.patch.shape import NotConverted, Untypable, is_builtin, root_shape
 from devcluster.patch.write import Write, shape_errors
+from devcluster.quantity import quoted
 from devcluster.schema.node import Schema
 
 
@@ -103,8 +103,8 @@ def record_update(new: Object, old: Object | None, write: Write) -> None:
 def apply(live: Object | None, config: Object, write: Write, *, force: bool) -> Object:
     """Return the object with managedFields after a server-side apply; the arguments stay unchanged.
 
-    The result for a built-in kind must still be decoded and defaulted. The caller must check the kind and
-    version of `config` with `check_applied` first.
+    The result must still be decoded and defaulted. The caller must check the kind and version of `config`
+    with `check_applied` first.
 
     Args:
         live: the current object, or None for a new one.
@@ -114,7 +114,7 @@ def apply(live: Object | None, config: Object, write: Write, *, force: bool) -> 
 
     Raises:
         StatusError: 400 for managedFields in `config`, 409 for fields that another manager owns with another
-            value, 500 for a `config` that does not fit the schema of its kind.
+            value, 500 for a `config` or `live` that does not fit its schema.
     """
     schema, api_version, manager = write.schema, write.api_version, write.manager
     if isinstance(_metadata(config).get("managedFields"), list):
@@ -157,7 +157,7 @@ def check_applied(config: Any, group: str, version: str, kind: str) -> None:
 
 
 def _start(given: Any, live: Any, subresource: str) -> Entries:
-    """Return the entries before a write: the client's managedFields if valid, otherwise the stored ones."""
+    """Return the entries before a write: the client's if valid and not for a subresource, else the stored."""
     if not subresource:
         if resets(given):
             return {}

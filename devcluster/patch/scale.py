@@ -58,7 +58,7 @@ def parent_entries(
             result.append(dataclasses.replace(entry, fields=left))
     for identity, entry in written.items():
         if contains(entry.fields, _REPLICAS):
-            # Like the real server, this looks up the time under the entry's name in the parent.
+            # Like the real server, this looks for the time at the same identity in the parent.
             time = parents[identity].time if identity in parents else ""
             result.append(Managed(identity, api_version, _only(paths[api_version]), time))
     return encode(result, custom=custom)

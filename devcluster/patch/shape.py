@@ -12,7 +12,7 @@ from devcluster.schema.node import UNSET, Schema
 
 
 class Untypable(ValueError):
-    """Error for a value that does not fit its schema; the message is the real server's, without the path."""
+    """Error for a value that does not fit its schema; the message is the real server's."""
 
 
 class NotConverted(Untypable):
@@ -53,10 +53,10 @@ class Shape:
     key_defaults: dict[str, Any]
     fields: Mapping[str, Shape]
     element: Shape | None
-    """The shape of the values under other keys; None if there are none."""
+    """The shape of the values under other keys; None if the schema permits no other keys."""
     item: Shape
     nothing: dict[str, Any]
-    """An empty built-in object: its structs with the fields that Go never omits."""
+    """An empty built-in object: its structs with the fields that Go never omits; {} for a custom kind."""
 
     def __init__(self, schema: Schema, *, preserve: bool = False) -> None:
         """Build the shape; `preserve` means that a parent node keeps unknown fields."""

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from devcluster.errors import StatusError
 from devcluster.patch import strategic_lists as lists
-from devcluster.patch.go_format import format_v, quoted, type_name
+from devcluster.patch.go_format import format_v, type_name
 from devcluster.patch.json_patch import not_applied, without_nulls
+from devcluster.quantity import quoted
 from devcluster.schema.node import Schema
 
 Object = dict[str, Any]

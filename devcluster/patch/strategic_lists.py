@@ -110,7 +110,7 @@ def check_order(patch: Items, order: Items, key: str) -> None:
 
 
 def in_order(merged: Items, order: Items, original: Items, patch: Items, key: str) -> Items:
-    """Return the merged list, sorted in the order of the patch."""
+    """Return the merged list in the order of `$setElementOrder`; raise BadPatch for items of mixed types."""
     element_type(original, patch)
     return ordered(merged, order, order, original, key)
 

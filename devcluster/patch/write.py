@@ -142,7 +142,7 @@ class Write:
     reset: Sequence[Path] = ()
     """The fields that this kind of write cannot change: `("status", ("metadata", "labels"))`."""
     convert: Convert | None = None
-    """The conversion for kinds with several versions; entries of other versions are dropped."""
+    """The conversion for kinds with several versions; with None, entries of other versions are dropped."""
 
     def without_reset(self, fields: Fields) -> Fields:
         """Return the fields without those that the API server resets in this write, such as the status."""
@@ -171,7 +171,7 @@ class Write:
 def in_versions(schemas: Mapping[str, Schema]) -> Convert:
     """Return a conversion for versions that differ only in apiVersion and schema.
 
-    The conversion raises Untypable for a field that the target version does not declare.
+    For custom kinds, the conversion raises Untypable for a field that the target version does not declare.
     """
 
     def convert(obj: Object, api_version: str) -> tuple[Object, Schema] | None:

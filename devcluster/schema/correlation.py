@@ -47,7 +47,7 @@ def unchanged(
 ) -> bool:
     """Return whether the value at the path `spine`, or any value that contains it, is unchanged by an update.
 
-    With `root_meta`, the root is a whole object, whose `apiVersion` and `kind` always count as changed.
+    With `root_meta`, the root is an object, whose `apiVersion` and `kind` count as changed if it has changed.
     """
     node: Schema | None = schema
     if same(value, old):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable
 from typing import Any
@@ -208,7 +207,7 @@ def _bytes(value: Any) -> bytes | Any:
         return value
     try:
         return base64.b64decode(value)
-    except binascii.Error:
+    except ValueError:
         return value
 
 

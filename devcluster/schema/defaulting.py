@@ -15,7 +15,8 @@ _NOTHING = Schema()
 def prune(obj: Any, schema: Schema, *, root: bool = True) -> list[str]:
     """Remove unknown fields from `obj`, in place; return their paths, sorted (`spec.ports[0].nmae`).
 
-    With `root`, and in embedded resources, `apiVersion`, `kind` and `metadata` stay as they are.
+    `apiVersion`, `kind` and `metadata` stay in embedded resources and, with `root`, at the top. The
+    result never lists a field of these names at the top.
     """
     removed: list[str] = []
     _prune(obj, schema, "", removed, root)
@@ -159,8 +160,8 @@ def _compile_values(schema: Schema | None, named: frozenset[str]) -> Callable[[d
                 continue
             if make is not None and each is None:
                 value[name] = make()
-            elif inner is not None:
-                inner(each)
+            if inner is not None:
+                inner(value[name])
 
     return fill
 

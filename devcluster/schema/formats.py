@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from devcluster.quantity import parse_integer
+
 _HEX = "[0-9a-f]"
 _UUID = f"{_HEX}{{8}}-?{_HEX}{{4}}-?%s{_HEX}{{3}}-?%s{_HEX}{{3}}-?{_HEX}{{12}}"
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
@@ -39,6 +41,8 @@ _LONG_UNITS = (
     ("d", "day"),
     ("w", "wk", "week"),
 )
+_FRACTION_KEPT = 18
+"""The digits of a fraction that count: more than an hour has nanoseconds."""
 _HOST_MAXIMUM = 255
 _LABEL_MAXIMUM = 63
 _TOP_LEVEL_MINIMUM = 2
@@ -62,7 +66,10 @@ def is_known_format(name: str, kind: str) -> bool:
 
 
 def parse_duration(text: str) -> int | None:
-    """Parse a duration in Go's notation (`1h2m0.5s`) into nanoseconds; return None for any other text."""
+    """Parse a duration in Go's notation (`1h2m0.5s`) into nanoseconds; return None for any other text.
+
+    A duration that does not fit into 64 bits is invalid too.
+    """
     if text in {"0", "+0", "-0"}:
         return 0
     if not _DURATION.fullmatch(text):
@@ -70,11 +77,15 @@ def parse_duration(text: str) -> int | None:
     total = 0
     for number, unit in _DURATION_PART.findall(text):
         whole, _, fraction = number.partition(".")
-        scale = _NANOSECONDS[unit]
-        total += int(whole or 0) * scale
+        scale, fraction = _NANOSECONDS[unit], fraction[:_FRACTION_KEPT]
+        units = parse_integer(whole or "0")
+        if units is None:
+            return None
+        total += units * scale
         if fraction:
             total += int(fraction) * scale // 10 ** len(fraction)
-    return -total if text.startswith("-") else total
+    total = -total if text.startswith("-") else total
+    return total if -(2**63) <= total < 2**63 else None
 
 
 def _pattern(pattern: str, flags: int = re.ASCII) -> Check:

@@ -25,7 +25,6 @@ class LazyMapping(Mapping[str, T]):
         return made
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value for the name, or the default."""
         made = self._made.get(name)
         if made is not None:
             return made

@@ -1,4 +1,4 @@
-"""Structural schemas, parsed from a CustomResourceDefinition."""
+"""Structural schemas of all kinds, and their parser for CustomResourceDefinitions."""
 
 from __future__ import annotations
 

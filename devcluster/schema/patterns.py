@@ -77,7 +77,7 @@ class _Mistake(Exception):
 
 
 class _Repeat(NamedTuple):
-    """Repetition in a pattern: its maximum count, and the repetitions inside it."""
+    """Repetition in a pattern: its largest number in braces, or 0, and the repetitions inside it."""
 
     times: int
     inner: tuple[_Repeat, ...]

@@ -23,8 +23,6 @@ from devcluster.schema.node import Schema, parse
 from devcluster.schema.problems import FieldPathError, resolve_field_path
 
 _UNSET_FIELD = "<nil>"
-_UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
-"""Errors that a function may raise for values that no check rules out."""
 _TURNS = 300_000
 """The maximum number of loop iterations of a node's rules for one value; they take a fraction of a second."""
 _MESSAGE_LIMIT = 5 * 1024
@@ -37,7 +35,7 @@ class Rule:
     program: Program
     optional_old: bool
     message: str
-    """The error's message; the rule itself when the definition has no message."""
+    """The name of the rule in errors of its evaluation: its message, or else its text."""
     failed: str
     """The error's message for a rule that evaluates to false."""
     message_program: Program | None
@@ -47,7 +45,7 @@ class Rule:
 
     @property
     def transition(self) -> bool:
-        """Whether the rule uses `oldSelf`, and so only applies to updates."""
+        """Whether the rule uses `oldSelf`; without `optional_old`, it then only applies to updates."""
         return "oldSelf" in self.program.uses
 
 
@@ -55,7 +53,7 @@ def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estim
     """Compile a validation rule; with `estimate`, also estimate its maximum cost.
 
     Raises:
-        CompileError: the rule is invalid; the message is the server's.
+        CompileError, WrongResult, MessageError: the rule is invalid; the message is the server's.
     """
     optional = bool(source.get("optionalOldSelf"))
     variables = {"self": kind, "oldSelf": optional_of(kind) if optional else kind}
@@ -135,7 +133,7 @@ class Rules:
         self._convert: Convert | None = compile_conversion(schema) if rules else None
 
     def validate(self, value: Any, old: Any = None) -> Findings:
-        """Run all rules on a whole object, and return their errors; `old` is the object before an update."""
+        """Run all rules on a value, and return their errors; `old` is the value before an update, or None."""
         findings = Findings()
         self._validate(value, old, "", findings, old is not None and same(value, old))
         return findings
@@ -196,9 +194,6 @@ class Rules:
             except CelError as error:
                 findings.errors.append(field_invalid(shown, kind, _failure(str(error), rule)))
                 continue
-            except _UNFORESEEN:
-                findings.errors.append(field_invalid(shown, kind, _failure("no such overload", rule)))
-                continue
             broken = _broken(rule, value, kind, path, _message(rule, env))
             (findings.forgiven if forgive and not rule.transition else findings.errors).append(broken)
 
@@ -218,7 +213,7 @@ def _message(rule: Rule, env: dict[str, Any]) -> str:
         return rule.failed
     try:
         text = rule.message_program.run(env)
-    except (CelError, *_UNFORESEEN):
+    except CelError:
         return rule.failed
     if not isinstance(text, str):
         return rule.failed

@@ -135,7 +135,7 @@ ListCheck = Callable[[Any, str, list[FieldError]], None]
 
 
 def compile_uniqueness(schema: Schema) -> ListCheck | None:
-    """Return a function that adds an error for each duplicate item, or None if duplicates are allowed."""
+    """Return a function that adds one error per duplicated item, or None if duplicates are allowed."""
     named = {name: inner for name, each in schema.properties.items() if (inner := compile_uniqueness(each))}
     values = compile_uniqueness(schema.additional) if schema.additional is not None else None
     items = compile_uniqueness(schema.items) if schema.items is not None else None
@@ -484,10 +484,10 @@ def _counter(schema: Schema) -> Callable[[Any], int]:
     def count(value: Any) -> int:
         if value is None:
             return int(not types or schema.nullable)
-        total = 1 + 2 + 1  # all together; what combines schemas; the enumeration
+        total = 1 + 2 + 1  # the whole schema; its allOf, anyOf, oneOf and not; its enum
         if types or schema.format:
             total += 1 + accepts(value)
-        # Which of these are valid does not matter: to find out at each level would take exponential time.
+        # Invalid alternatives count too: a check of their validity at each level would take exponential time.
         total += sum(max((each(value) for each in group), default=0) for group in (any_of, one_of))
         total += sum(each(value) for each in all_of)
         if type(value) is str:

@@ -134,7 +134,7 @@ class Journal:
         self._database.close()
 
     def _run(self) -> None:
-        """Write pending changes in this thread, all in one transaction, until the journal is closed."""
+        """Write pending changes in this thread, all in one transaction, until the end or a failure."""
         going_on = True
         while going_on:
             changes = []
@@ -175,8 +175,8 @@ class Journal:
 
     def _written(self, version: int, failure: JournalFailed | None) -> None:
         if failure is not None:
-            # All later changes are refused.
-            _log.error("the server now refuses all writes, because it cannot store them: %s", failure)
+            # The store keeps later changes in memory, but `durable` raises for each.
+            _log.error("cannot store changes: all writes now get an error, a restart loses them: %s", failure)
             self._failure = failure
         else:
             self._durable = version

@@ -22,7 +22,7 @@ class VersionConflict(Exception):
 
 
 class Expired(Exception):
-    """Error for a version that is no longer in the history; `oldest` is the oldest version in the history."""
+    """Error for a version before the history; `oldest` is the first version that `History.since` accepts."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"version {asked} is gone, {oldest} is the oldest")
@@ -31,7 +31,7 @@ class Expired(Exception):
 
 
 class Overflow(Exception):
-    """Error of a watch that has more unread changes than its limit."""
+    """Error of a watch whose unread changes exceed a limit, in number or in bytes."""
 
 
 class JournalFailed(Exception):

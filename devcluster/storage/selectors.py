@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from devcluster.names import label_key, label_value
+from devcluster.quantity import parse_integer, quoted
 
 _INT64 = range(-(2**63), 2**63)
 _BINARY = ("in", "notin", "=", "==", "!=", "gt", "lt")
@@ -66,7 +66,7 @@ class LabelSelector:
 
     @classmethod
     def of(cls, selector: Mapping[str, Any] | None) -> LabelSelector:
-        """Convert a metav1.LabelSelector (empty: all, None: no objects); raise SelectorError if invalid."""
+        """Convert a metav1.LabelSelector ({}: all, None: no objects); raises the errors of `of_node_term`."""
         if selector is None:
             return cls(nothing=True)
         equal = cls.equal_to(selector.get("matchLabels") or {})
@@ -78,7 +78,7 @@ class LabelSelector:
         """Convert the matchExpressions of a node selector term, which may also use Gt and Lt.
 
         Raises:
-            SelectorError: an operator is unknown, or has no values.
+            SelectorError: an operator is unknown, or In or NotIn has no values.
         """
         return cls([_read(each, _NODE_OPERATORS) for each in expressions or ()])
 
@@ -183,7 +183,7 @@ class _Parser:
         for index, value in enumerate(sorted(values)):
             if operator in {"gt", "lt"} and _integer(value) is None:
                 wrong = "for 'Gt', 'Lt' operators, the value must be an integer"
-                raise SelectorError(f"values[{index}]: Invalid value: {json.dumps(value)}: {wrong}")
+                raise SelectorError(f"values[{index}]: Invalid value: {quoted(value)}: {wrong}")
             _check(f"values[{index}][{key}]", value, label_value)
         return _Requirement(key, {"=": "in", "!=": "notin"}.get(operator, operator), frozenset(values))
 
@@ -255,14 +255,12 @@ def _read(expression: Mapping[str, Any], operators: Mapping[str, str]) -> _Requi
 
 def _check(path: str, value: str, problems: Callable[[str], list[str]]) -> None:
     if found := problems(value):
-        raise SelectorError(f"{path}: Invalid value: {json.dumps(value)}: {'; '.join(found)}")
+        raise SelectorError(f"{path}: Invalid value: {quoted(value)}: {'; '.join(found)}")
 
 
 def _integer(text: str) -> int | None:
-    if re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII) is None:
-        return None
-    number = int(text)
-    return number if number in _INT64 else None
+    number = parse_integer(text)
+    return number if number is not None and number in _INT64 else None
 
 
 def _split(text: str) -> list[str]:

@@ -267,7 +267,7 @@ class Store:
         return None if table is None else table.objects.get(path_of(key))
 
     def select(self, group: str, plural: str, namespace: str = "") -> list[Stored]:
-        """Return the objects of a resource, sorted by namespace and name; "" means all namespaces."""
+        """Return the objects of a resource, sorted by `path_of`; "" as `namespace` means all namespaces."""
         table = self._tables.get((group, plural))
         return [] if table is None else table.select(namespace)
 
@@ -339,7 +339,7 @@ class Store:
         """Wait until `version` would survive a kill of the process; only then may clients see it.
 
         Otherwise, clients could see a write that the server loses in a restart. If the journal is broken,
-        this method returns, so that reads continue.
+        this method returns, so that reads continue; they also show the writes that the journal lacks.
         """
         with contextlib.suppress(JournalFailed):
             await self.durable(version)

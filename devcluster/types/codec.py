@@ -98,11 +98,11 @@ class Codec:
         DecodeError: the value does not fit the type.
     """
     zero: Callable[[], Any] = lambda: None
-    """The value that Go writes for an unset field."""
+    """Returns the value that Go writes for an unset field."""
     omits: bool = False
     """Whether `omitempty` drops a value that is false in Python; Go never drops a struct."""
     plain: type | None = None
-    """Whether values of this Python type need no conversion."""
+    """The Python type whose values need no conversion, or None."""
     is_pointer: bool = False
 
 
@@ -144,7 +144,7 @@ def _float(value: Any, _: Problems) -> float:
 
 
 def _bytes(value: Any, _: Problems) -> str:
-    """Decode a base64 text; line breaks are ignored."""
+    """Return a base64 text without line breaks; raise DecodeError for any other value."""
     if type(value) is not str:
         raise _mistyped(value, "[]uint8", "slice")
     text = value.replace("\r", "").replace("\n", "")

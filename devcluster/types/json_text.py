@@ -48,7 +48,7 @@ def _is_compact(raw: bytes | str, document: Any) -> bool:
     """Return whether `raw` equals orjson's output for `document`; if so, `raw` has no duplicate fields."""
     try:
         return orjson.dumps(document) == raw.strip()
-    except orjson.JSONEncodeError:  # orjson allows less nesting than others
+    except orjson.JSONEncodeError:  # orjson encodes less nesting than it parses
         return False
 
 

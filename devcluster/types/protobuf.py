@@ -26,7 +26,7 @@ _SHOWN = 30
 
 
 def decode_protobuf(body: bytes, default: tuple[str, str, str] | None = None) -> dict[str, Any]:
-    """Decode the object in a protobuf body; the result is in the form of `decode_strict`.
+    """Decode the object in a protobuf body, in the form of the objects that `decode_strict` returns.
 
     `default` is the (group, version, kind) of the path, for a body that does not name its kind.
 

@@ -16,7 +16,7 @@ _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _SUFFIX = re.compile(r"[eEinumkKMGTP]*[-+]?[0-9]*")
 _FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LIMIT = 2**63 - 1
-_TOO_LONG = 1000  # longer numbers would take time, and are never valid
+_TOO_LONG = 1000  # longer numbers would take time; the real server accepts them
 _DIGITS_KEPT = 18
 _BINARY_DIGITS_KEPT = 15
 
@@ -126,7 +126,7 @@ _RANGES = (
 _FRACTION = re.compile(r"[.,]\d+")
 _MICROS = re.compile(r"[.,]\d{6}")
 _ZONE = re.compile(r"Z|[+-]\d\d:\d\d")
-_MAX_ZONE_HOURS = 24
+_MAX_ZONE_HOURS, _MAX_ZONE_MINUTES = 24, 60
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -187,6 +187,8 @@ def _moment(text: str, fields: list[int], micros: int, zone: str) -> datetime.da
             raise InvalidTime(f"parsing time {_quoted(text)}: {name} out of range")
     offset = datetime.timedelta()
     if zone != "Z":
+        if int(zone[4:6]) > _MAX_ZONE_MINUTES:
+            raise InvalidTime(f"parsing time {_quoted(text)}: time zone offset minute out of range")
         if int(zone[1:3]) > _MAX_ZONE_HOURS:
             raise InvalidTime(f"parsing time {_quoted(text)}: time zone offset hour out of range")
         offset = datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6])) * (

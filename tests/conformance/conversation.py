@@ -12,6 +12,7 @@ Each YAML document of a file is a conversation:
       body: {...}                 # JSON; or `text:` for a literal body
       type: application/yaml      # Content-Type; default: application/json
       accept: application/json    # Accept
+      headers: {...}              # further headers
       as: USER                    # a user without rights; default: the administrator
       save: {rv: metadata.resourceVersion}   # for {rv} in later steps
       until: {status.phase: Active}          # repeat until this is true (or `until_status: 404`,

@@ -6,6 +6,7 @@ import dataclasses
 import fnmatch
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ class Known:
     """A known difference between the answers of devcluster and a real API server."""
 
     where: str
-    """Id of the conversation or scene."""
+    """Id of the conversation or scene, or name of the part without controllers."""
     path: str
     """Pattern of the field's path, such as `*: get quota.stdout`."""
     reason: str
@@ -52,9 +53,7 @@ def differences(expected: Any, actual: Any, path: str = "") -> Iterator[tuple[st
             below = f"{path}.{key}" if path else str(key)
             yield from differences(expected.get(key, MISSING), actual.get(key, MISSING), below)
     elif isinstance(expected, list) and isinstance(actual, list):
-        for index in range(max(len(expected), len(actual))):
-            left = expected[index] if index < len(expected) else MISSING
-            right = actual[index] if index < len(actual) else MISSING
+        for index, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=MISSING)):
             yield from differences(left, right, f"{path}.{index}" if path else str(index))
     elif expected != actual or type(expected) is not type(actual):
         yield path, f"{path}: expected {_shown(expected)}, is {_shown(actual)}"

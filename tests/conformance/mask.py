@@ -97,7 +97,7 @@ class Mask:
         if isinstance(value.get("userInfo"), dict) and "oldObject" in value:  # the administrator in a review
             masked["userInfo"] = "<user>"
         if isinstance(cells := value.get("cells"), list):
-            masked["cells"] = [_cell(cell) for cell in self.value(cells)]
+            masked["cells"] = ["<age>" if AGE.fullmatch(str(cell)) else cell for cell in self.value(cells)]
         for column in masked.get("columnDefinitions") or ():
             # Descriptions by the real server, which devcluster does not have.
             column["description"] = "<description>"
@@ -115,10 +115,6 @@ class Mask:
 
 def _place(entry: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(entry.get(name, "")) for name in ("operation", "manager", "subresource", "apiVersion"))
-
-
-def _cell(cell: Any) -> Any:
-    return "<age>" if isinstance(cell, str) and AGE.fullmatch(cell) else cell
 
 
 def sort_causes(status: dict[str, Any]) -> None:

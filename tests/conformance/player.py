@@ -123,7 +123,7 @@ def play(
 
     A real server acts on a new role, CRD, webhook or quota some time after it has stored it. With `recorded`,
     the player waits for the server: it repeats a request without effects until the answer is as recorded.
-    Before a write whose recorded answer is an error, the player waits until a dry run of the write fails.
+    Before a write whose recorded answer is a 4xx error, the player waits until a dry run of the write fails.
     """
     return _Player(conversation, plane, recorded).play()
 
@@ -209,8 +209,9 @@ class _Player:
         return answer
 
     def _rehearse(self, step: Step, recorded: Answer) -> None:
-        """If the recorded answer is an error, wait until a dry run of the step fails too."""
-        if not _is_refusal(recorded.get("status", 0)) or (rehearsal := _dry_run(step)) is None:
+        """If the recorded answer is a 4xx error, wait until a dry run of the step fails too."""
+        is_refused = 400 <= recorded.get("status", 0) < 500
+        if not is_refused or (rehearsal := _dry_run(step)) is None:
             return
         reviews = self._copy_reviews()
         while (got := self._exchange(rehearsal)) and got.status < http.client.BAD_REQUEST:
@@ -348,10 +349,6 @@ class _Player:
                 self._plane.api.request(method, path)
         if self._webhooks is not None:
             self._webhooks.__exit__()
-
-
-def _is_refusal(status: int) -> bool:
-    return http.client.BAD_REQUEST <= status < http.client.INTERNAL_SERVER_ERROR
 
 
 def _changes_nothing(step: Step, status: int) -> bool:

@@ -34,8 +34,7 @@ def _as_json(part: str) -> str:
 
 def load_cases(part: str) -> list[Any]:
     """Return copies of the YAML documents in a case file."""
-    found: list[Any] = json.loads(_as_json(part))
-    return found
+    return json.loads(_as_json(part))
 
 
 class Answers(dict[str, Any]):

@@ -99,7 +99,7 @@ def write_generated(texts: Mapping[Path, str]) -> None:
 def keep(now: dict[str, Any], outcomes: Iterable[tuple[Part, dict[str, Any] | AssertionError]]) -> int:
     """Write the answers after all files of cases are recorded; return the exit code.
 
-    If Kubernetes has a new version and a recording failed, write nothing, so that versions never mix.
+    If Kubernetes or kubectl has a new version and a recording failed, write nothing: versions never mix.
     """
     answers: dict[str, dict[str, Any]] = {}
     asked = changed = failed = 0
@@ -139,7 +139,7 @@ def _version_text(which: dict[str, Any]) -> str:
 
 
 def _outcomes(wanted: list[Part], folder: Path) -> Iterator[tuple[Part, dict[str, Any] | AssertionError]]:
-    """Yield each part (a file of cases) with its answers or error; each group of parts has its own server."""
+    """Yield each part with its answers or error; each group has its own server, bare parts share others."""
 
     def outcome(part: Part) -> dict[str, Any] | AssertionError:
         try:

@@ -9,7 +9,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode, urlsplit
@@ -134,7 +133,7 @@ def shifted(value: Any, seconds: float) -> Any:
 
 
 def fixed(value: Any, at: float, *, asked: Any = None) -> Any:
-    """Replace times near `at` by NOW, and generated values by constants; values in `asked` stay."""
+    """Replace times near `at` by NOW, and generated values that are not in `asked` by constants."""
     kept = json.dumps(asked)
 
     def snap(found: re.Match[str]) -> str:
@@ -145,12 +144,8 @@ def fixed(value: Any, at: float, *, asked: Any = None) -> Any:
     for pattern, shown in MADE_UP:
         made_up = [each for each in dict.fromkeys(pattern.findall(text)) if each not in kept]
         instead = {each: shown.format(number) for number, each in enumerate(made_up, 1)}
-        text = pattern.sub(partial(_replaced, instead), text)
+        text = pattern.sub(lambda found, known=instead: known.get(found[0], found[0]), text)
     return json.loads(text)
-
-
-def _replaced(instead: Mapping[str, str], found: re.Match[str]) -> str:
-    return instead.get(found[0], found[0])
 
 
 def _text_of(warning: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import http
+import json
 import time
 from typing import Any
 
@@ -163,12 +164,5 @@ def _with_change(old: Json, patch: Json) -> Json:
 def _typed(name: str, obj: Json) -> Json:
     """Return the object with apiVersion and kind, and with the namespace instead of `@`."""
     resource = RESOURCES[name]
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **_in_namespace(obj)}
-
-
-def _in_namespace(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _in_namespace(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_in_namespace(each) for each in value]
-    return NAMESPACE if value == "@" else value
+    obj = json.loads(json.dumps(obj).replace('"@"', f'"{NAMESPACE}"'))
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}

@@ -25,12 +25,7 @@ def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
                 found[key] = change(before[key], value, ordered=ordered)
         return {INSTEAD: after} if ordered and [*changed(before, found)] != [*after] else found
     if isinstance(before, list) and isinstance(after, list):
-        found = {str(number): GONE for number in range(len(after), len(before))}
-        for number, value in enumerate(after):
-            if number >= len(before):
-                found[str(number)] = value
-            elif not _same(before[number], value, ordered):
-                found[str(number)] = change(before[number], value, ordered=ordered)
+        found = change(_numbered(before), _numbered(after), ordered=ordered)
         return min((found, after), key=lambda each: len(json.dumps(each)))
     return {INSTEAD: after} if isinstance(after, dict) and isinstance(before, dict | list) else after
 
@@ -42,10 +37,13 @@ def changed(before: Any, difference: Any) -> Any:
     if INSTEAD in difference:
         return difference[INSTEAD]
     if isinstance(before, list):
-        numbered: dict[Any, Any] = {str(number): each for number, each in enumerate(before)}
-        return [*changed(numbered, difference).values()]
+        return [*changed(_numbered(before), difference).values()]
     both = {**before, **{key: changed(before.get(key), each) for key, each in difference.items()}}
     return {key: each for key, each in both.items() if each != GONE}
+
+
+def _numbered(values: list[Any]) -> dict[str, Any]:
+    return {str(number): each for number, each in enumerate(values)}
 
 
 def _same(left: Any, right: Any, ordered: bool) -> bool:

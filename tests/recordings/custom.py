@@ -64,15 +64,12 @@ def object_cases() -> dict[str, Json]:
 
 def rules() -> Json:
     """Return the rule cases: `properties` of an object, its value `self`, and rules."""
-    (cases,) = load_cases(RULES)
-    found: Json = cases
-    return found
+    return load_cases(RULES)[0]
 
 
 def rule_cases() -> list[str]:
     """Return the rules, which are also the names of their cases."""
-    found: list[str] = rules()["rules"].splitlines()
-    return found
+    return rules()["rules"].splitlines()
 
 
 def record_definitions(server: Server) -> Json:
@@ -124,8 +121,9 @@ def record_costs(server: Server) -> Json:
 def _cost(server: Server, schema: Json, rule: Json, before: str) -> str:
     """Return `COUNT: FACTOR`: COUNT copies of the rule exceed the cost limit by FACTOR.
 
-    The server prints only small factors with six digits, so the count is chosen for a small factor. The
-    count in the last answer `before` is used again if its factor is still small.
+    For a messageExpression, return only FACTOR, or CHEAP if it does not exceed the limit. The server prints
+    only small factors with six digits, so the count is chosen for a small factor. The count in the last
+    answer `before` is used again if its factor is still small.
     """
     if "messageExpression" in rule:  # the number of copies does not change its cost
         return _exceeded(server, schema, rule, 1) or CHEAP

@@ -38,7 +38,7 @@ class Part:
 
     @property
     def group(self) -> str:
-        """Return the name of the group of parts that share a control plane in a recording."""
+        """Return the folder of the case file; its parts share a control plane unless they are bare."""
         return self.name.partition("/")[0]
 
 

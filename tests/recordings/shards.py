@@ -30,8 +30,7 @@ def selector_cases() -> dict[str, Json]:
 
 def definition() -> Json:
     """Return the CRD of the custom kind that some cases list."""
-    found: Json = load_cases(SELECTORS)[0]["definition"]
-    return found
+    return load_cases(SELECTORS)[0]["definition"]
 
 
 def recorded_uids() -> list[tuple[str, int]]:

@@ -37,8 +37,7 @@ def body_cases() -> dict[str, tuple[str, str]]:
 
 def served() -> dict[str, Json]:
     """Return the objects of the protobuf cases by case name."""
-    found: dict[str, Json] = load_cases(PROTOBUF)[0]["objects"]
-    return found
+    return load_cases(PROTOBUF)[0]["objects"]
 
 
 def protobuf() -> list[tuple[str, bytes, Json]]:
@@ -65,8 +64,8 @@ def _given(server: Server, obj: Json) -> Json:
     """Return the server's object in both encodings, with constants for the values that vary."""
     base = server.collection(obj)
     one = f"{base}/{obj['metadata']['name']}"
-    # A list would wait until the server has seen the last write.
-    while int(_any_object(server)["metadata"]["resourceVersion"]) < LONG_ENOUGH:
+    maps, any_map = f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"generateName": "any-"}}
+    while int(server.must("POST", maps, any_map)["metadata"]["resourceVersion"]) < LONG_ENOUGH:
         pass
     while True:  # until all writes happen in one second, because the server sorts entries by time
         server.must("POST", base, obj)
@@ -87,21 +86,15 @@ def _given(server: Server, obj: Json) -> Json:
     pairs = {each.encode(): fixed(each, answer.at).encode() for each in known}
     version = shown["metadata"]["resourceVersion"]
     pairs[b"2\x04" + version.encode()] = b"2\x04" + VERSION.encode()
-    pairs |= {b"\x08" + _varint(answer.at - ago): b"\x08" + _varint(MOMENT) for ago in range(RECENT)}
+    pairs |= {b"\x08" + varint(answer.at - ago): b"\x08" + varint(MOMENT) for ago in range(RECENT)}
     for found, instead in pairs.items():
         encoded = encoded.replace(found, instead)
     shown["metadata"]["resourceVersion"] = VERSION
     return {"protobuf": base64.b64encode(encoded).decode(), "object": fixed(shown, answer.at)}
 
 
-def _any_object(server: Server) -> Json:
-    found: Json = server.must(
-        "POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"generateName": "any-"}}
-    )
-    return found
-
-
-def _varint(number: float) -> bytes:
+def varint(number: float) -> bytes:
+    """Encode the integer part of a number, as in protobuf: seven bits in each byte, the lowest first."""
     rest, encoded = int(number), b""
     while rest > 0x7F:
         encoded += bytes([rest & 0x7F | 0x80])

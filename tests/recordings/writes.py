@@ -28,8 +28,7 @@ DROPPED = {"uid", "creationTimestamp", "resourceVersion", "generation", "managed
 
 def thing_schema() -> Json:
     """Return the schema of Thing, a kind with one field of each type."""
-    schema: Json = load_cases("writes/thing")[0]["schema"]
-    return schema
+    return load_cases("writes/thing")[0]["schema"]
 
 
 def step_cases(part: str) -> dict[str, Json]:
@@ -51,8 +50,9 @@ def record_steps(part: str, server: Server) -> Json:
 
 def record_step(server: Server, case: Json, before: Any, number: int) -> tuple[Json, Any]:
     """Send one write; return the recorded answer and the object after the write."""
-    path = server.collection({"kind": _kind(case, before), "apiVersion": case.get("apiVersion", "v1")})
-    one = f"{path}/{(before or case['body'])['metadata']['name']}"
+    obj = before or case["body"]
+    path = server.collection({"kind": obj["kind"], "apiVersion": case.get("apiVersion", "v1")})
+    one = f"{path}/{obj['metadata']['name']}"
     _bring_about(server, path, one, before)
     query = {"fieldManager": case["manager"], **({"force": "true"} if case.get("force") else {})}
     method = "PATCH" if "as" in case else "PUT" if before else "POST"
@@ -71,11 +71,6 @@ def _refusal(status: Json) -> Json:
     told = {key: status[key] for key in ("reason", "code") if status.get(key)}
     causes = sorted(status.get("details", {}).get("causes", ()), key=str)
     return {"message": message, **told, **({"details": {"causes": causes}} if causes else {})}
-
-
-def _kind(case: Json, before: Any) -> str:
-    kind: str = (before or case["body"])["kind"]
-    return kind
 
 
 def _before(case: Json, left: Any) -> Any:
@@ -113,7 +108,7 @@ def _apart(obj: Any) -> tuple[Any, Any]:
 
 
 def _recorded(answer: Json, number: int) -> Json:
-    """Remove values that the server chooses; replace the time of a write by the write's number."""
+    """Remove values that the server chooses; the time of write `number` is that many seconds after BEGIN."""
     obj = copy.deepcopy(answer)
     entries = obj["metadata"].get("managedFields")
     obj["metadata"] = {key: each for key, each in obj["metadata"].items() if key not in DROPPED}

@@ -2,8 +2,8 @@
 
 An expression is compiled to Python functions that work on plain JSON values, so that objects need no
 conversion before a rule runs. The Rust implementation (the package `cel`) converts the whole object for each
-rule: this takes 95 µs for a small object, instead of 1 µs here. It also lacks types, the optional syntax and
-the functions of Kubernetes.
+rule: this takes 95 µs for a small object, instead of 1 µs here. The package also lacks types, the optional
+syntax and the functions of Kubernetes.
 """
 
 from __future__ import annotations

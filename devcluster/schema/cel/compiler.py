@@ -92,7 +92,7 @@ def compile_expression(
     if compiler.constant_issue is not None:
         raise InstantiationError(compiler.constant_issue)
     cost = 0 if estimate is None else estimate_cost(tree, compiler.checked, estimate)
-    return Program(typed.type, typed.run, frozenset(compiler.used), cost)
+    return Program(typed.type, _guarded(typed.run), frozenset(compiler.used), cost)
 
 
 class Compiler:
@@ -320,7 +320,7 @@ class Compiler:
 
     def _convert_constant(self, node: syntax.Call, run: Run) -> None:
         try:
-            run({})
+            _guarded(run)({})
         except CelError as error:
             self.constant_issue = self.constant_issue or str(error)
         else:
@@ -328,7 +328,7 @@ class Compiler:
 
     def _check_literals(self, name: str, args: list[syntax.Expr]) -> None:
         check, last = _LITERALS.get(name), args[-1] if args else None
-        if check is None or not isinstance(last, syntax.Literal) or not isinstance(last.value, str):
+        if check is None or not isinstance(last, syntax.Literal) or not isinstance(last.value, str | int):
             return
         try:
             check(last.value)
@@ -342,7 +342,7 @@ class Compiler:
         return self.fail(at, f"found no matching overload for '{name}' applied to '{applied}'")
 
 
-_LITERALS: dict[str, Callable[[str], Any]] = {
+_LITERALS: dict[str, Callable[[Any], Any]] = {
     "matches": compile_pattern,
     "timestamp": FUNCTIONS["timestamp"][0].call,
     "duration": FUNCTIONS["duration"][0].call,
@@ -351,6 +351,8 @@ _CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
 _SPECIAL = frozenset({"_?_:_", "_&&_", "_||_"})
+_UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
+"""Errors that a function may raise for values that no check rules out."""
 
 
 def _dotted(node: syntax.Expr) -> str | None:
@@ -398,6 +400,18 @@ def _dispatch(name: str, overloads: list[Overload]) -> Callable[..., Any]:
         raise CelError(f"no such overload: {name}")
 
     return call
+
+
+def _guarded(run: Run) -> Run:
+    """Return a function that evaluates `run`, and raises CelError for every error that it fails with."""
+
+    def guarded(env: Env) -> Any:
+        try:
+            return run(env)
+        except _UNFORESEEN:
+            raise no_such_overload() from None
+
+    return guarded
 
 
 def _bind(call: Callable[..., Any], runs: list[Run]) -> Run:

@@ -646,7 +646,7 @@ def _sort(call: _Arguments) -> _Cost:
 
 _ESTIMATES: Mapping[str, Callable[[_Arguments], _Cost | None]] = {
     **dict.fromkeys(_ONE_PASS, _pass),
-    # A member is the address of a network.
+    # The method `ip` returns the address of a network.
     **dict.fromkeys(_PARSED, lambda call: (1 if call.overload.member else call.text(0), None)),
     **dict.fromkeys(
         ("url", "lowerAscii", "upperAscii", "substring", "trim"), lambda call: (call.text(0), call.sizes[0])

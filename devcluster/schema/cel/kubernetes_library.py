@@ -60,7 +60,7 @@ class Opaque:
 @functools.total_ordering
 @dataclasses.dataclass(frozen=True, slots=True)
 class Version:
-    """Semantic version."""
+    """Semantic version; `stage` has the parts of its pre-release."""
 
     numbers: tuple[int, int, int]
     stage: tuple[str, ...] = ()

@@ -150,7 +150,7 @@ def _comprehend(compiler: Compiler, node: syntax.Call, macro: _Macro) -> Typed |
 
 
 def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
-    # All turns share one environment, since nothing keeps it beyond a turn.
+    # All iterations share one environment, since nothing keeps it beyond an iteration.
     budget = env.get(BUDGET)
     for pair in pairs:
         if budget is not None:

@@ -31,13 +31,14 @@ from devcluster.schema.cel.values import (
     Timestamp,
     UInt,
     checked,
+    checked_timestamp,
     compare,
     equal,
 )
 
 
 def connect(left: Run, right: Run, *, decisive: bool) -> Run:
-    """Evaluate `||` or `&&`; a `decisive` value on either side decides, even if the other side fails."""
+    """Return a function for `||` or `&&`; a `decisive` value on one side decides, even if the other fails."""
 
     def run(env: dict[str, Any]) -> bool:
         failure: CelError | None = None
@@ -98,9 +99,9 @@ def _add(one: Any, other: Any) -> Any:
     if isinstance(one, list) and isinstance(other, list):
         return _join(one, other)
     if type(one) is Timestamp and type(other) is Duration:
-        return Timestamp(one.nanoseconds + other.nanoseconds)
+        return checked_timestamp(one.nanoseconds + other.nanoseconds)
     if type(one) is Duration and type(other) is Timestamp:
-        return Timestamp(one.nanoseconds + other.nanoseconds)
+        return checked_timestamp(one.nanoseconds + other.nanoseconds)
     kind = _same_kind(one, other)
     if kind is int:
         return checked(one + other)
@@ -132,9 +133,9 @@ def _join(one: list[Any], other: list[Any]) -> list[Any]:
 def _subtract(one: Any, other: Any) -> Any:
     if type(one) is Timestamp:
         if type(other) is Timestamp:
-            return Duration(one.nanoseconds - other.nanoseconds)
+            return Duration(checked(one.nanoseconds - other.nanoseconds))
         if type(other) is Duration:
-            return Timestamp(one.nanoseconds - other.nanoseconds)
+            return checked_timestamp(one.nanoseconds - other.nanoseconds)
     kind = _same_kind(one, other)
     if kind is int:
         return checked(one - other)

@@ -12,6 +12,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
+from devcluster.quantity import parse_integer
 from devcluster.schema.cel.operators import OPERATORS
 from devcluster.schema.cel.types import (
     BOOL,
@@ -43,6 +44,7 @@ from devcluster.schema.cel.values import (
     Timestamp,
     UInt,
     checked,
+    checked_timestamp,
     compare,
     equal,
     to_duration,
@@ -53,10 +55,11 @@ from devcluster.schema.cel.values import (
 from devcluster.schema.patterns import compile_pattern
 
 _SECOND = 10**9
+_NO_SPACE = re.compile("[!-~]+")
 
 
-def _unreadable(wanted: str) -> CelError:
-    return CelError(f"type conversion error from 'string' to '{wanted}'")
+def _unreadable(wanted: str, given: str = "string") -> CelError:
+    return CelError(f"type conversion error from '{given}' to '{wanted}'")
 
 
 def _to_int(value: Any) -> int:
@@ -72,27 +75,36 @@ def _to_int(value: Any) -> int:
     if kind is Duration:
         return int(value.nanoseconds)
     if kind is str:
-        try:
-            return checked(int(value, 10))
-        except ValueError:
-            raise _unreadable("int") from None
+        number = parse_integer(value)
+        if number is None or not -(2**63) <= number < 2**63:
+            raise _unreadable("int")
+        return number
     raise no_such_overload()
 
 
 def _to_uint(value: Any) -> UInt:
-    if type(value) is str and not value.isdecimal():
-        raise _unreadable("uint")
-    whole = int(value)
-    if not 0 <= whole < 2**64:
+    if type(value) is str:
+        number = parse_integer(value) if value[:1] not in {"+", "-"} else None
+        if number is None or number >= 2**64:
+            raise _unreadable("uint")
+        return UInt(number)
+    if not 0 <= value < 2**64:
         raise CelError("unsigned integer overflow")
-    return UInt(whole)
+    return UInt(value)
 
 
 def _to_double(value: Any) -> float:
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
         raise _unreadable("double") from None
+    if isinstance(value, str) and not (_NO_SPACE.fullmatch(value) and _is_inf(value) == math.isinf(number)):
+        raise _unreadable("double")
+    return number
+
+
+def _is_inf(text: str) -> bool:
+    return text.lstrip("+-").lower() in {"inf", "infinity"}
 
 
 def _to_bool(value: Any) -> bool:
@@ -109,18 +121,18 @@ def _timestamp(value: Any) -> Timestamp:
     if type(value) is Timestamp:
         return value
     if type(value) is int:
-        return Timestamp(value * _SECOND)
+        return checked_timestamp(value * _SECOND)
     found = to_timestamp(value)
     if found is None:
         raise _unreadable("google.protobuf.Timestamp")
-    return found
+    return checked_timestamp(found.nanoseconds)
 
 
 def _duration(value: Any) -> Duration:
     if type(value) is Duration:
         return value
-    if type(value) is int:
-        return Duration(value)
+    if type(value) is int:  # valid only for the type checker
+        raise _unreadable("google.protobuf.Duration", "int")
     found = to_duration(value)
     if found is None:
         raise _unreadable("google.protobuf.Duration")

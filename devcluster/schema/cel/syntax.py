@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from devcluster.quantity import parse_integer
 from devcluster.schema.cel.types import CompileError
 from devcluster.schema.cel.values import UInt
 
@@ -19,7 +22,7 @@ _TOKEN = re.compile(
     |(?P<ident>[_a-zA-Z][_a-zA-Z0-9]*)
     |(?P<quoted>`[a-zA-Z0-9_.\-/ ]+`)
     |(?P<op>&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}])""",
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _WORDS = (
     "as break const continue else for function if import let loop package namespace return var void while"
@@ -33,6 +36,7 @@ _ESCAPE = re.compile(
     r"\\(?:x(?P<x>[0-9a-fA-F]{2})|X(?P<X>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})|(?P<o>[0-3][0-7]{2})|(?P<c>.))",
     re.DOTALL,
 )
+_SURROGATES = range(0xD800, 0xE000)
 _OPERAND = (
     " expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, "
     "STRING, BYTES, IDENTIFIER}"
@@ -335,12 +339,15 @@ class _Parser:
     def _number(self, token: _Token, *, negative: bool = False) -> Literal:
         sign = -1 if negative else 1
         if token.kind == "double":
-            return Literal(token.at, sign * float(token.text))
+            number = float(token.text)
+            if math.isinf(number):
+                raise CompileError(self._source, [(token.at, "invalid double literal")])
+            return Literal(token.at, sign * number)
         unsigned = token.text[-1] in "uU"
         digits = token.text.rstrip("uU")
-        value = sign * int(digits, 16 if digits[:2] in {"0x", "0X"} else 10)
-        fits = 0 <= value < 2**64 if unsigned else -(2**63) <= value < 2**63
-        if not fits:
+        magnitude = int(digits, 16) if digits[:2] in {"0x", "0X"} else parse_integer(digits)
+        value = None if magnitude is None else sign * magnitude
+        if value is None or not (0 <= value < 2**64 if unsigned else -(2**63) <= value < 2**63):
             raise CompileError(self._source, [(token.at, f"invalid {'uint' if unsigned else 'int'} literal")])
         return Literal(token.at, UInt(value) if unsigned else value)
 
@@ -358,8 +365,11 @@ class _Parser:
         if binary and kind in {"o", "x", "X"}:  # a byte, and no character
             return bytes([int(digits, 8 if kind == "o" else 16)]).decode(errors="surrogateescape")
         if kind != "c":
-            character = chr(int(digits, 8 if kind == "o" else 16))
-            return "\ufffd" if "\ud800" <= character <= "\udfff" else character  # as Go encodes a surrogate
+            code = int(digits, 8 if kind == "o" else 16)
+            if code > sys.maxunicode or code in _SURROGATES:
+                problem = "unable to unescape string" if binary else "invalid unicode code point"
+                raise CompileError(self._source, [(token.at, problem)])
+            return chr(code)
         if digits not in _ESCAPES:
             raise CompileError(
                 self._source, [(token.at, "Syntax error: token recognition error at: " + token.text)]

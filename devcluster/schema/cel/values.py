@@ -32,8 +32,14 @@ from devcluster.schema.formats import parse_duration
 
 _SECOND: Final = 10**9
 _INT_LIMIT: Final = 2**63
-_TIMESTAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)")
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SECONDS = range(-62_135_596_800, 253_402_300_800)
+"""The years 1 to 9999 in seconds since the epoch."""
+_MOST_HOURS, _MOST_MINUTES = 24, 60
+"""Of a time zone's offset; Go allows both."""
 
 
 class UInt(int):
@@ -115,9 +121,19 @@ def to_timestamp(text: str) -> Timestamp | None:
         return None
     seconds = int((moment - _EPOCH).total_seconds())
     if zone not in {"Z", "z"}:
-        offset = int(zone[1:3]) * 3600 + int(zone[4:6]) * 60
+        hours, minutes = int(zone[1:3]), int(zone[4:6])
+        if hours > _MOST_HOURS or minutes > _MOST_MINUTES:
+            return None
+        offset = hours * 3600 + minutes * 60
         seconds -= offset if zone[0] == "+" else -offset
     return Timestamp(seconds * _SECOND + int(fraction.ljust(9, "0")[:9] or 0))
+
+
+def checked_timestamp(nanoseconds: int) -> Timestamp:
+    """Return the timestamp at these nanoseconds; raise CelError if its year is not between 1 and 9999."""
+    if nanoseconds // _SECOND not in _SECONDS:
+        raise CelError("timestamp overflow")
+    return Timestamp(nanoseconds)
 
 
 def to_duration(text: str) -> Duration | None:
@@ -129,7 +145,7 @@ def to_duration(text: str) -> Duration | None:
 def show_timestamp(value: Timestamp) -> str:
     """Format a timestamp by RFC 3339, with as many fractional digits as needed."""
     seconds, rest = divmod(value.nanoseconds, _SECOND)
-    text = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    text = (_EPOCH + datetime.timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
     return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
 
 

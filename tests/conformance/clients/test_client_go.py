@@ -90,8 +90,7 @@ def test_kube_controller_manager_deletes_a_namespace_with_its_contents(plane: Co
 
 
 def _pods(plane: ControlPlane) -> list[Any]:
-    pods: list[Any] = plane.api.get("/api/v1/namespaces/default/pods")["items"]
-    return pods
+    return plane.api.get("/api/v1/namespaces/default/pods")["items"]
 
 
 def _deployment(image: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ pytestmark = [
 OPERATOR = Path(__file__).with_name("gadget_operator.py")
 
 
-def test_kopf_operator_runs_its_create_update_and_delete_handlers(
+def test_kopf_operator_runs_its_create_field_and_delete_handlers(
     control_plane: ControlPlane, namespace: str, gadget_group: str, tmp_path: Path
 ):
     api = control_plane.api

@@ -13,13 +13,13 @@ from devcluster.api.pod_sessions import Process
 from devcluster.background import BackgroundCluster
 from tests.support.running_pods import create_running_pod
 
-_KUBECTL = shutil.which("kubectl", path=os.environ.get("KUBEBUILDER_ASSETS")) or shutil.which("kubectl")
+_KUBECTL = shutil.which("kubectl", path=os.environ.get("KUBEBUILDER_ASSETS")) or shutil.which("kubectl") or ""
+
+pytestmark = pytest.mark.skipif(not _KUBECTL, reason="no kubectl on the PATH, nor in KUBEBUILDER_ASSETS")
 
 
 @pytest.fixture
 def background() -> Iterator[BackgroundCluster]:
-    if _KUBECTL is None:
-        pytest.skip("no kubectl on the PATH, nor in KUBEBUILDER_ASSETS")
     with BackgroundCluster(controllers=False) as background:
         background.run(create_running_pod(background.cluster))
         yield background
@@ -28,7 +28,6 @@ def background() -> Iterator[BackgroundCluster]:
 def kubectl(
     background: BackgroundCluster, *arguments: str, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    assert _KUBECTL is not None
     command = [_KUBECTL, f"--kubeconfig={background.cluster.kubeconfig_path}", *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=False)
 
@@ -60,7 +59,6 @@ def test_kubectl_top_shows_the_usage_given_in_pod_annotations(background: Backgr
     assert done.stdout.split() == ["web", "250m", "64Mi"]
 
 
-@pytest.mark.skipif(_KUBECTL is None, reason="no kubectl on the PATH, nor in KUBEBUILDER_ASSETS")
 def test_kubectl_logs_reads_and_follows_logs():
     with BackgroundCluster() as cluster:
         kubectl(cluster, "run", "one", "--image=nginx")
@@ -72,10 +70,8 @@ def test_kubectl_logs_reads_and_follows_logs():
         assert 'previous terminated container "one" in pod "one" not found' in previous.stderr
         already = len(kubectl(cluster, "logs", "one").stdout.splitlines())
         assert already
-        kubeconfig = f"--kubeconfig={cluster.cluster.kubeconfig_path}"
-        command = [str(_KUBECTL), kubeconfig, "logs", "--follow", "one"]
+        command = [_KUBECTL, f"--kubeconfig={cluster.cluster.kubeconfig_path}", "logs", "--follow", "one"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
-            assert following.stdout is not None
             lines = [following.stdout.readline() for _ in range(already + 1)]
             kubectl(cluster, "delete", "pod", "one", "--now")
             following.communicate(timeout=90)

@@ -1,4 +1,4 @@
-"""kubernetes-asyncio: typed and dynamic objects, and a watch during concurrent writes."""
+"""kubernetes-asyncio: typed objects, and a watch during concurrent writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def client(control_plane: ControlPlane, kubernetes_asyncio: Any) -> AsyncI
         yield client
 
 
-async def test_kubernetes_asyncio_watch_reports_each_write(
+async def test_kubernetes_asyncio_watch_reports_each_write_and_a_missing_object_raises_a_404_error(
     client: Any, kubernetes_asyncio: Any, namespace: str
 ):
     models = kubernetes_asyncio.client
@@ -61,17 +61,3 @@ async def test_kubernetes_asyncio_watch_reports_each_write(
         await core.read_namespaced_pod("none", namespace)
     assert (missing.value.status, missing.value.reason) == (404, "Not Found")
     assert '"reason":"NotFound"' in missing.value.body
-
-
-async def test_kubernetes_asyncio_discovers_a_custom_kind_and_creates_lists_and_deletes_its_objects(
-    client: Any, namespace: str, gadget_group: str
-):
-    dynamic = pytest.importorskip("kubernetes_asyncio.dynamic")
-    discovered = await dynamic.DynamicClient(client)
-    gadgets = await discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")
-    body = {"apiVersion": f"{gadget_group}/v1", "kind": "Gadget", "metadata": {"name": "one"}}
-    created = await gadgets.create(body=body, namespace=namespace)
-    assert created.metadata.generation == 1
-    listed = await gadgets.get(namespace=namespace)
-    assert [each.metadata.name for each in listed.items] == ["one"]
-    await gadgets.delete(name="one", namespace=namespace)

@@ -1,4 +1,4 @@
-"""lightkube: typed resources, patches, watch and wait."""
+"""lightkube: typed objects, patches and a watch."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.control_plane import ControlPlane, Feature
+from tests.support.control_plane import ControlPlane
 
 lightkube = pytest.importorskip("lightkube")
 
 from lightkube.core import exceptions  # noqa: E402 -- importorskip comes first
-from lightkube.models.apps_v1 import DeploymentSpec  # noqa: E402
-from lightkube.models.core_v1 import Container, PodSpec, PodTemplateSpec  # noqa: E402
-from lightkube.models.meta_v1 import LabelSelector, ObjectMeta  # noqa: E402
-from lightkube.resources.apps_v1 import Deployment  # noqa: E402
+from lightkube.models.meta_v1 import ObjectMeta  # noqa: E402
 from lightkube.resources.core_v1 import ConfigMap  # noqa: E402
 from lightkube.types import PatchType  # noqa: E402
 
@@ -46,13 +43,3 @@ def test_lightkube_creates_watches_and_deletes_objects(client: Any):
     seen = [next(events)[0] for _ in range(3)]
     assert seen == ["MODIFIED", "MODIFIED", "DELETED"]
     events.close()
-
-
-def test_lightkube_waits_for_an_available_deployment(client: Any, control_plane: ControlPlane):
-    control_plane.require(Feature.READY_PODS)
-    pod = PodSpec(containers=[Container(name="web", image="nginx")], terminationGracePeriodSeconds=0)
-    template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "web"}), spec=pod)
-    spec = DeploymentSpec(replicas=2, selector=LabelSelector(matchLabels={"app": "web"}), template=template)
-    client.create(Deployment(metadata=ObjectMeta(name="web"), spec=spec))
-    assert client.wait(Deployment, "web", for_conditions=["Available"]).status.availableReplicas == 2
-    client.patch(Deployment.Scale, "web", {"spec": {"replicas": 0}}, patch_type=PatchType.MERGE)

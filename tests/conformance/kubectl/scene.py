@@ -22,7 +22,7 @@
     - delete crd gizmos.{id}.example.com
 
 The context's namespace belongs only to the scene; its name, `{id}`, is unique. Besides `files` the folder has
-two other kubeconfigs: for a user without rights, and `stranger.kubeconfig`, with another CA.
+two kubeconfigs: `somebody.kubeconfig` of a user without rights, and `stranger.kubeconfig` with another CA.
 """
 
 from __future__ import annotations

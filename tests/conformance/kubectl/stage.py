@@ -16,7 +16,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,17 +104,9 @@ def _sort_sections(lines: list[str]) -> list[str]:
         kept += sorted(section or ())
         kept.append(line)
         section = set() if line in UNORDERED else None
-    return [line for _, lines in itertools.groupby(kept[:-1], _is_cause) for line in _in_order(lines)]
-
-
-def _is_cause(line: str) -> bool:
-    """Return whether the line is an error cause; the real server may print several causes in any order."""
-    return line.startswith("* ")
-
-
-def _in_order(lines: Iterator[str]) -> list[str]:
-    found = list(lines)
-    return sorted(found) if _is_cause(found[0]) else found
+    # The real server may print several causes of an error in any order.
+    runs = itertools.groupby(kept[:-1], lambda line: line.startswith("* "))
+    return [line for are_causes, lines in runs for line in (sorted(lines) if are_causes else lines)]
 
 
 TIMEOUT = 120.0
@@ -280,7 +271,6 @@ class _Stage:
         too_late.start()
         lines: list[str] = []
         with process:
-            assert process.stdout is not None
             for line in process.stdout:
                 lines.append(line)
                 if len(lines) == 1:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import json
 import ssl
 from pathlib import Path
@@ -12,27 +11,20 @@ import pytest
 from devcluster import DevCluster
 from devcluster.background import BackgroundCluster
 from devcluster.local_files import ForeignFile
+from tests.support.kubeconfig import Credentials
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[int, Any]:
     """Send a GET request with the kubeconfig's credentials; return the status and the decoded body."""
-    cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
-    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-    context = ssl.create_default_context(cadata=authority)
-    headers = {}
-    if "token" in user:
-        headers["Authorization"] = f"Bearer {user['token']}"
-    else:
-        files = []
-        for name in ("client-certificate-data", "client-key-data"):
-            files.append(directory / name)
-            files[-1].write_bytes(base64.b64decode(user[name]))
-        context.load_cert_chain(*files)
+    (directory / "kubeconfig").write_text(json.dumps(kubeconfig))
+    credentials = Credentials.read(directory / "kubeconfig")
+    headers = {"Authorization": f"Bearer {credentials.token}"} if credentials.token else {}
+    context = credentials.ssl_context(directory)
     async with (
-        aiohttp.ClientSession() as session,
-        session.get(cluster["server"] + path, ssl=context, headers=headers) as response,
+        aiohttp.ClientSession(headers=headers) as session,
+        session.get(credentials.server + path, ssl=context) as response,
     ):
         return response.status, await response.json()
 
@@ -50,7 +42,6 @@ async def test_temporary_cluster_accepts_its_kubeconfig_and_deletes_its_files_at
     async with DevCluster(controllers=False) as cluster:
         status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
         path = cluster.kubeconfig_path
-        assert path is not None
         assert path.stat().st_mode & 0o777 == 0o600
     assert status == 200
     assert "default" in [each["metadata"]["name"] for each in namespaces["items"]]
@@ -69,12 +60,13 @@ async def test_cluster_with_a_data_file_keeps_objects_and_kubeconfig_after_a_res
     assert status == 200
 
 
-async def test_cluster_refuses_to_overwrite_a_kubeconfig_of_another_program(tmp_path: Path):
+def test_background_cluster_start_fails_and_keeps_the_file_when_another_program_wrote_its_kubeconfig(
+    tmp_path: Path,
+):
     theirs = tmp_path / "config"
     theirs.write_text("apiVersion: v1\n")
-    with pytest.raises(ForeignFile):
-        async with DevCluster(kubeconfig=theirs, controllers=False):
-            pass
+    with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=theirs):
+        pass
     assert theirs.read_text() == "apiVersion: v1\n"
 
 
@@ -90,12 +82,6 @@ async def test_cluster_start_raises_os_error_when_its_port_is_occupied():
     async with DevCluster(controllers=False) as first:
         with pytest.raises(OSError, match="Address already in use"):
             await DevCluster(port=first.port, controllers=False).start()
-
-
-def test_background_cluster_raises_the_error_of_a_failed_start(tmp_path: Path):
-    (tmp_path / "config").write_text("mine")
-    with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=tmp_path / "config"):
-        pass
 
 
 async def test_cluster_stop_ends_watches_over_tls_with_a_complete_response():

@@ -14,32 +14,6 @@ from devcluster.errors import not_found
 from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, WebSocket
 from devcluster.http_server import BODY_LIMIT, HttpServer, _fitting
 
-
-async def handle(request: ApiRequest) -> ApiResponse:
-    match request.path:
-        case "/large":
-            return ApiResponse(body=b"x" * 200_000)
-        case "/huge":
-            return ApiResponse(body=b"x" * 600_000)
-        case "/missing":
-            raise not_found("", "pods", "a")
-        case "/broken":
-            raise RuntimeError("oops")
-        case "/cut":
-            raise ConnectionCut
-        case "/warned":
-            return ApiResponse(body=b"{}", warnings=['say "hi"', "second\nline"])
-    return ApiResponse.json(
-        {
-            "method": request.method,
-            "path": request.path,
-            "query": request.query,
-            "headers": dict(request.headers),
-            "size": len(request.body),
-        }
-    )
-
-
 Serve = Callable[[WebSocket], Awaitable[None]]
 
 HANDSHAKE = (
@@ -54,7 +28,7 @@ async def echo(opened: WebSocket) -> None:
 
 
 class Client:
-    """HTTP client that sends exactly the bytes of a test."""
+    """HTTP client that sends a test's request as it is, except that its lines end with CRLF."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -82,7 +56,7 @@ class Client:
 
 
 class Served:
-    """HTTP server with a stream whose chunks come from the test."""
+    """HTTP server with a response for each path, and with a stream whose chunks come from the test."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -95,19 +69,35 @@ class Served:
         self.clients: list[Client] = []
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
-        if request.path == "/slow":
-            self.begun.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.closed.set()
-        if request.path == "/stream":
-            return ApiResponse(stream=self.stream())
-        if request.path == "/socket":
-            return ApiResponse(
-                status=101, headers={"Sec-WebSocket-Protocol": "p"}, websocket=self.serve_socket
-            )
-        return await handle(request)
+        match request.path:
+            case "/large":
+                return ApiResponse(body=b"x" * 200_000)
+            case "/huge":
+                return ApiResponse(body=b"x" * 600_000)
+            case "/missing":
+                raise not_found("", "pods", "a")
+            case "/broken":
+                raise RuntimeError("oops")
+            case "/cut":
+                raise ConnectionCut
+            case "/warned":
+                return ApiResponse(body=b"{}", warnings=['say "hi"', "second\nline"])
+            case "/slow":
+                self.begun.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self.closed.set()
+            case "/stream":
+                return ApiResponse(stream=self.stream())
+            case "/socket":
+                headers = {"Sec-WebSocket-Protocol": "p"}
+                return ApiResponse(status=101, headers=headers, websocket=self.serve_socket)
+        headers = dict(request.headers)
+        size = len(request.body)
+        return ApiResponse.json(
+            {"path": request.path, "query": request.query, "headers": headers, "size": size}
+        )
 
     async def serve_socket(self, opened: WebSocket) -> None:
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from devcluster import DevCluster
 from devcluster.errors import StatusError
-from devcluster.quantity import parse_quantity
+from devcluster.quantity import parse_integer, parse_quantity, quoted
 from devcluster.schema.cel import CelError, compile_expression
 from devcluster.schema.cel.types import STRING
 
@@ -86,3 +86,26 @@ def test_cel_expression_with_an_extreme_quantity_gives_a_boolean_or_a_cel_error(
     )
     with suppress(CelError):
         assert program.run({"self": text}) in {True, False}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("-5", -5),
+        ("+" + "0" * 5000 + "7", 7),
+        ("9" * 20, 10**20 - 1),
+        ("9" * 5000, None),
+        ("1_0", None),
+        (" 5", None),
+        ("\N{ARABIC-INDIC DIGIT THREE}", None),
+        ("\N{SUPERSCRIPT TWO}", None),
+        ("", None),
+    ],
+)
+def test_parse_integer_accepts_only_decimal_ascii_digits(text: str, number: int | None):
+    assert parse_integer(text) == number
+
+
+def test_quoted_escapes_a_text_as_go_does():
+    text = 'w\a\x01\x7f\u200b\xa0"\\é\U0001f600\U000e0001'
+    assert quoted(text) == r'"w\a\x01\x7f\u200b\u00a0\"\\é😀\U000e0001"'

@@ -51,13 +51,9 @@ class World:
         self.time += 1
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 @pytest.mark.parametrize("text", ["ä.ö.ü", None], ids=["not ASCII", "another key"])
-def test_authenticator_refuses_a_token_that_the_server_has_not_issued(world: World, text: str | None):
+def test_authenticator_refuses_a_token_that_the_server_has_not_issued(text: str | None):
+    world = World()
     with pytest.raises(StatusError) as caught:
         world.authenticate(text or world.token(of_another_key=True))
     assert (caught.value.code, caught.value.message) == (401, "Unauthorized")
@@ -73,11 +69,25 @@ def test_authenticator_refuses_a_token_that_the_server_has_not_issued(world: Wor
     ids=["expired", "account deleted", "pod deleted"],
 )
 def test_authenticator_refuses_a_pod_token_when_expired_or_its_pod_or_account_is_deleted(
-    world: World, end: Callable[[World], object]
+    end: Callable[[World], object],
 ):
+    world = World()
     token = world.token(**BOUND)
     world.time += 599
     assert world.authenticate(token).extra["authentication.kubernetes.io/pod-name"] == ("p",)
     end(world)
     with pytest.raises(StatusError):
         world.authenticate(token)
+
+
+def test_authenticator_refuses_a_node_token_but_accepts_a_pod_token_when_the_node_is_deleted():
+    world = World()
+    node = Key("", "nodes", "", "n")
+    world.store.create(node, {"metadata": {"name": "n", "uid": "node-uid"}})
+    of_pod = world.token(**BOUND)
+    of_node = world.token(boundObjectRef={"apiVersion": "v1", "kind": "Node", "name": "n"})
+    assert world.authenticate(of_node).extra["authentication.kubernetes.io/node-name"] == ("n",)
+    world.store.delete(node)
+    assert world.authenticate(of_pod).extra["authentication.kubernetes.io/node-uid"] == ("node-uid",)
+    with pytest.raises(StatusError):
+        world.authenticate(of_node)

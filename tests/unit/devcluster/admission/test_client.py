@@ -87,3 +87,18 @@ async def test_webhook_client_trusts_a_ca_certificate_without_key_identifiers(
     await asyncio.to_thread(close_connections, served)
     bundle = base64.b64encode(plain.pem).decode()
     assert await client.call({**served.client_config("x"), "caBundle": bundle}, REVIEW, 5)
+
+
+@pytest.mark.parametrize(
+    ("host", "problem"),
+    [
+        ("h:99999", "dial tcp: address 99999: invalid port"),
+        ("a..b", "dial tcp: lookup a..b: no such host"),
+        ("a" * 300, "dial tcp: lookup a*: no such host"),
+    ],
+)
+async def test_webhook_client_raises_webhook_failed_for_an_unusable_host(
+    client: WebhookClient, host: str, problem: str
+):
+    with pytest.raises(WebhookFailed, match=problem):
+        await client.call({"url": f"https://{host}/"}, REVIEW, 5)

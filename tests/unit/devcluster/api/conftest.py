@@ -52,13 +52,11 @@ class Api:
     async def expect(self, status: int, method: str, path: str, body: Any = None, **options: Any) -> Object:
         answer = await self.ask(method, path, body, **options)
         assert answer.status == status, answer.body
-        decoded: Object = orjson.loads(answer.body)
-        return decoded
+        return orjson.loads(answer.body)
 
     async def watch(self, path: str, **options: Any) -> Lines:
         answer = await self.ask("GET", path, **options)
         assert answer.status == 200, answer.body
-        assert answer.stream is not None
         return Lines(answer.stream)
 
 
@@ -91,8 +89,13 @@ class Lines:
 
 
 @pytest.fixture
-def api() -> Api:
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def api(store: Store) -> Api:
     rng = random.Random(1)
     clock = Clock(lambda: 1_800_000_000.0)
     registry = Registry(resources(clock=clock, rng=rng))
-    return Api(ApiServer(Store(), registry, clock=clock, rng=rng))
+    return Api(ApiServer(store, registry, clock=clock, rng=rng))

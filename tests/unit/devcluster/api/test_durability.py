@@ -1,15 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterator
 
 import pytest
 
-from devcluster.api.server import ApiServer
-from devcluster.builtin import resources
-from devcluster.clock import Clock
-from devcluster.kinds.registry import Registry
 from devcluster.storage import Change, Store, Stored
 from devcluster.storage.records import JournalFailed
 from tests.unit.devcluster.api.conftest import CONFIG_MAPS, Api, config_map
@@ -42,10 +37,8 @@ def disk() -> SlowDisk:
 
 
 @pytest.fixture
-def api(disk: SlowDisk) -> Api:
-    rng, clock = random.Random(1), Clock()
-    store = Store(disk)  # type: ignore[arg-type] # all that the store asks of it
-    return Api(ApiServer(store, Registry(resources(clock=clock, rng=rng)), clock=clock, rng=rng))
+def store(disk: SlowDisk) -> Store:
+    return Store(disk)  # type: ignore[arg-type] # all that the store asks of it
 
 
 @pytest.mark.parametrize("path", [f"{CONFIG_MAPS}/a", CONFIG_MAPS])

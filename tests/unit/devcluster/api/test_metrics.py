@@ -93,3 +93,9 @@ async def test_metrics_contain_request_durations_and_response_sizes_and_object_c
     assert found.value("apiserver_resource_objects", group="", resource="configmaps") == 1
     assert found.select("apiserver_storage_objects", resource="tokenreviews.authentication.k8s.io") == []
     assert found.value("apiserver_requested_deprecated_apis", resource="endpoints", removed_release="") == 1
+
+
+async def test_request_metrics_count_a_patch_of_an_unsupported_media_type(api: Api):
+    await api.ask("PATCH", f"{CONFIG_MAPS}/a", {}, media="text/plain")
+    [sample] = (await scrape(api)).select("apiserver_request_total", **OF_CONFIG_MAPS)
+    assert (sample.labels["verb"], sample.labels["code"], sample.value) == ("PATCH", "415", 1)

@@ -33,9 +33,11 @@ class Person:
         return f"{self.cluster.server_url}/api/v1/namespaces/default/pods/{pod}/{path}"
 
     @asynccontextmanager
-    async def opened(self, path: str, *protocols: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    async def opened(
+        self, path: str, *protocols: str, pod: str = "web"
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         async with self.session.ws_connect(
-            self.url(path), headers=self.headers, protocols=protocols or (V5, V4), ssl=self.context
+            self.url(path, pod), headers=self.headers, protocols=protocols or (V5, V4), ssl=self.context
         ) as socket:
             yield socket
 
@@ -196,13 +198,10 @@ async def test_exec_by_websocket_needs_get_and_create_rights(person: Person, ver
     rules = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}]
     role = {"apiGroup": rbac, "kind": "Role", "name": "one"}
     subject = {"apiGroup": rbac, "kind": "User", "name": "bob"}
-    for plural, fields in (
-        ("roles", {"rules": rules}),
-        ("rolebindings", {"roleRef": role, "subjects": [subject]}),
-    ):
-        await person.cluster.client.create(
-            f"{plural}.{rbac}", "default", {"metadata": {"name": "one"}, **fields}
-        )
+    binding = {"metadata": {"name": "one"}, "roleRef": role, "subjects": [subject]}
+    create = person.cluster.client.create
+    await create(f"roles.{rbac}", "default", {"metadata": {"name": "one"}, "rules": rules})
+    await create(f"rolebindings.{rbac}", "default", binding)
     token = person.cluster.add_user("bob")
     status, message = await person.refusal(EXEC, Authorization=f"Bearer {token}")
     assert status == code
@@ -218,8 +217,6 @@ async def test_exec_reports_a_container_that_is_not_running(person: Person):
     await person.cluster.client.patch(
         "pods", "default", "ended", {"status": pod["status"]}, subresource="status"
     )
-    url = person.url(EXEC, "ended")
-    opening = person.session.ws_connect(url, headers=person.headers, protocols=(V5,), ssl=person.context)
-    async with opening as socket:
+    async with person.opened(EXEC, V5, pod="ended") as socket:
         status = orjson.loads((await everything(socket))[3])
     assert 'container not found ("main")' in status["message"]

@@ -1,4 +1,4 @@
-"""Watches and deletions with a shard selector; recordings of a real server contain only lists."""
+"""Shard selectors that are not recorded: of watches, of deletions, and without the feature gate."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from devcluster.api.syntax import parse_yaml
-from tests.unit.devcluster.api.conftest import Api
+from devcluster.api.syntax import is_too_deep, parse_yaml
+from tests.unit.devcluster.api.conftest import CONFIG_MAPS, MERGE, Api
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,6 @@ def test_parse_yaml_refuses_aliases_that_expand_to_a_large_document():
         parse_yaml("\n".join(lines).encode())
 
 
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-
-
 def nested(levels: int) -> bytes:
     return b'{"metadata":{"name":"a"},"x":' + b"[" * levels + b"]" * levels + b"}"
 
@@ -42,8 +39,7 @@ async def test_deeply_nested_body_or_patch_is_refused_with_status_400(api: Api, 
     refused = await api.expect(400, "POST", CONFIG_MAPS, nested(levels))
     assert "exceeded max depth" in refused["message"]
     await api.expect(201, "POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
-    media = "application/merge-patch+json"
-    refused = await api.expect(400, "PATCH", f"{CONFIG_MAPS}/a", nested(levels), media=media)
+    refused = await api.expect(400, "PATCH", f"{CONFIG_MAPS}/a", nested(levels), media=MERGE)
     assert refused["message"] == "error decoding patch: exceeded max depth"
 
 
@@ -66,3 +62,8 @@ def test_parse_yaml_fast_path_for_json_returns_the_same_result_as_the_yaml_parse
             read.append(str(error))
     assert quickly == slowly
     assert repr(quickly) == repr(slowly)
+
+
+def test_is_too_deep_finds_nested_sequences_on_one_line():
+    body = b"- " * 220 + b"a"
+    assert is_too_deep(parse_yaml(body), body)

@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from devcluster.api.openapi import OpenApi
+from devcluster.api.openapi import OpenApi, _fingerprint
 from devcluster.api.openapi_protobuf import encode_document
 from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.schema.node import Schema
+from tests.recordings.types import varint
 from tests.unit.devcluster.api_docs.conftest import custom
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -28,9 +29,7 @@ def ask(openapi: OpenApi, path: str, accept: str = "application/json", **more: A
     headers = {"accept": accept} | more.pop("headers", {})
     path, _, query = path.partition("?hash=")
     asked = {"hash": [query]} if query else {}
-    answer = asyncio.run(openapi.answer(ApiRequest(method="GET", path=path, query=asked, headers=headers)))
-    assert answer is not None
-    return answer
+    return asyncio.run(openapi.answer(ApiRequest(method="GET", path=path, query=asked, headers=headers)))
 
 
 def read(openapi: OpenApi, path: str) -> Any:
@@ -39,36 +38,22 @@ def read(openapi: OpenApi, path: str) -> Any:
     return json.loads(answer.body)
 
 
-def references(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"]
-        for item in value.values():
-            yield from references(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from references(item)
+def references(answer: ApiResponse) -> set[str]:
+    return set(re.findall(r'"\$ref": ?"([^"]*)"', answer.body.decode()))
 
 
 APPS = "/apis/apps/v1"
+DEPLOYMENTS = f"{APPS}/namespaces/{{namespace}}/deployments"
 TYPES = "/apis/types.example.com/v1"
 
 
 @pytest.mark.parametrize(
     ("path", "method", "name"),
     [
-        (f"{APPS}/namespaces/{{namespace}}/deployments/{{name}}", "get", "readAppsV1NamespacedDeployment"),
-        (
-            f"{APPS}/namespaces/{{namespace}}/deployments",
-            "delete",
-            "deleteAppsV1CollectionNamespacedDeployment",
-        ),
+        (f"{DEPLOYMENTS}/{{name}}", "get", "readAppsV1NamespacedDeployment"),
+        (DEPLOYMENTS, "delete", "deleteAppsV1CollectionNamespacedDeployment"),
         (f"{APPS}/deployments", "get", "listAppsV1DeploymentForAllNamespaces"),
-        (
-            f"{APPS}/namespaces/{{namespace}}/deployments/{{name}}/scale",
-            "put",
-            "replaceAppsV1NamespacedDeploymentScale",
-        ),
+        (f"{DEPLOYMENTS}/{{name}}/scale", "put", "replaceAppsV1NamespacedDeploymentScale"),
         (f"{TYPES}/gadgets/{{name}}", "get", "readTypesExampleComV1Gadget"),
     ],
 )
@@ -86,12 +71,11 @@ def test_openapi_documents_of_the_index_define_every_referenced_schema(openapi: 
     for entry in paths.values():
         answer = ask(openapi, entry["serverRelativeURL"])
         assert answer.headers["Cache-Control"] == "public, immutable"
-        document = json.loads(answer.body)
-        schemas = document["components"]["schemas"]
-        assert {ref.removeprefix("#/components/schemas/") for ref in references(document)} <= schemas.keys()
-    document = read(openapi, "/openapi/v2")
-    found = {ref.removeprefix("#/definitions/") for ref in references(document)}
-    assert found <= document["definitions"].keys()
+        schemas = json.loads(answer.body)["components"]["schemas"]
+        assert set() < references(answer) <= {f"#/components/schemas/{name}" for name in schemas}
+    answer = ask(openapi, "/openapi/v2")
+    definitions = json.loads(answer.body)["definitions"]
+    assert set() < references(answer) <= {f"#/definitions/{name}" for name in definitions}
 
 
 def test_openapi_v2_omits_keywords_that_it_does_not_support(openapi: OpenApi):
@@ -139,11 +123,9 @@ def test_openapi_v2_is_available_as_protobuf_but_openapi_v3_is_not(openapi: Open
 
 
 def field(number: int, *parts: bytes) -> bytes:
-    """Encode a message or text of less than 128 bytes as a protobuf field."""
+    """Encode a message or a text as a protobuf field."""
     content = b"".join(parts)
-    tag = number << 3 | 2
-    tags = [tag] if tag < 128 else [tag & 127 | 128, tag >> 7]
-    return bytes([*tags, len(content)]) + content
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def test_encode_document_writes_schemas_and_extensions_as_protobuf():
@@ -191,11 +173,14 @@ async def test_openapi_document_is_built_only_once_even_if_its_first_request_is_
     second = asyncio.create_task(openapi.answer(request))
     await asyncio.sleep(0.1)
     go.set()
-    answer = await second
-    assert answer is not None
-    assert answer.status == 200
+    assert (await second).status == 200
     assert len(made) == 1
 
 
 def test_openapi_answers_404_for_a_group_that_is_not_served(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/nope/v1").status == 404
+
+
+def test_openapi_hash_changes_with_the_selectable_fields():
+    before, after = custom(), custom(selectable_fields=(".spec.size",))
+    assert _fingerprint([before]) != _fingerprint([after])

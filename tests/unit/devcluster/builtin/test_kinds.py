@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import copy
 import datetime
+import ipaddress
 import json
 import random
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from devcluster.builtin import initial_objects, resources
+from devcluster.builtin import resources
 from devcluster.builtin.policies import convert_autoscalers
-from devcluster.builtin.services import ServiceStrategy
+from devcluster.builtin.services import Allocation, ServiceStrategy
 from devcluster.clock import Clock
+from devcluster.errors import StatusError
 from devcluster.http_call import User
 from devcluster.kinds.ages import age, human_duration
+from devcluster.kinds.field import Field
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.storage import Key, Store
@@ -41,10 +45,10 @@ def pod(**spec: Any) -> Json:
     return new
 
 
-@pytest.mark.parametrize("resource", resources(), ids=lambda each: each.name)
-def test_defaulting_of_every_builtin_kind_is_idempotent(resource: Resource):
-    if resource.verbs == ("create",):
-        return
+@pytest.mark.parametrize(
+    "resource", [each for each in resources() if each.verbs != ("create",)], ids=lambda each: each.name
+)
+def test_defaulting_of_every_stored_builtin_kind_is_idempotent(resource: Resource):
     obj: Json = {"metadata": {"name": "a"}}
     resource.strategy.default(obj)
     once = copy.deepcopy(obj)
@@ -138,46 +142,75 @@ def test_human_duration_formats_seconds_like_the_real_server(seconds: int, shown
     assert human_duration(seconds) == shown
 
 
-def test_age_is_formatted_as_text_and_unknown_for_a_missing_or_invalid_time():
+def test_age_is_unknown_for_a_missing_time_and_invalid_for_any_other_text():
     now = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
     assert age("2026-01-31T11:59:00Z", now) == "60s"
     assert age("2026-01-31T11:59:59.500000Z", now) == "0s"
     assert age(None, now) == "<unknown>"
-    assert age("soon", now) == "<unknown>"
-
-
-class Services:
-    """A pair: a store that contains the Service `kubernetes`, and the strategy that prepares new Services."""
-
-    def __init__(self) -> None:
-        self.store = Store()
-        self.strategy = ServiceStrategy(Clock(), random.Random(1))
-        (service,) = (each for each in initial_objects(NOW) if each["kind"] == "Service")
-        self.store.create(Key("", "services", "default", "kubernetes"), service)
-
-    def create(self, name: str, spec: Json) -> Json:
-        """Return the spec of a new Service with its addresses and ports, without storing the Service."""
-        new: Json = {"metadata": {"name": name, "namespace": "n"}, "spec": copy.deepcopy(spec)}
-        context = Context(store=self.store, now=NOW, user=User("u"))
-        self.strategy.default(new)
-        self.strategy.prepare_create(new, context)
-        assert self.strategy.validate_create(new, context) == []
-        self.strategy.commit(new, None, context)
-        return new["spec"]
-
-
-def test_service_address_stays_free_when_the_service_is_not_stored():
-    services = Services()
-    spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
-    services.create("failed", spec)
-    assert services.create("s", spec)["clusterIP"] == "10.96.4.4"
+    assert age("2026-01-31T13:59:00+02:00", now) == "60s"
+    for text in ("soon", "2026-01-31", "2026-01-31T12:00:00", "20260131T120000Z", "2026-01-31 12:00:00Z"):
+        assert age(text, now) == "<invalid>"
 
 
 def test_service_gets_a_distinct_node_port_for_each_port():
-    ports = [{"name": f"p{number}", "port": 1000 + number} for number in range(50)]
-    spec = Services().create("s", {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports})
+    ports = [{"name": f"p{number}", "port": 1000 + number} for number in range(3)]
+    spec: Json = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports}
+    service = {"metadata": {"name": "s", "namespace": "n"}, "spec": spec}
+    always_the_same = Mock(spec=random.Random, **{"randrange.return_value": 7})
+    strategy = ServiceStrategy(Clock(), always_the_same)
+    strategy.default(service)
+    strategy.prepare_create(service, context())
+    strategy.commit(service, None, context())
     given = [*(each["nodePort"] for each in spec["ports"]), spec["healthCheckNodePort"]]
-    assert len(set(given)) == 51
+    assert len(set(given)) == 4
+
+
+def test_service_allocation_uses_the_static_range_when_the_dynamic_range_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("devcluster.builtin.services.NODE_PORTS", range(30000, 30088))
+    monkeypatch.setattr("devcluster.builtin.services.SERVICE_NETWORK", ipaddress.ip_network("10.96.0.0/23"))
+    allocation = Allocation(Store(), random.Random(1))
+    ports: list[int] = []
+    while len(ports) < 88:
+        ports.append(allocation.free_port(set(ports)))
+    with pytest.raises(StatusError, match="failed to allocate a nodePort: range is full"):
+        allocation.free_port(set(ports))
+    assert (set(ports[:2]), sorted(ports)) == ({30086, 30087}, list(range(30000, 30088)))
+    addresses: list[str] = []
+    for number in range(510):
+        addresses.append(allocation.free_address())
+        service = {"metadata": {}, "spec": {"clusterIPs": addresses[-1:]}}
+        allocation.store.create(Key("", "services", "n", f"s{number}"), service)
+    with pytest.raises(StatusError, match="failed to allocate a serviceIP: range is full"):
+        allocation.free_address()
+    assert len(set(addresses)) == 510
+    assert min(map(ipaddress.ip_address, addresses[:254])) == ipaddress.ip_address("10.96.1.1")
+
+
+@pytest.mark.parametrize("url", ["https://[::1", "https://[x]/", "https://a:b/"])
+def test_webhook_url_that_cannot_be_parsed_is_an_error_of_its_field(url: str):
+    config = Field({"url": url})
+    config["url"].check_https()
+    (error,) = config.errors
+    assert str(error).startswith(f'url: Required value: url must be a valid URL: parse "{url}": ')
+
+
+@pytest.mark.parametrize(
+    ("network", "problem"),
+    [
+        ("10.0.0.5/16", "must not have bits set beyond the prefix length"),
+        ("10.0.0.0", "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"),
+        ("garbage", "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"),
+    ],
+)
+def test_node_is_refused_when_its_pod_network_is_invalid(network: str, problem: str):
+    node: Json = {"metadata": {"name": "n"}, "spec": {"podCIDR": network}}
+    strategy = found("nodes").strategy
+    strategy.default(node)
+    strategy.prepare_create(node, context())
+    (error,) = strategy.validate_create(node, context())
+    assert str(error) == f'spec.podCIDRs[0]: Invalid value: "{network}": {problem}'
 
 
 def test_builtin_resources_have_the_plural_and_scope_declared_in_manager_kinds():

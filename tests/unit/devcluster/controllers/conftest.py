@@ -15,7 +15,6 @@ from devcluster.controllers import PodLogs
 from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.controller import View
 from devcluster.storage import Key
-from manager_tools.simulation.loop import VirtualLoop
 
 
 class Cluster:
@@ -46,15 +45,11 @@ class Cluster:
         return [stored.decode() for stored in self.store.select(group, plural, namespace)]
 
     def status(self, pod: str = "p") -> dict:
-        found = self.get("pods", pod)
-        assert found is not None
-        status: dict = found["status"]
-        return status
+        return self.get("pods", pod)["status"]
 
     def container(self, pod: str = "p") -> dict:
         """Return the status of the pod's first container."""
-        container: dict = self.status(pod)["containerStatuses"][0]
-        return container
+        return self.status(pod)["containerStatuses"][0]
 
     def events(self, kind: str = "") -> list[tuple[str, str]]:
         return [
@@ -100,7 +95,6 @@ class Cluster:
 @contextlib.asynccontextmanager
 async def started(pod_ready_delay: float, **options: Any) -> AsyncIterator[Cluster]:
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
     devcluster = DevCluster(
         port=None,
         pod_ready_delay=pod_ready_delay,

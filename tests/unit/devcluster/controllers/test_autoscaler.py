@@ -4,21 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.devcluster.controllers.conftest import Cluster
+from tests.unit.devcluster.controllers.conftest import Cluster, deployment
 
 pytestmark = pytest.mark.virtual_time
-
-
-def deployment(replicas: int) -> dict:
-    container = {"name": "x", "image": "y", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
-    return {
-        "metadata": {"name": "d"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"a": "b"}},
-            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}},
-        },
-    }
 
 
 def autoscaler(*metrics: dict, **spec: Any) -> dict:
@@ -34,7 +22,9 @@ HPA = ("horizontalpodautoscalers.autoscaling", "h")
 
 
 async def start(cluster: Cluster, replicas: int, *metrics: dict, **spec: Any) -> None:
-    await cluster.settled("deployments.apps", deployment(replicas))
+    scaled = deployment("d", replicas)
+    scaled["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+    await cluster.settled("deployments.apps", scaled)
     await cluster.settled(HPA[0], autoscaler(*metrics, **spec))
 
 
@@ -95,14 +85,12 @@ async def test_autoscaler_behavior_policy_limits_the_scale_up_rate(cluster: Clus
 
 
 async def test_autoscaler_event_names_a_container_without_a_cpu_request(cluster: Cluster):
-    without = deployment(1)
-    del without["spec"]["template"]["spec"]["containers"][0]["resources"]
-    await cluster.settled("deployments.apps", without)
+    await cluster.settled("deployments.apps", deployment("d", 1))
     await cluster.settled(HPA[0], autoscaler())
     await use(cluster, cpu="400m")
     assert cluster.condition("ScalingActive", *HPA)[:2] == ("False", "FailedGetResourceMetric")
     (pod,) = cluster.list("pods")
-    text = f"missing request for cpu in container x of Pod {pod['metadata']['name']}"
+    text = f"missing request for cpu in container c of Pod {pod['metadata']['name']}"
     assert any(text in message for _, message in cluster.events("HorizontalPodAutoscaler"))
 
 
@@ -136,3 +124,69 @@ async def test_autoscaler_scales_by_a_metric_of_type_pods_object_or_external(
         await cluster.client.patch(*holder, patch)
         await cluster.settle(12)
     assert replicas(cluster) == 3
+
+
+@pytest.mark.parametrize(
+    ("cpu", "source", "text"),
+    [
+        ("0", {}, "no metrics returned matched known pods"),
+        ("1", {"container": "y"}, "container y not present in metrics for pod x/"),
+    ],
+)
+async def test_autoscaler_reports_the_reason_when_a_pod_has_no_request_to_compare_with(
+    cluster: Cluster, cpu: str, source: dict, text: str
+):
+    made, kind = deployment("d", 1), "containerResource" if source else "resource"
+    made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    await cluster.settled("deployments.apps", made)
+    target = {"type": "Utilization", "averageUtilization": 50}
+    metric = {"type": kind[0].upper() + kind[1:], kind: {"name": "cpu", "target": target, **source}}
+    await cluster.settled(HPA[0], autoscaler(metric))
+    await use(cluster, cpu="400m")
+    status, reason, message = cluster.condition("ScalingActive", *HPA)
+    assert (status, reason) == ("False", f"FailedGet{metric['type']}Metric")
+    assert text in message
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        (None, "the HPA target's scale is missing a selector"),
+        ("a=(", "couldn't convert selector into a corresponding internal selector object: unable to parse"),
+    ],
+)
+async def test_autoscaler_reports_an_invalid_selector_of_the_scale(
+    cluster: Cluster, selector: str | None, message: str
+):
+    await cluster.settled(
+        "pods", {"metadata": {"name": "p"}, "spec": deployment(1)["spec"]["template"]["spec"]}
+    )
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        "subresources": {"scale": scale},
+    }
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    definition = {
+        "metadata": {"name": "things.e.com"},
+        "spec": {"group": "e.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+    await cluster.settle()
+    thing = {"metadata": {"name": "t"}, "spec": {"replicas": 1}}
+    if selector is not None:
+        thing["status"] = {"selector": selector}
+    await cluster.apply("things.e.com", {"apiVersion": "e.com/v1", "kind": "Thing", **thing})
+    target = {"apiVersion": "e.com/v1", "kind": "Thing", "name": "t"}
+    await cluster.settled(HPA[0], autoscaler(scaleTargetRef=target))
+    await use(cluster, cpu="400m")
+    status, reason, text = cluster.condition("ScalingActive", *HPA)
+    assert (status, reason) == ("False", "InvalidSelector")
+    assert text.startswith(message)

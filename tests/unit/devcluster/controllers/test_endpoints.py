@@ -39,3 +39,30 @@ async def test_endpoint_slice_contains_at_most_a_hundred_addresses(cluster: Clus
     await cluster.settled("deployments.apps", web, 10)
     sizes = [len(each["endpoints"]) for each in cluster.list("endpointslices.discovery.k8s.io")]
     assert sorted(sizes) == [50, 100]
+
+
+async def test_endpoints_made_by_hand_are_taken_over_when_the_service_gets_a_selector(
+    cluster: Cluster, web: dict
+):
+    await cluster.apply("services", service(selector=None))
+    subset = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}
+    await cluster.apply("endpoints", {"metadata": {"name": "web"}, "subsets": [subset]})
+    await cluster.settled("deployments.apps", web)
+    await cluster.patch("services", "web", {"spec": {"selector": {"app": "web"}}})
+    (listed,) = cluster.get("endpoints", "web")["subsets"]
+    ips = {pod["status"]["podIP"] for pod in cluster.list("pods")}
+    assert {each["ip"] for each in listed["addresses"]} == ips
+
+
+async def test_mirrored_slice_follows_the_address_family_and_annotations_of_its_endpoints(cluster: Cluster):
+    await cluster.apply("services", service(selector=None))
+    subset = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}
+    await cluster.settled("endpoints", {"metadata": {"name": "web"}, "subsets": [subset]})
+    patch = {"metadata": {"annotations": {"a": "b"}}}
+    await cluster.patch("endpoints", "web", patch)
+    (mirrored,) = cluster.list("endpointslices.discovery.k8s.io")
+    assert (mirrored["addressType"], mirrored["metadata"]["annotations"]) == ("IPv4", {"a": "b"})
+    patch = {"subsets": [{**subset, "addresses": [{"ip": "2001:db8::1"}]}]}
+    await cluster.patch("endpoints", "web", patch)
+    (mirrored,) = cluster.list("endpointslices.discovery.k8s.io")
+    assert (mirrored["addressType"], mirrored["endpoints"][0]["addresses"]) == ("IPv6", ["2001:db8::1"])

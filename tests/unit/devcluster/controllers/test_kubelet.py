@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from typing import Any
 
 import pytest
@@ -92,14 +91,13 @@ def stopping(seconds: str, grace: int = 30) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("made", "seconds"), [(stopping("5"), 5), (stopping("600", 20), 20)], ids=["by itself", "at the deadline"]
+    ("stop_time", "grace", "seconds"), [("5", 30, 5), ("600", 20, 20)], ids=["by itself", "at the deadline"]
 )
 async def test_deleted_pod_is_terminating_until_its_containers_have_stopped(
-    cluster: Cluster, made: dict, seconds: int
+    cluster: Cluster, stop_time: str, grace: int, seconds: int
 ):
-    await cluster.settled("pods", copy.deepcopy(made))
+    await cluster.settled("pods", stopping(stop_time, grace))
     await cluster.delete("pods", "p", seconds=seconds - 1)
-    grace = made["spec"]["terminationGracePeriodSeconds"]
     assert cluster.get("pods", "p")["metadata"]["deletionGracePeriodSeconds"] == grace
     assert ("Killing", "Stopping container c") in cluster.events()
     await asyncio.sleep(1.1)
@@ -170,7 +168,7 @@ async def test_controllers_started_a_second_time_write_nothing_and_reuse_no_pod_
 
 @pytest.fixture
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the controllers pause for half a second after each key, as on a slow machine."""
+    """Make each controller wait for half a second before it handles the same key again."""
     done = WorkQueue.done
     monkeypatch.setattr(WorkQueue, "done", lambda queue, key, **_: done(queue, key, took=1.0))
 
@@ -251,3 +249,17 @@ async def test_lost_node_is_unreachable_and_its_pods_are_unready_until_it_return
     assert "taints" not in cluster.get("nodes", "node-1", "")["spec"]
     assert cluster.condition("Ready", "nodes", "node-1", "")[0] == "True"
     assert cluster.get("pods", "p") is None
+
+
+async def test_node_keeps_its_patched_capacity_when_it_returns_after_a_loss(cluster: Cluster):
+    capacity = {"cpu": "2", "pods": "110"}
+    patch = {"status": {"capacity": {"memory": None, **capacity}}}
+    await cluster.client.patch("nodes", "", "node-1", patch, subresource="status")
+    before = cluster.get("nodes", "node-1", "")["status"]["capacity"]
+    assert before.items() >= capacity.items()
+    for value in ("true", None):
+        patch = {"metadata": {"annotations": {f"{LOCAL}lost": value}}}
+        await cluster.client.patch("nodes", "", "node-1", patch)
+        await cluster.settle()
+    assert cluster.condition("Ready", "nodes", "node-1", "")[0] == "True"
+    assert cluster.get("nodes", "node-1", "")["status"]["capacity"] == before

@@ -16,10 +16,12 @@ pytestmark = pytest.mark.virtual_time
 RIGHT, WRONG = ["memcached", "-m", "64"], ["memcached", "-m=64"]
 NO_ROOM = "Cannot set item size limit higher than 1/2 of memory max."
 WEB = "deployments.apps"
+BROKEN = "http://[::1/wp-admin/install.php"
+UNPARSED = f"""parse "{BROKEN}": missing ']' in host"""
 
 
-def one(image: str = "memcached:1.6", *, restart: str = "Always", **container: Any) -> dict:
-    made = pod(image=image, restartPolicy=restart)
+def one(image: str = "memcached:1.6", *, name: str = "p", restart: str = "Always", **container: Any) -> dict:
+    made = pod(name, image=image, restartPolicy=restart)
     made["spec"]["containers"][0] |= container
     return made
 
@@ -119,9 +121,8 @@ async def test_container_command_expands_variables_from_a_config_map_and_a_secre
     made = one(command=["memcached", "-m", "$(SIZE)"], envFrom=[{"secretRef": {"name": "more"}}])
     await cluster.settled("pods", made)
     assert cluster.container()["ready"] is True
-    small = one(command=["memcached", "-m", "$(SIZE)"], env=[{"name": "SIZE", "valueFrom": source}])
-    small["metadata"]["name"] = "small"
-    await cluster.settled("pods", small)
+    env = [{"name": "SIZE", "valueFrom": source}]
+    await cluster.settled("pods", one(name="small", command=["memcached", "-m", "$(SIZE)"], env=env))
     assert cluster.container("small")["lastState"]["terminated"]["exitCode"] == 64
 
 
@@ -211,6 +212,10 @@ async def test_container_status_and_events_report_an_invalid_image_name(cluster:
         (http("/", 8080), 'Get "http://{ip}:8080/": dial tcp {ip}:8080: connect: connection refused'),
         ({"tcpSocket": {"port": 8080}}, "dial tcp {ip}:8080: connect: connection refused"),
         (http("/", "http"), "couldn't find port: http"),
+        (
+            http("/", Host="[::1"),
+            f'Get "http://{{ip}}:80/": failed to parse Location header "{BROKEN}": {UNPARSED}',
+        ),
     ],
 )
 async def test_readiness_probe_failure_event_has_the_message_of_the_real_kubelet(
@@ -289,9 +294,8 @@ async def test_evicted_pod_stays_failed_and_its_replica_set_creates_another_pod(
     names = {each["metadata"]["name"] for each in cluster.list("pods")}
     assert {first, second} < names
     assert len(names) == 3
-    found = cluster.get(WEB, "web")
-    assert found is not None
-    assert (found["status"]["replicas"], found["status"]["availableReplicas"]) == (2, 2)
+    status = cluster.get(WEB, "web")["status"]
+    assert (status["replicas"], status["availableReplicas"]) == (2, 2)
     # The controller does not adopt the pod again, and keeps it when it scales down.
     await cluster.patch(WEB, "web", {"spec": {"replicas": 0}})
     assert [each["metadata"]["name"] for each in cluster.list("pods")] == [first]
@@ -308,9 +312,7 @@ async def test_pods_wait_while_nodes_are_full_and_start_when_a_running_pod_fails
         )
     wanted = {"requests": {"cpu": "1500m", "memory": "128Mi"}}
     for number in range(4):
-        made = one("nginx:1", resources=wanted)
-        made["metadata"]["name"] = f"p{number}"
-        await cluster.settled("pods", made)
+        await cluster.settled("pods", one("nginx:1", name=f"p{number}", resources=wanted))
     message = (
         "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are "
         "available: 3 No preemption victims found for incoming pod."
@@ -334,11 +336,28 @@ async def test_container_runs_the_simulated_program_registered_for_its_image():
         ended = cluster.container()["lastState"]["terminated"]
         assert (ended["exitCode"], ended["message"]) == (3, "closed\n")
         for name, path in (("down", "/"), ("up", "/healthz")):
-            made = one("shop", args=["--open"], readinessProbe=http(path, 8080))
-            made["metadata"]["name"] = name
-            await cluster.settled("pods", made)
+            probe = http(path, 8080)
+            await cluster.settled("pods", one("shop", name=name, args=["--open"], readinessProbe=probe))
         assert not cluster.container("down")["ready"]
         assert cluster.container("up")["ready"]
         assert events_of(cluster, "Unhealthy") == [
             ("Warning", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")
         ]
+
+
+async def test_scheduler_uses_the_new_requests_of_a_resized_pod(cluster: Cluster):
+    for name in ("node-0", "node-1", "node-2"):
+        allocatable = {"cpu": "2" if name == "node-0" else "0", "memory": "1Gi", "pods": "110"}
+        await cluster.client.patch(
+            "nodes", "", name, {"status": {"allocatable": allocatable}}, subresource="status"
+        )
+    for name in ("p", "q"):
+        made = one("nginx:1", resources={"requests": {"cpu": "1500m"}})
+        made["metadata"]["name"] = name
+        await cluster.settled("pods", made)
+    assert cluster.condition("PodScheduled", name="q")[0] == "False"
+    spec = cluster.get("pods", "p")["spec"]
+    spec["containers"][0]["resources"]["requests"]["cpu"] = "200m"
+    await cluster.client.patch("pods", "x", "p", {"spec": spec}, subresource="resize")
+    await cluster.settle()
+    assert cluster.status("q")["phase"] == "Running"

@@ -69,3 +69,21 @@ async def test_pod_logs_contain_the_crash_message_or_the_text_of_the_log_annotat
     await cluster.settled("pods", pod("told", annotations=annotations), seconds=30)
     assert await cluster.logs("told") == [b"first\n", b"second\n"]
     assert await cluster.logs("told", tail_lines=1) == [b"second\n"]
+
+
+async def test_pod_log_stream_contains_each_line_when_its_reader_is_slow(cluster: Cluster):
+    await cluster.settled("pods", pod(), 2)
+    logs = PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store)))
+    lines: list[bytes] = []
+
+    async def follow(seconds: float) -> None:
+        async for line in logs.stream(cluster.get("pods", "p"), "c", LogOptions(follow=True)):
+            lines.append(line)
+            await asyncio.sleep(seconds)
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(follow(7))
+        await cluster.settle(14)
+        await cluster.patch("pods", "p", {"spec": {"activeDeadlineSeconds": 18}})
+    shown = [f"c: running for {number}s\n".encode() for number in (5, 10, 15)]
+    assert lines == [b"c: started from image nginx:1\n", *shown, b"c: failed with exit code 137\n"]

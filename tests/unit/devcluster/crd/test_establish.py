@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -59,9 +60,7 @@ class Cluster:
         return [each.version for each in self.registry.versions(group, "widgets")]
 
     def mark(self) -> None:
-        stored = self.store.get(key())
-        assert stored is not None
-        definition = stored.decode()
+        definition = self.store.get(key()).decode()
         assert STRATEGY.prepare_delete(definition, self.context)
         self.store.update(key(), definition)
 
@@ -146,12 +145,8 @@ def test_establisher_establishes_the_remaining_crds_when_called_again_after_a_fa
     cluster.define(group="one.example.com")
     cluster.define(group="two.example.com")
     with monkeypatch.context() as broken:
-        broken.setattr(cluster.store, "update", fail)
+        broken.setattr(cluster.store, "update", Mock(side_effect=RuntimeError("full")))
         with pytest.raises(RuntimeError, match="full"):
             cluster.establisher.settle()
     cluster.establisher.settle()
     assert len(cluster.versions(group="two.example.com")) == 2
-
-
-def fail(*_: object) -> None:
-    raise RuntimeError("full")

@@ -83,11 +83,6 @@ def entry(manager: str, fields: Any, *, operation: str = "Update", **more: str) 
     return {**facts, "fieldsType": "FieldsV1", "fieldsV1": fields, **more}
 
 
-REPLICAS = {"f:spec": {"f:replicas": {}}}
-CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
-OTHER = entry("other", {"f:spec": {"f:paused": {}}})
-
-
 def test_scale_write_without_a_change_keeps_the_managed_fields_of_the_object():
     applier = entry("applier", {"f:spec": {"f:paused": {}, "f:replicas": {}}}, operation="Apply")
     entries = parent_entries(
@@ -97,5 +92,5 @@ def test_scale_write_without_a_change_keeps_the_managed_fields_of_the_object():
 
 
 def test_scale_write_drops_managed_fields_entries_of_an_unserved_api_version():
-    old = {**OTHER, "apiVersion": "apps/v1beta1"}
+    old = entry("other", {"f:spec": {"f:paused": {}}}, apiVersion="apps/v1beta1")
     assert parent_entries([old], [], PATHS, api_version="apps/v1", custom=False) == []

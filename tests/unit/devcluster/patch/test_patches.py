@@ -6,6 +6,7 @@ import pytest
 
 from devcluster.errors import StatusError
 from devcluster.patch import json_patch
+from devcluster.patch.json_patch import MAX_COPIED
 
 
 def test_json_patch_replaces_the_whole_document_when_the_path_is_empty():
@@ -34,3 +35,20 @@ def test_json_patch_refuses_too_many_operations():
         413,
         "The allowed maximum operations in a JSON patch is 10000, got 10001",
     )
+
+
+def test_json_patch_refuses_copies_of_more_than_3_mib():
+    copy = {"op": "copy", "from": "/text", "path": "/copied"}
+    document = {"text": "<\u2028é" * 1000}  # Go escapes the first two characters
+    most = MAX_COPIED // 14_002
+    assert json_patch(document, [copy] * most)["copied"] == document["text"]
+    for copies in ([copy] * (most + 1), [{"op": "copy", "from": "/text", "path": "/text/x"}]):
+        with pytest.raises(StatusError, match="the server rejected our request") as refused:
+            json_patch(document, copies)
+        assert refused.value.code == 422
+
+
+def test_json_patch_is_refused_before_nested_copies_fill_the_memory():
+    double = {"op": "copy", "from": "/list", "path": "/list/-"}
+    with pytest.raises(StatusError, match="the server rejected our request"):
+        json_patch({"list": ["x" * 1000]}, [double] * 40)

@@ -51,3 +51,15 @@ def test_comparison_with_the_old_value_distinguishes_integers_floats_and_boolean
     assert same({"a": [1, None]}, {"a": [1, None]})
     assert not same(1, 1.0)
     assert not same(1, True)
+
+
+def test_schema_default_of_a_null_fills_in_the_defaults_inside_it():
+    inside = {"a": {"type": "string"}, "b": {"type": "string", "default": "nested"}}
+    inner = {"type": "object", "default": {"a": "own"}, "properties": inside}
+    schema = parse({"type": "object", "additionalProperties": {"type": "array", "items": inner}})
+    obj: dict[str, Any] = {"list": [None]}
+    default(obj, schema)
+    assert obj == {"list": [{"a": "own", "b": "nested"}]}
+    obj = {"map": None}
+    default(obj, parse({"type": "object", "additionalProperties": inner}))
+    assert obj == {"map": {"a": "own", "b": "nested"}}

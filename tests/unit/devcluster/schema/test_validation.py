@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from devcluster.schema.formats import parse_duration
 from devcluster.schema.node import parse
 from devcluster.schema.validation import validate
 
@@ -45,3 +46,19 @@ def test_schema_validate_is_fast_for_deeply_nested_alternatives(group: str):
     for _ in range(LEVELS):  # two evaluations per level would be 2**40 checks
         schema = {group: [schema]}
     assert any("must be of type integer" in each for each in messages({"type": "object", **schema}, {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("0" * 5000 + "1.5s", 15 * 10**8),
+        ("." + "1" * 5000 + "us", 111),
+        ("9223372036854775807ns", 2**63 - 1),
+        ("-9223372036854775808ns", -(2**63)),
+        ("9223372036854775808ns", None),
+        ("9" * 5000 + "s", None),
+        ("9999999999h", None),
+    ],
+)
+def test_parse_duration_accepts_64_bits_of_nanoseconds(text: str, nanoseconds: int | None):
+    assert parse_duration(text) == nanoseconds

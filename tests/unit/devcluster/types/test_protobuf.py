@@ -10,14 +10,14 @@ import pytest
 
 from devcluster.errors import StatusError
 from devcluster.types import decode_protobuf
-from tests.recordings.types import protobuf
+from tests.recordings.types import protobuf, varint
 
 CONFIG_MAP = ("", "v1", "ConfigMap")
 NAMED_FOO = b"\n\x07\n\x03foo\x12\0"
 
 
 def field(number: int, data: bytes) -> bytes:
-    return bytes([number << 3 | 2, len(data)]) + data
+    return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def envelope(raw: bytes, kind: bytes = b"ConfigMap", api_version: bytes = b"v1") -> bytes:
@@ -57,19 +57,11 @@ def test_protobuf_delete_options_are_decoded_when_their_api_version_names_a_grou
 
 def nested_schemas(levels: int) -> bytes:
     """Return a protobuf CRD whose schema has this many nested fields `not`."""
-
-    def message(tag: bytes, data: bytes) -> bytes:
-        length, size = len(data), b""
-        while length > 0x7F:
-            size += bytes([length & 0x7F | 0x80])
-            length >>= 7
-        return tag + size + bytes([length]) + data
-
     raw = b""
-    for tag in [b"\xe2\x01"] * levels + [b"\x0a", b"\x22", b"\x3a", b"\x12"]:
-        raw = message(tag, raw)
+    for number in [28] * levels + [1, 4, 7, 2]:
+        raw = field(number, raw)
     kind = field(1, b"apiextensions.k8s.io/v1") + field(2, b"CustomResourceDefinition")
-    return b"k8s\0" + field(1, kind) + message(b"\x12", raw)
+    return b"k8s\0" + field(1, kind) + field(2, raw)
 
 
 @pytest.mark.parametrize("limit", [1000, 100_000])

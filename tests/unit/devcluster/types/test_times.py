@@ -23,3 +23,10 @@ def test_time_from_seconds_formats_seconds_since_1970():
     assert from_seconds(1, 60708000, micro=True) == "1970-01-01T00:00:01.060708Z"
     with pytest.raises(InvalidTime):
         from_seconds(2**62)
+
+
+def test_normal_time_accepts_time_zones_of_up_to_24_hours_and_60_minutes():
+    assert normal_time("2026-01-02T00:00:00+24:60") == "2025-12-31T23:00:00Z"
+    for zone, unit in (("+25:00", "hour"), ("+00:61", "minute"), ("-25:99", "minute")):
+        with pytest.raises(InvalidTime, match=f"time zone offset {unit} out of range"):
+            normal_time(f"2026-01-02T00:00:00{zone}")
