@@ -40,7 +40,7 @@ PAGE = ROOT / "docs" / "benchmarks"
 QUOTING = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), PAGE / "profiles.md")
 KEPT = ROOT / ".local" / "benchmarks"
 ROUNDS = 3
-# A run for the docs page also measures these interpreters if they are installed.
+# A whole run also measures these interpreters if they are installed.
 INTERPRETERS = ("3.11", "3.14")
 # The time limit of fifty minutes, less the time by which the last step may exceed it.
 MINUTES = 48
@@ -49,9 +49,10 @@ WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest u
 
 DESCRIPTION = """Measure and compare operators on a real API server and etcd without other controllers.
 
-A whole run writes docs/benchmarks/. A run with some parts, some peers or other programs is only printed,
-unless --write is given. All raw figures are stored in .local/benchmarks/. KUBEBUILDER_ASSETS names the folder
-with the programs of the control plane. Only figures of the same run are comparable.
+A whole run writes docs/benchmarks/. A run with fewer parts, peers or rounds, other programs, --own-objects
+or reserved processors is only printed, unless --write is given. All raw figures are stored in
+.local/benchmarks/. KUBEBUILDER_ASSETS names the folder with the programs of the control plane. Only figures
+of the same run are comparable.
 """
 
 
@@ -101,7 +102,7 @@ _COUNT = click.IntRange(1)
     type=_parser(Program.parse),
     metavar="NAME=COMMAND",
     help="also measure this Memcached operator, such as an older version of ours; the command contains"
-    " the placeholders {kubeconfig}, {concurrency} and {health}",
+    " {kubeconfig}, and may contain {concurrency}, {health}, {workload} and {metrics}",
 )
 @click.option(
     "--python",

@@ -53,7 +53,7 @@ def _piece_ms() -> float:
 
 
 def _reference() -> int:
-    """Do a fixed piece of work of about a millisecond: bytecode, small objects, dicts, and C code on bytes.
+    """Do a fixed piece of work of about half a millisecond: bytecode, small objects, dicts, C code on bytes.
 
     The mixture resembles the measured code, so that a slower processor or another busy program slows both
     equally. Never change it: stored results are compared with it.

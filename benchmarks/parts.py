@@ -79,7 +79,7 @@ class Part:
     groups: tuple[Group, ...]
 
 
-# The memory of a program with a Memcached operator.
+# The groups of part `memory` in which the program runs the Memcached operator.
 WORKED = ("idle", "objects")
 _READ = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
 PARTS: dict[str, Part] = {

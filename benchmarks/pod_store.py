@@ -21,7 +21,7 @@ OWNERS = 200
 
 
 def store_pods(etcd: str, count: int) -> None:
-    """Put `count` pods into the etcd at HOST:PORT, in the API server's storage format."""
+    """Put `count` pods into the etcd at HOST:PORT, as JSON, which the API server also reads."""
     _store(
         etcd, count, lambda index: (f"/registry/pods/{_namespace(index)}/{_name(index)}", encode_pod(index))
     )

@@ -100,7 +100,7 @@ class Program:
     def daemon(
         self, kubeconfig: Path, folder: Path, setting: Setting | None = None, *, replica: str = ""
     ) -> Daemon:
-        """Return a process that is not started yet; `replica` is its number among the program's processes."""
+        """Return a process that is not started yet; `replica`, such as "-1", is appended to its name."""
         name = f"{self.name}{replica}"
         setting = setting or Setting()
         arguments, environ = self.arguments(kubeconfig, setting), {**os.environ, **setting.environ}

@@ -130,7 +130,7 @@ class Recorder:
     ) -> None:
         """Set up the recorder for the figures of one peer.
 
-        Figures of the parts in `lacks`, which the peer does not support, are dropped. `pace` returns the
+        Figures of the parts in `lacks`, which the peer skips, are dropped. `pace` returns the
         machine's speed, which is recorded together with the figures that depend on it.
         """
         self._results = results

@@ -28,7 +28,7 @@ class StatusWatch:
     """A watch in a thread, within a `with` block, that records the objects' statuses.
 
     All times are in monotonic seconds. By name, `seen` has the time of the first event, and `converged` the
-    time of the first status. `observed` has the latest generation with a status, and the time of that status.
+    time of the first current status. `observed` has the latest generation with a status, and its time.
     """
 
     def __init__(self, plane: ControlPlane) -> None:

@@ -36,7 +36,7 @@ WARM_WITHIN, LONG_ENOUGH = 20.0, 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Taking:
-    """A program to measure (peer), with the parts and workloads that it does not support."""
+    """A program to measure (peer), with the parts and workloads that it skips, and the reasons."""
 
     name: str
     program: Program

@@ -3,7 +3,7 @@
 A peer's program does exactly the work of `controllers/cache/memcached.py`, and has these flags:
 
     PROGRAM --kubeconfig FILE --concurrency N --health-probe-bind-address HOST:PORT
-            [--workload memcached|pods-metadata|pods|ten]
+            [--workload memcached|pods-metadata|pods|deployments-metadata|deployments|ten]
             [--leader-elect --leader-election-id ID --leader-election-namespace NAMESPACE]
 
 `/readyz` responds with 200 only after all caches are synced, on a standby replica too. For a workload that
@@ -48,6 +48,6 @@ _LEFT_OUT: Mapping[str, Mapping[str, str]] = {
 
 
 def lacks_of(peer: Peer) -> dict[str, str]:
-    """Return the parts, workloads and groups that a peer skips, with reasons; unsupported ones come first."""
+    """Return the parts, workloads and groups that a peer skips, with reasons, preferably of `Peer.lacks`."""
     ours = {} if peer.name == NAME else {"backlog": _OURS, ALL_FIVE: _OURS}
     return {**ours, **_LEFT_OUT.get(peer.name, {}), **peer.lacks}

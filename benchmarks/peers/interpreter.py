@@ -37,7 +37,7 @@ def optimisation(configured: str) -> str:
 
 
 def find(text: str) -> str:
-    """Return the path of an interpreter, given as a version such as 3.11 or as a program's name.
+    """Return the path of the interpreter of a version such as 3.11, or a program's name as it is given.
 
     Raises:
         ValueError: this machine has no such version.

@@ -31,7 +31,7 @@ REACHED, NOT_REACHED, UNCERTAIN, NOT_MEASURED = "reached", "not reached", "uncer
 LAG_MS = 50.0
 # The usual difference between two rounds.
 NOISE = 1.05
-# The metadata of all objects, and the full content of a hundredth of the objects.
+# Our memory relative to the metadata of all objects: a hundredth of the objects is cached with full content.
 AND_OURS = 1.1
 
 
@@ -54,7 +54,7 @@ class Aim:
 
     @property
     def measured(self) -> bool:
-        """Return whether this project and at least one peer have a figure."""
+        """Return whether all figures that the aim compares exist."""
         return self.found != DASH
 
 
@@ -220,7 +220,7 @@ def _independent(results: Results) -> Iterator[Aim]:
     text = "the CPU of one change does not grow with the number of objects"
     if few and many is not None:
         found = f"{number(few)} ms among few, {number(many)} ms among many"
-        # The number of objects grows by a factor of 100; a logarithmic dependency stays within this factor.
+        # The number of objects grows by a factor of 100; a logarithmic dependency stays below factor 1.5.
         slower = _slower(results, "change", (OURS, "many.cpu_ms"), (OURS, "few.cpu_ms"))
         verdicts = {many <= 1.5 * each for each in (few, few * slower)}
         yield Aim("change", text, found, verdicts.pop() if len(verdicts) == 1 else None)

@@ -50,7 +50,7 @@ IN_SHORT = (
 )
 OTHERS = (THEIRS, "kube-rs", "kopf")
 VARIANTS = (f"{THEIRS}-ryw", f"{THEIRS}-onepass", "bare")
-"""controller-runtime with other settings, and the program that only sends the writes."""
+"""Further columns: controller-runtime with other settings, and the program that only sends the writes."""
 # Figures for which higher is better, and figures without a better direction.
 MORE, NEUTRAL = frozenset({"rate", "reached", "idle"}), frozenset({"events", "changes"})
 

@@ -1,1 +1,1 @@
-"""The measurements: a module for each kind of control plane."""
+"""The measurement sessions, and the modules that they share."""

@@ -1,4 +1,4 @@
-"""A session with very many objects: objects of other operators, finished objects, unfinished objects."""
+"""A session with very many objects: Deployments of others, finished objects, and changes of all objects."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def done(setup: Setup, number: int) -> None:
         began = time.monotonic()
         with started(setup.program, setup.plane, Setting(health_address=address)) as process:
             ready = wait_ready(process, address, within(setup.objects))
-            wait_quiet(process, at_least=SETTLE, timeout=within(setup.objects))
-            quiet, cpu = time.monotonic() - SETTLE, process.cpu_seconds()
+            idle_since = wait_quiet(process, at_least=SETTLE, timeout=within(setup.objects))
+            quiet, cpu = idle_since or time.monotonic(), process.cpu_seconds()
             requests = counted.so_far()
             written = all_writes(requests)
             figures = {
@@ -105,7 +105,7 @@ def done(setup: Setup, number: int) -> None:
 
 
 def backlog(setup: Setup) -> None:
-    """Measure a start with many unfinished objects, a relist after 410 Expired, and an upgrade."""
+    """Measure a start with many objects, a relist after 410 Expired, and an upgrade that changes all."""
     setup.rewatch()
     with _observed(setup) as live:
         live.group("start")
@@ -189,10 +189,10 @@ class Live:
             if not until_empty or (turn % round(LOOK / PAUSE) == 0 and not self._waiting()):
                 break
             time.sleep(PAUSE)
-        ended = time.monotonic()
+        ended = None
         if not until_empty:
-            wait_quiet(self.process, at_least=SETTLE, timeout=within(self._setup.objects))
-            ended = time.monotonic() - SETTLE
+            ended = wait_quiet(self.process, at_least=SETTLE, timeout=within(self._setup.objects))
+        ended = ended or time.monotonic()
         figures = {
             "seconds": ended - self._began,
             "first_ms": delays[0] * 1000,

@@ -71,7 +71,7 @@ def store_copies(
     """Store the copies `first` to `end` - 1 of Memcached number `of`, and of its Deployment if it has one.
 
     The copies are distributed over the namespaces. They are written directly to etcd, ten times as fast as
-    with requests, in the API server's storage format. The copy of a finished object is finished, too.
+    with requests, as JSON, which the API server also reads. The copy of a finished object is finished, too.
     """
     sources = [(MEMCACHED_KEY, plane.api.get(memcached_path(NAMESPACE, name_of(of))))]
     deployment = plane.api.find(deployment_path(NAMESPACE, name_of(of)))

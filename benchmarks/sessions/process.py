@@ -93,18 +93,23 @@ def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> 
 
 def wait_quiet(
     process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN, share: float = QUIET_SHARE
-) -> bool:
-    """Wait `at_least` seconds, then until the process is idle; return False after `timeout` seconds."""
-    deadline, before = time.monotonic() + timeout, process.cpu_seconds()
-    earliest = time.monotonic() + at_least
+) -> float | None:
+    """Wait `at_least` seconds, then until the process is idle.
+
+    Return the time since which it is idle, at most `QUIET` late, or None after `timeout` seconds.
+    """
+    idle_since, before = time.monotonic(), process.cpu_seconds()
+    deadline, earliest = idle_since + timeout, idle_since + at_least
     while time.monotonic() < deadline:
         time.sleep(QUIET)
         process.check()
-        now = process.cpu_seconds()
-        if now - before <= share * QUIET and time.monotonic() >= earliest:
-            return True
-        before = now
-    return False
+        used = process.cpu_seconds()
+        if used - before > share * QUIET:
+            idle_since = time.monotonic()
+        elif time.monotonic() >= earliest:
+            return idle_since
+        before = used
+    return None
 
 
 def forget_peak(process: Daemon) -> None:

@@ -1,7 +1,7 @@
 """A session in which all programs run, for steps that take time but little CPU.
 
-Each program has its own control plane. While one program is timed, the others are idle, because they would
-affect the figure.
+Each program has its own control plane. In part `change`, only one program works at a time, because the others
+would affect its figure; the other parts measure all programs together.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class Setup:
         self.start()
         create(self.plane, 0)
         self.watch.wait_generation(name_of(0), 1, self.process, START_WITHIN)
-        # A created object may have an annotation with a hash of its content (this project's manager writes
-        # one), so the program would update a copy. A changed object has no such annotation.
+        # A created Deployment may have a field manager with a digest of its content (this project's manager
+        # sets one), so the program would update a copy. A changed Deployment has no such field manager.
         self.watch.wait_generation(name_of(0), self.resize(), self.process, START_WITHIN)
         wait_quiet(self.process, timeout=10.0)
         self.objects = 1

@@ -64,7 +64,7 @@ class Figures:
     idle_mb: float
     """The resident memory of a replica with one object."""
     load: int
-    """The number of changes, one after the other, for `load_mb` and `load_cpu_s`."""
+    """The number of changes, made by four clients at once, for `load_mb` and `load_cpu_s`."""
     uses: dict[str, list[Use]] = dataclasses.field(default_factory=dict)
     """The usage of each replica, by the number of replicas."""
     changes: list[Change] = dataclasses.field(default_factory=list)

@@ -82,7 +82,7 @@ class Session:
 
     @contextlib.contextmanager
     def replicas(self, count: int) -> Iterator[list[Replica]]:
-        """Start `count` replicas together; yield them when they own all shards and are idle."""
+        """Start `count` replicas together; yield them when they own all shards, evenly."""
         with contextlib.ExitStack() as stack:
             replicas = [self._start(stack) for _ in range(count)]
             for each in replicas:
@@ -186,7 +186,7 @@ class Session:
         return stack.enter_context(Replica(self._plane, self._started))
 
     def _finish_one(self) -> None:
-        """Create the object to copy, then change it; this removes an annotation that is wrong in copies."""
+        """Create the object to copy, then change it; this removes a digest that would be wrong in copies."""
         create(self._plane, 0)
         with StatusWatch(self._plane) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)

@@ -21,7 +21,7 @@ LACKS = {
     "pods-metadata": "kopf has no watch of metadata only",
 }
 NO_ELECTION = (
-    "kopf has no leader election: its peering pauses replicas by their priorities, and not those of equal one"
+    "kopf has no leader election: its peering pauses replicas of lower priority, but none of equal priority"
 )
 # Objects per page of a list; by default kopf fetches a list in one piece.
 PAGE = 500

@@ -25,7 +25,7 @@ DEPLOYMENTS = ("apps", "v1", "deployments")
 PODS = ("", "v1", "pods")
 OWNED = {CR_LABEL: kopf.PRESENT}
 
-# Drop the locks for which no task waits.
+# A lock disappears when no task holds it or waits for it.
 _locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
 
