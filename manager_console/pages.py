@@ -23,7 +23,7 @@ from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.operator import AnyOperator
 from manager.process.manager import Manager, Runnable
-from manager.server.access import Access, Answers, Place, ReviewFailed
+from manager.server.access import Access, Answers, Place
 from manager.server.server import Asks, guarded, path_itself, who_asks
 from manager.telemetry.logs import get_logger
 from manager.util.address import is_loopback, split_address
@@ -359,10 +359,7 @@ class Console:
 
     async def _may_get(self, place: Place) -> bool:
         user = who_asks()
-        try:
-            return self._access is None or (user is not None and await self._access.may(user, "get", place))
-        except (KubeError, TimeoutError) as error:
-            raise ReviewFailed(str(error) or "the API server did not answer in time", user) from error
+        return self._access is None or (user is not None and await self._access.may(user, "get", place))
 
     async def _may_see_change(self, spec: WatchSpec, key: ObjectKey) -> bool:
         return await self._may_get(_place(spec.resource, *key))

@@ -17,6 +17,7 @@ from yarl import URL
 
 from manager.kube.config import ClusterConfig
 from manager.kube.connection import Connection
+from manager.kube.credentials import Obtained
 from manager.kube.errors import ConnectionLost, ProtocolError, Unauthorized, error_from
 from manager.kube.wire import WireRequest
 
@@ -81,10 +82,10 @@ async def connect(
         timeout=aiohttp.ClientTimeout(total=None),
     ) as session:
 
-        async def open_with(authorization: str | None) -> WebSocket:
+        async def open_with(obtained: Obtained) -> WebSocket:
             headers = [*request.headers.items(), *config.headers]
-            if authorization is not None:
-                headers.append(("Authorization", authorization))
+            if obtained.header is not None:
+                headers.append(("Authorization", obtained.header))
             try:
                 opened = await session.ws_connect(
                     URL(f"{str(config.server).rstrip('/')}{request.path}", encoded=True),
@@ -101,13 +102,13 @@ async def connect(
             opened.permit = permit
             return opened
 
-        authorization = await config.authorization()
+        obtained = await config.current_credentials()
         try:
-            socket = await open_with(authorization)
+            socket = await open_with(obtained)
         except Unauthorized:
             config.tls_failed()
-            renewed = await config.authorization(rejected=authorization)
-            if renewed == authorization:
+            renewed = await config.current_credentials(rejected=obtained)
+            if renewed == obtained:
                 raise
             socket = await open_with(renewed)
         async with socket:

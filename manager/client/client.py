@@ -101,7 +101,6 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 # Lists that a merge patch replaces as a whole: it would undo a concurrent change by another client.
 SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
-
 SETTLED_OBJECTS = 10_000
 """The number of objects for which a client remembers that they have their wanted fields."""
 
@@ -476,7 +475,7 @@ class Client(CachedReader):
 
     def subresource(self, name: str) -> SubresourceClient:
         """Return a client of a subresource other than status, such as `scale`."""
-        return SubresourceClient(self._transport, self._mapper, name)
+        return SubresourceClient(self._transport, self._mapper, name, field_manager=self.field_manager)
 
     @overload
     async def apply(self, obj: R, **options: Unpack[ApplyOptions]) -> Applied[R]: ...
@@ -510,7 +509,7 @@ class Client(CachedReader):
         to our lists, one patch sets the same fields and removes these items, provided that a dry run of the
         patch succeeds.
 
-        A dry run cannot show conflicts if this client has created the object and not changed it since.
+        A forced dry run shows no conflicts if this client has created the object and not changed it since.
         """
         obj = resource_of(obj)
         kind, key = type(obj), obj.key
@@ -591,8 +590,7 @@ class Client(CachedReader):
             if record and owner and controller and controller.uid != owner.metadata.uid:
                 return record
         # A cache with a selection, or of one shard, does not show whether the object exists.
-        selected = None if adopt else self._cache.held(kind, key)
-        if selected is not None:
+        if not adopt and (selected := self._cache.held(kind, key)) is not None:
             return selected
         with suppress(NotFound):
             return self._record(kind, await self._read(kind, key))
@@ -624,10 +622,8 @@ class Client(CachedReader):
             with suppress(NoMatch):
                 gvk = GroupVersionKind.from_api_version(owner.api_version, owner.kind)
                 if (await self._mapper.resolve(gvk)).namespaced:
-                    child = f"{kind.gvk.kind} {obj.metadata.name}"
-                    raise ValueError(
-                        f"{owner.kind} {owner.name} cannot own {child}, which is in no namespace"
-                    )
+                    error = f"{owner.kind} {owner.name} cannot own {kind.gvk.kind} {obj.metadata.name}"
+                    raise ValueError(f"{error}, which is in no namespace")
 
     def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: Ownership) -> None:
         """Add the label of the owner's children to `wanted` if the child has the correct label already."""
@@ -711,11 +707,14 @@ class Client(CachedReader):
         # The object has the wanted fields now. This apply records our ownership.
         return (await self._update(change, taken_over=True))[0], repaired[1]
 
-    async def _update(self, change: _Change, *, taken_over: bool) -> Written:
+    async def _update(
+        self, change: _Change, *, taken_over: bool = False, force: bool = False, **more: Any
+    ) -> Written:
         """Send an apply for an existing object; with `taken_over`, first merge our managedFields entries.
 
-        The first request is sent without `force`, because only a refusal names the other managers that have
-        set the fields. After a refusal, a second request uses `force`.
+        Without `force`, the first request lets the server name the other managers that have set the fields.
+        After a refusal, a second request overrides them, unless the caller of `apply` forbids that. Our own
+        other entries, which are merged or are about to be, are always overridden. `more` is for `_send`.
         """
         if taken_over:
             there = await self._reread(change)
@@ -723,13 +722,21 @@ class Client(CachedReader):
             if change.dry_run:
                 return tried, ()
             await self._take_over(change, there)
-        sent, dry_run = (change.kind, change.key, change.body), change.dry_run
+        sent, more = (change.kind, change.key, change.body), {"dry_run": change.dry_run, **more}
         try:
-            return await self._send_apply(*sent, force=False, dry_run=dry_run), ()
-        except ApplyConflict as conflict:
-            if not change.force:
+            return await self._send_apply(*sent, force=force, **more), ()
+        except ApplyConflict as error:
+            sender = more.get("manager", self.field_manager)
+            ours = {self.field_manager, *self.former_managers}
+            error.conflicts = tuple(
+                each
+                for each in error.conflicts
+                # The sender's own name stands for an Update, such as `patch`, which is not merged.
+                if each.manager == sender or each.manager.partition("+")[0] not in ours
+            )
+            if error.conflicts and not change.force:
                 raise
-            return await self._send_apply(*sent, dry_run=dry_run), conflict.conflicts
+            return await self._send_apply(*sent, **more), error.conflicts
 
     async def _reread(self, change: _Change) -> Ownership:
         """Read the object from the server, because a cached object lacks most of its managedFields."""
@@ -744,7 +751,7 @@ class Client(CachedReader):
         """
         repair = change.repair(there)
         try:
-            tried = await self._send_apply(change.kind, change.key, change.body, dry_run=True)
+            tried, _ = await self._update(change, force=change.force, dry_run=True)
         except Invalid:
             if not repair.releases:
                 raise
@@ -772,7 +779,7 @@ class Client(CachedReader):
             else:
                 if translation is None:
                     return
-                await self._send_apply(change.kind, change.key, change.body, manager=translation[0])
+                await self._update(change, force=change.force, manager=translation[0])
             there = await self._reread(change)
         raise Conflict(409, "Conflict", f"{change.kind.gvk.kind} {change.key} keeps being changed by others")
 
@@ -869,6 +876,7 @@ class Client(CachedReader):
         not exist yet. The next cached read sees the result, unless this is a dry run.
         """
         mapping = await self._mapper.resolve(kind.gvk)
+        query = {"fieldManager": manager or self.field_manager, **(DRY_RUN if dry_run else {}), **query}
         name, new = key.name, ""
         if method == "POST":
             if mapping.namespaced and not key.namespace:
@@ -878,11 +886,7 @@ class Client(CachedReader):
             raw = await self._transport.request(
                 method,
                 mapping.path(key.namespace, name, subresource),
-                query={
-                    "fieldManager": manager or self.field_manager,
-                    **(DRY_RUN if dry_run else {}),
-                    **query,
-                },
+                query=query,
                 body=body if isinstance(body, bytes) else orjson.dumps(body),
                 content_type=content_type,
                 name=new,
@@ -941,9 +945,7 @@ async def connect(
 def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any]:
     # Without a policy, the server uses the kind's default: a deleted Job leaves its pods.
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-    if dry_run:
-        options["dryRun"] = ["All"]
-    return options
+    return options | ({"dryRun": ["All"]} if dry_run else {})
 
 
 def _patchable(wire: dict[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,8 @@ class FieldConflict(NamedTuple):
 class ApplyConflict(Conflict):
     """A conflict of an apply with `force=False`: other managers have set its fields to other values.
 
-    Nothing was written. A retry does not help until one side gives up the field.
+    Nothing was written, unless the other managers set the fields during the call. A retry does not help until
+    one side gives up the field.
 
     Attributes: `conflicts` has each field and its manager.
     """
@@ -115,8 +116,6 @@ class ApplyConflict(Conflict):
         found.conflicts = tuple(conflicts)
         return found
 
-
-# The field that an author may have meant instead of one unknown to the API server.
 
 # Messages for a strict create or update, and for an apply.
 _UNKNOWN = re.compile(r'unknown field "([^"]+)"|(\.\S+): field not declared in schema')

@@ -233,8 +233,7 @@ class CachedReader(_Reader):
             web = client.selecting(label_selector="app=web")
             await web.list(Pod)
 
-        The reader finds no other objects. Without a selection, reads raise NotCached for a kind that is
-        cached only with a selection.
+        Reads without a selection raise NotCached for a kind that is cached only with a selection.
         """
         return self.within(Selection.of(**selection))
 
@@ -281,7 +280,11 @@ class MetadataReader(_Reader):
 
     def selecting(self, **selection: Unpack[SelectionOptions]) -> MetadataReader:
         """Return a reader of metadata that is cached with this selection; see `CachedReader.selecting`."""
-        return MetadataReader(self._cache, live=self._live, selection=Selection.of(**selection))
+        return self.within(Selection.of(**selection))
+
+    def within(self, selection: Selection) -> MetadataReader:
+        """Return a reader for a checked selection."""
+        return MetadataReader(self._cache, live=self._live, selection=selection)
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None if the cache lacks it."""

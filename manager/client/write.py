@@ -198,7 +198,6 @@ class KubernetesModel(Protocol):
 
     def to_dict(self, serialize: bool = False) -> dict[str, Any]:
         """Return the model's fields by their Python names."""
-        ...
 
 
 def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
@@ -209,9 +208,8 @@ def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]]
     if isinstance(obj, Resource):
         return obj
     if not hasattr(obj, "openapi_types"):
-        raise TypeError(
-            f"{type(obj).__name__} is neither an object of manager.api nor a kubernetes-asyncio model"
-        )
+        given = type(obj).__name__
+        raise TypeError(f"{given} is neither an object of manager.api nor a kubernetes-asyncio model")
     return object_of_model(obj, kinds)
 
 
@@ -222,10 +220,11 @@ class SubresourceClient:
     watch reports it.
     """
 
-    def __init__(self, transport: Transport, mapper: RestMapper, name: str) -> None:
+    def __init__(self, transport: Transport, mapper: RestMapper, name: str, *, field_manager: str) -> None:
         self._transport = transport
         self._mapper = mapper
         self._name = name
+        self._field_manager = field_manager
 
     async def get(self, obj: Resource) -> Json:
         """Read the subresource from the server."""
@@ -247,12 +246,11 @@ class SubresourceClient:
         self, method: str, obj: Resource, body: Any = None, *, content_type: str = JSON, dry_run: bool = False
     ) -> Json:
         mapping = await self._mapper.resolve(obj.gvk)
-        path, query = mapping.path(obj.key.namespace, obj.key.name, self._name), DRY_RUN if dry_run else {}
-        sent = None if body is None else orjson.dumps(body)
+        path = mapping.path(obj.key.namespace, obj.key.name, self._name)
+        query = {"fieldManager": self._field_manager, **(DRY_RUN if dry_run else {})}
+        sent: Any = {} if body is None else {"query": query, "body": orjson.dumps(body)}
         try:
-            raw = await self._transport.request(
-                method, path, query=query, body=sent, content_type=content_type
-            )
+            raw = await self._transport.request(method, path, content_type=content_type, **sent)
         except NotFound as error:
             raise await self._mapper.explain_not_found(error, obj.gvk, self._name) from None
         return json_object(raw, f"a {self._name}")
@@ -330,9 +328,8 @@ class StatusClient:
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
         """Replace the whole status; raises Conflict if the object has changed since the read."""
-        raw, _ = await self._send(
-            "PUT", type(obj), obj.key, whole_object(obj), subresource="status", dry_run=dry_run
-        )
+        booked: Any = {"subresource": "status", "dry_run": dry_run}
+        raw, _ = await self._send("PUT", type(obj), obj.key, whole_object(obj), **booked)
         return await decode_object(raw, type(obj), obj.key)
 
     async def _write(self, obj: Resource, after: Json, *, dry_run: bool = False) -> bytes | None:

@@ -110,21 +110,25 @@ class ShardCountAgreement:
         return lease is not None and lease.annotations.get(self._annotation) == self._count
 
     async def wait_until_free(self) -> None:
-        """Wait until no replica can hold any shard except the first."""
+        """Wait until no replica can hold any shard except the first.
+
+        A holder may work although its Lease was deleted: it counts until the last seen Lease expires.
+        """
         while True:
-            if await self._others.read() and not any(map(self._is_held, self._others)):
+            is_read = await self._others.read()
+            held = [view for view in self._others if self._is_held(view)]
+            for lease in filter(None, (view.lease for view in held)):
+                self._others.of(lease.name)  # keeps the observation if the Lease is deleted
+            if is_read and not held:
                 return
             await asyncio.sleep(self._config.timing.retry_period)
 
     def _is_held(self, view: LeaseObservation) -> bool:
-        lease = view.lease
-        return (
-            lease is not None
-            and lease.name != self._first.name
-            and lease.labels.get(self.group.label) == SHARD
-            and lease.holder != ""
-            and clock.monotonic() < view.expires_at
-        )
+        if (lease := view.lease) is not None and (
+            lease.name == self._first.name or lease.labels.get(self.group.label) != SHARD
+        ):
+            return False
+        return view.holder != "" and clock.monotonic() < view.expires_at
 
     async def is_first_settled(self, view: LeaseObservation) -> bool:
         """Return whether the first Lease, observed by `view`, has our number of shards; retry failed reads.
@@ -363,11 +367,8 @@ class LeaseLock:
             else:
                 self._error.clear()
                 again = self._sent + self._config.renewal_pause()
-                if (
-                    self._may_state
-                    and not self.held.is_set()
-                    and self._agreement.is_settled(self._view.lease)
-                ):
+                waits = self._may_state and not self.held.is_set()
+                if waits and self._agreement.is_settled(self._view.lease):
                     self._begin()
 
     async def _renew(self) -> None:

@@ -20,7 +20,6 @@ expired: the lease may name a longer duration, but must not exclude others for t
 TIMER_ERROR = 1e-6
 """Seconds by which a timer may fire early because of rounding; that still counts as in time."""
 
-
 # Read the lease a little before a retry period has passed, so that replicas do not read at the same time, and
 # find a released lease within the period even without a watch.
 _LOOK = (0.75, 1.0)

@@ -22,10 +22,12 @@ import orjson
 from yarl import URL
 
 from manager.kube.credentials import (
+    NO_CREDENTIALS,
     Credentials,
     ExecCredentials,
     ExecSpec,
     FixedCredentials,
+    Obtained,
     TokenFile,
     one_line,
 )
@@ -71,23 +73,18 @@ class ClusterConfig:
     headers: Sequence[tuple[str, str]] = ()
     _certificate: tuple[Pem, Pem] | None = field(init=False, default=None)
 
-    async def authorization(self, *, rejected: str | None = None) -> str | None:
-        """Return the current Authorization header; None for no header, as always over plain HTTP.
+    async def current_credentials(self, *, rejected: Obtained | str | None = None) -> Obtained:
+        """Return credentials as `Credentials.current` does, or `NO_CREDENTIALS` over plain HTTP.
 
-        Args:
-            rejected: the header that the server has just answered with 401. The result is another header if
-                `credentials` can obtain one now (see `REJECTED_INTERVAL`), else the same one.
-
-        Raises:
-            ConfigError: credentials could not be obtained, and there are no earlier ones.
+        New connections use their certificate.
         """
         if self.server.scheme != "https":
-            return None
+            return NO_CREDENTIALS
         obtained = await self.credentials.current(rejected=rejected)
         if obtained.certificate is not self._certificate and self.tls is not None:
             self._certificate = obtained.certificate
             self.tls.present(obtained.certificate)
-        return obtained.header
+        return obtained
 
     async def ssl_context(self) -> ssl.SSLContext | None:
         """Return the TLS context for new connections, a new one after the files change; None for plain HTTP.
@@ -120,12 +117,13 @@ async def load_config(
         ConfigError: no configuration, or an invalid one; the message is one line.
     """
     config = await asyncio.to_thread(_find, kubeconfig, context, environ)
-    await config.authorization()
+    await config.current_credentials()
     await config.ssl_context()
     return config
 
 
 def _find(kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> ClusterConfig:
+    no_file = ""
     if kubeconfig:
         paths, source = [_expand(kubeconfig, environ)], f"--kubeconfig {kubeconfig}"
     elif listed := [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]:
@@ -136,11 +134,8 @@ def _find(kubeconfig: str | None, context: str | None, environ: Mapping[str, str
     else:
         default = _expand("~/.kube/config", environ)
         paths, source = [default], str(default)
-        if not default.exists():
-            raise ConfigError(
-                f"no cluster: give --kubeconfig, set KUBECONFIG, run in a pod, or have {default}"
-            )
-    chosen, cluster, user = _choose(paths, source, context)
+        no_file = f"no cluster: give --kubeconfig, set KUBECONFIG, run in a pod, or have {default}"
+    chosen, cluster, user = _choose(paths, source, context, no_file)
     server = _server(cluster, user)
     return ClusterConfig(
         server=server,
@@ -276,18 +271,19 @@ class _Entry(Generic[T]):
 
 
 def _choose(
-    paths: Sequence[Path], source: str, context: str | None
+    paths: Sequence[Path], source: str, context: str | None, no_file: str = ""
 ) -> tuple[_Entry[_Context], _Entry[_Cluster], _Entry[_User]]:
     """Merge the existing files, and return a context (by default the current one) with its entries.
 
     Of entries with the same name in several files, and of several current contexts, the first one counts.
+    `no_file` is the error for no existing file; "" names the `source`.
     """
     kinds = {"cluster": _Cluster, "user": _User, "context": _Context}
     known: dict[str, dict[str, _Entry[Any]]] = {kind: {} for kind in kinds}
-    if not (existing := [path for path in paths if path.exists()]):
-        raise ConfigError(f"{source}: no such file")
-    for path in existing:
-        document = _load(path)
+    documents = {path: document for path in paths if (document := _load(path)) is not None}
+    if not documents:
+        raise ConfigError(no_file or f"{source}: no such file")
+    for path, document in documents.items():
         context = context or document.current_context
         for kind, empty in kinds.items():
             names = set[str]()
@@ -311,9 +307,12 @@ def _choose(
     return chosen, known["cluster"][chosen.value.cluster], user
 
 
-def _load(path: Path) -> _Kubeconfig:
+def _load(path: Path) -> _Kubeconfig | None:
+    """Return the content of a file; None if there is no such file."""
     try:
         text = read_small_file(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a ValueError means an impossible name
+        return None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     from manager.util import yaml_text  # noqa: PLC0415 - 10 ms, 0.6 MB, and a pod has no kubeconfig
@@ -407,8 +406,8 @@ def _credentials(cluster: _Entry[_Cluster], user: _Entry[_User], environ: Mappin
         return TokenFile(token_file, label=f"{user}: tokenFile")
     if value.token:
         return FixedCredentials(one_line(f"Bearer {value.token}", str(user)))
-    if value.username is not None and value.password is not None:
-        pair = f"{value.username}:{value.password}".encode()
+    if value.username:
+        pair = f"{value.username}:{value.password or ''}".encode()
         return FixedCredentials(f"Basic {base64.b64encode(pair).decode()}")
     return FixedCredentials(None) if value.exec is None else _exec_credentials(cluster, user, environ)
 

@@ -8,7 +8,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,7 +34,7 @@ attempts fit into the time in which a leader has to renew its lease."""
 
 @dataclass(frozen=True, slots=True)
 class Obtained:
-    """Credentials from a source.
+    """Credentials from a source; equal ones have the same header and the same certificate.
 
     Attributes:
         header: the Authorization header; None for no header.
@@ -44,9 +44,12 @@ class Obtained:
     """
 
     header: str | None
-    lifetime: float = FOREVER
-    validity: float = FOREVER
+    lifetime: float = field(default=FOREVER, compare=False)
+    validity: float = field(default=FOREVER, compare=False)
     certificate: tuple[Pem, Pem] | None = None
+
+
+NO_CREDENTIALS = Obtained(None)
 
 
 def one_line(header: str, label: str) -> str:
@@ -81,14 +84,14 @@ class Credentials(ABC):
     async def obtain(self) -> Obtained:
         """Get credentials from their source; raise `ConfigError` if they cannot be obtained."""
 
-    async def current(self, *, rejected: str | None = None) -> Obtained:
+    async def current(self, *, rejected: Obtained | str | None = None) -> Obtained:
         """Return the latest credentials, after a renewal if one is due.
 
         If a renewal fails, earlier credentials stay in use: the server decides whether they are still valid.
 
         Args:
-            rejected: the header that the server has just answered with 401. The result has another header if
-                `obtain`, called at most every `REJECTED_INTERVAL` seconds, returns one.
+            rejected: the credentials that the server has just answered with 401, or only their header. The
+                result differs if `obtain`, called at most every `REJECTED_INTERVAL` seconds, returns others.
 
         Raises:
             ConfigError: credentials could not be obtained, and there are no earlier ones.
@@ -100,28 +103,30 @@ class Credentials(ABC):
         async with self._renewing:
             return await self._renewed(rejected)
 
-    async def _renewed(self, rejected: str | None) -> Obtained:
-        now = asyncio.get_running_loop().time()
+    async def _renewed(self, rejected: Obtained | str | None) -> Obtained:
+        clock = asyncio.get_running_loop().time
         if self.latest is not None:
-            is_due = now >= self.renew_at
+            is_due = clock() >= self.renew_at
             if rejected is not None:
                 # Many requests may get a 401 at once, and a server may reject any credentials.
-                is_due = rejected == self.latest.header and now >= self._rejected_at + self.REJECTED_INTERVAL
+                is_due = clock() >= self._rejected_at + self.REJECTED_INTERVAL
+                is_due = is_due and rejected in (self.latest, self.latest.header)
             if not is_due:
                 return self.latest
-        if rejected is not None:
-            self._rejected_at = now
         try:
             obtained = await self.obtain()
         except ConfigError as error:
             if self.latest is None:
                 raise
             _log.warning("cannot renew the credentials; continuing with the earlier ones", error=str(error))
-            self.renew_at = now + RETRY_INTERVAL
+            self.renew_at = clock() + RETRY_INTERVAL
             return self.latest
+        finally:
+            if rejected is not None:
+                self._rejected_at = clock()
         self.latest = obtained
-        self.renew_at = now + obtained.lifetime
-        self._good_until = now + obtained.validity
+        self.renew_at = clock() + obtained.lifetime
+        self._good_until = clock() + obtained.validity
         return obtained
 
 
@@ -180,7 +185,7 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 class _EnvironmentVariable(msgspec.Struct):
     name: _Text
-    value: str
+    value: str | None = None
 
 
 class ExecSpec(msgspec.Struct, rename="camel"):
@@ -190,9 +195,9 @@ class ExecSpec(msgspec.Struct, rename="camel"):
     api_version: Literal["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"]
     args: list[str] | None = None
     env: list[_EnvironmentVariable] | None = None
-    install_hint: str = ""
-    provide_cluster_info: bool = False
-    interactive_mode: Literal["", "Never", "IfAvailable", "Always"] = ""
+    install_hint: str | None = None
+    provide_cluster_info: bool | None = None
+    interactive_mode: Literal["", "Never", "IfAvailable", "Always"] | None = None
 
     def __post_init__(self) -> None:
         if not self.interactive_mode and self.api_version.endswith("/v1"):
@@ -260,7 +265,7 @@ class ExecCredentials(Credentials):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.label}: prints no ExecCredential: {error}") from error
         if credential.kind != "ExecCredential" or credential.api_version != self.spec.api_version:
-            printed = f"{credential.kind} of {credential.api_version}"
+            printed = " ".join(f"{credential.kind} of {credential.api_version}".split())[:500]
             expected = f"an ExecCredential of {self.spec.api_version}"
             raise ConfigError(f"{self.label}: has to print {expected}, and prints {printed}")
         return self._obtained(credential.status)
@@ -314,10 +319,8 @@ class ExecCredentials(Credentials):
         if self.spec.provide_cluster_info:
             wanted["cluster"] = self.cluster
         request = {"apiVersion": self.spec.api_version, "kind": "ExecCredential", "spec": wanted}
-        environment = dict(self.environ)
-        environment.update((variable.name, variable.value) for variable in self.spec.env or ())
-        environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
-        return environment
+        own = {variable.name: variable.value or "" for variable in self.spec.env or ()}
+        return {**self.environ, **own, "KUBERNETES_EXEC_INFO": orjson.dumps(request).decode()}
 
     def _obtained(self, status: _Status) -> Obtained:
         certificate = None

@@ -62,10 +62,8 @@ class Dialer:
         except TimeoutError as error:
             reason = f"no answer within {CONNECT_TIMEOUT:g} s"
             raise Unreachable(f"cannot connect to {self._server}: {reason}") from error
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise Unreachable(f"cannot connect to {self._server}: {_reason(error)}") from error
-        except ValueError as error:  # UnicodeError, or an error of the ssl module
-            raise Unreachable(f"cannot connect to {self._server}: the host name is invalid") from error
 
     async def _through(
         self, proxy: URL, context: ssl.SSLContext | None, open_socket: OpenSocket
@@ -73,9 +71,13 @@ class Dialer:
         proxy_context = None
         if proxy.scheme == "https":
             proxy_context = context or await in_thread(TlsFiles().build)
+        # A proxy accepts requests for plain HTTP without a tunnel.
+        tunnel = Connection() if context is None else _Tunnel()
         try:
             connected = await self._reach(proxy, open_socket)
-        except OSError as error:
+            if proxy.scheme != "socks5":
+                await _use(connected, tunnel, proxy_context, proxy.raw_host)
+        except (OSError, ValueError) as error:
             place = f"{proxy.host_subcomponent}:{proxy.port}"
             raise Unreachable(f"cannot connect to the proxy {place}: {_reason(error)}") from error
         if proxy.scheme == "socks5":
@@ -85,10 +87,7 @@ class Dialer:
                 connected.close()
                 raise
             return await _use(connected, Connection(context), context, self._certificate_name)
-        if context is None:  # a proxy accepts requests for plain HTTP without a tunnel
-            return await _use(connected, Connection(), proxy_context, proxy.raw_host)
-        tunnel = await _use(connected, _Tunnel(), proxy_context, proxy.raw_host)
-        return await self._tunnelled(tunnel, proxy, context)
+        return tunnel if context is None else await self._tunnelled(tunnel, proxy, context)
 
     async def _tunnelled(self, tunnel: Connection, proxy: URL, context: ssl.SSLContext) -> Connection:
         """Make the proxy connect to the server, and start TLS with the server."""
@@ -129,9 +128,9 @@ class _Tunnel(Connection):
         """Keep the connection open."""
 
 
-def proxy_authorization(proxy: URL) -> str | None:
+def proxy_authorization(proxy: URL | None) -> str | None:
     """Return the Proxy-Authorization header for the user in a proxy's URL; None without a user."""
-    if proxy.user is None:
+    if proxy is None or proxy.user is None:
         return None
     named = f"{proxy.user}:{proxy.password or ''}"
     return f"Basic {base64.b64encode(named.encode()).decode()}"
@@ -157,11 +156,13 @@ async def _use(
     return protocol
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}"
+    if not isinstance(error, OSError):  # UnicodeError, or an error of the ssl module
+        return "the host name is invalid"
     # The errno for an unknown name has its own numbering.
     if error.errno and error.errno > 0 and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno)

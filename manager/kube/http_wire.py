@@ -19,6 +19,7 @@ from aiohappyeyeballs import AddrInfoType
 
 from manager.kube.config import ClusterConfig
 from manager.kube.connection import Answer, Connection
+from manager.kube.credentials import NO_CREDENTIALS
 from manager.kube.dial import Dialer, proxy_authorization
 from manager.kube.errors import ConfigError, ConnectionLost, Unreachable
 from manager.kube.wire import Fetched, WebSocket, Wire, WireRequest
@@ -63,11 +64,11 @@ class HttpWire(Wire):
         """
         self._config = config
         self._dialer = Dialer(config)
-        server = config.server
+        server, proxy = config.server, config.proxy
         self._host = f"{server.host_subcomponent}:{server.port}"
         # A proxy for plain HTTP needs the full URL in each request.
-        to_proxy = config.proxy is not None and config.proxy.scheme != "socks5" and server.scheme == "http"
-        self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
+        self._to_proxy = proxy is not None and proxy.scheme != "socks5" and server.scheme == "http"
+        self._prefix = (str(server) if self._to_proxy else server.raw_path).rstrip("/")
         self._headers: dict[int, tuple[Mapping[str, str], str | None, bytes]] = {}
         self._turns = asyncio.Semaphore(connections)
         # A request that began before the last abort has a lower number, and gets no connection any more.
@@ -105,38 +106,38 @@ class HttpWire(Wire):
             self._give_back(connection)
 
     async def _ask(self, request: WireRequest, begun: int) -> tuple[Connection, Answer]:
-        """Send a request; after the answer 401, send it once more if the Authorization header has changed."""
+        """Send a request; after the answer 401, send it once more if the credentials have changed."""
         config, credentials, tls = self._config, self._config.credentials, self._config.tls
-        header = context = None
+        obtained, context = NO_CREDENTIALS, None
         if tls is not None:
             now = asyncio.get_running_loop().time()
             if now < tls.check_at and now < credentials.renew_at and credentials.latest is not None:
-                header, context = credentials.latest.header, tls.latest
+                obtained, context = credentials.latest, tls.latest
             else:
-                header, context = await config.authorization(), await tls.context()
+                obtained, context = await config.current_credentials(), await tls.context()
         is_renewed = False
         while True:
-            head = self.head(request, header)
+            head = self.head(request, obtained.header)
             connection = self._take_idle(context, begun) or await self.connect(context, begun)
             try:
                 answer = await connection.ask(head, request.body or b"", request.permit)
                 if answer.status != _UNAUTHORIZED or is_renewed:
                     return connection, answer
                 config.tls_failed()
-                renewed = await config.authorization(rejected=header)
-                if renewed == header:
+                renewed = await config.current_credentials(rejected=obtained)
+                if renewed == obtained:
                     return connection, answer
             except BaseException:
                 self._give_back(connection)
                 raise
             self._give_back(connection)
-            header, context, is_renewed = renewed, await config.ssl_context(), True
+            obtained, context, is_renewed = renewed, await config.ssl_context(), True
 
     @asynccontextmanager
     async def websocket(
         self, request: WireRequest, protocols: Sequence[str], *, longest: int
     ) -> AsyncIterator[WebSocket]:
-        if self._prefix and not self._prefix.startswith("/"):
+        if self._to_proxy:
             raise ConfigError("a proxy for plain HTTP carries no WebSocket: use TLS to the API server")
         begun = self._aborts
 
@@ -164,7 +165,6 @@ class HttpWire(Wire):
         self._is_closed = True
         if self._expiry is not None:
             self._expiry.cancel()
-            self._expiry = None
         self._idle.clear()
         for connection in list(self._open):
             connection.abort()
@@ -191,11 +191,8 @@ class HttpWire(Wire):
         complete = {"Host": host, **headers, "Accept-Encoding": "identity"}
         if authorization is not None:
             complete["Authorization"] = authorization
-        proxy = self._config.proxy
-        if proxy is not None and self._config.server.scheme == "http":
-            named = proxy_authorization(proxy)
-            if named is not None:
-                complete["Proxy-Authorization"] = named
+        if self._to_proxy and (named := proxy_authorization(self._config.proxy)) is not None:
+            complete["Proxy-Authorization"] = named
         lines = [f"{name}: {value}" for name, value in (*complete.items(), *self._config.headers)]
         for line in lines:
             if not _is_line(line):

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextman
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from manager.kube.errors import (
     ApiError,
@@ -513,14 +513,4 @@ def _begin_record(
 
 
 def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | None) -> str:
-    if not query:
-        return path
-    pairs = query.items() if isinstance(query, Mapping) else query
-    return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in pairs])}"
-
-
-_is_plain = re.compile(r"[A-Za-z0-9._~+-]*").fullmatch
-
-
-def _quoted(text: str) -> str:
-    return text.replace("+", "%2B") if _is_plain(text) else quote(text, safe="")
+    return f"{path}?{urlencode(query, quote_via=quote)}" if query else path

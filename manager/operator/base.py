@@ -222,16 +222,16 @@ class OperatorBase:
     @classmethod
     def check_may_patch(cls) -> None:
         """Raise Undeclared if the operator's role does not allow `ctx.patch`."""
-        kind, group, resource = cls.kind, cls.kind.gvk.group, cls.kind.plural
+        group, resource = cls.kind.gvk.group, cls.kind.plural
         granted = any(
             {"patch", "*"} & {*rule.verbs}
             and {group, "*"} & {*rule.groups}
             and {resource, "*"} & {*rule.resources}
             for rule in cls.rights
         )
-        if is_crd(kind) or cls.finalizers or granted:
+        if cls.finalizers or granted:
             return
         raise Undeclared(
-            f"{cls.__name__} calls ctx.patch, and others define {kind.__name__}: to change such objects, add "
+            f"{cls.__name__} calls ctx.patch, and its role does not allow that: add "
             f'rbac(groups="{group}", resources="{resource}", verbs="patch") to `rights`'
         )

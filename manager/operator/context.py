@@ -60,7 +60,6 @@ from manager.operator.child_progress import (
     is_workload,
 )
 from manager.operator.conditions import ConditionList, status_of
-from manager.operator.declaration import Owns
 from manager.telemetry.logs import LONGEST, reconcile_log, shortened
 from manager.telemetry.runs import LONGEST_TEXT, current_record
 from manager.util import clock
@@ -836,12 +835,9 @@ class Context:
             call()
         self._later.clear()
 
-    async def prune(self, owns: Owns) -> None:
-        """Delete the selected children of a kind that this reconcile has not applied."""
-        kind, reads = owns.kind, MetadataReader if owns.metadata_only else CachedReader
-        reader = reads(self._operator.manager.cache, live=self.client.uncached, selection=owns.selection)
-        children = await reader.list(kind, namespace=self.object.metadata.namespace, owner=self.object)
-        for child in children:
+    async def prune(self, kind: type[Resource], reader: CachedReader | MetadataReader) -> None:
+        """Delete the children of a kind that the reader finds and this reconcile has not applied."""
+        for child in await reader.list(kind, namespace=self.object.metadata.namespace, owner=self.object):
             if (kind, child.key) in self._applied or child.metadata.deletion_timestamp is not None:
                 continue
             if await self.client.delete_if_there(child, kind=kind):

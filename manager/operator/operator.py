@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
-from manager.api import DEGRADED, PROGRESSING, ObjectKey, Resource, is_crd
+from manager.api import DEGRADED, PROGRESSING, ObjectKey, Resource
 from manager.api.rights import RbacRule
 from manager.controller import Result
 from manager.operator.base import OperatorBase
@@ -307,8 +307,7 @@ def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
     kind = operator.kind
     group = (kind.gvk.group,)
     verbs = ["get", "list", "watch"]
-    if is_crd(kind) or operator.finalizers:
-        # In a kind that others define, only the finalizer of a declared `cleanup` is written.
+    if operator.finalizers:
         verbs.append("patch")
     rules = [RbacRule(group, (kind.plural,), tuple(verbs))]
     if operator.has_status:

@@ -219,8 +219,13 @@ class ObjectReconciler(Generic[T]):
         self._due: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
         """The names of each object's timers that are due."""
         self._reconciles = type(operator).reconcile is not Operator.reconcile
-        self._reader = operator.client.within(operator.selection, ours=True)
-        self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
+        client = operator.client
+        self._reader = client.within(operator.selection, ours=True)
+        self._pruned = [
+            (each.kind, (client.metadata if each.metadata_only else client).within(each.selection))
+            for each in operator.sources
+            if isinstance(each, Owns) and each.prune
+        ]
         self._created: dict[ObjectKey, _Created] = {}
         self.owned_objects: OwnedObjects | None = None
 
@@ -373,8 +378,8 @@ class ObjectReconciler(Generic[T]):
                     await getattr(operator, timer)(obj, ctx)
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None
                 _check_result(operator, "reconcile", result)
-                for owns in self._pruned:
-                    await ctx.prune(owns)
+                for kind, reader in self._pruned:
+                    await ctx.prune(kind, reader)
                 operator.told_blocked.pop(key, None)
         except (Changed, Gone):
             raise

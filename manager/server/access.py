@@ -108,8 +108,8 @@ class ReviewFailed(KubeError):
     """The API server's review failed; the message gives the reason, but never contains the token."""
 
     def __init__(self, message: str, user: User | None = None) -> None:
-        """Create the error; `user` is known if only the review of the user's right failed."""
-        super().__init__(message)
+        """Create the error; "" means no answer in time; `user` is known if only the right's review failed."""
+        super().__init__(message or f"the API server did not answer within {DEADLINE:g} s")
         self.user = user
 
 
@@ -219,16 +219,11 @@ class Access:
             async with asyncio.timeout(DEADLINE):
                 user = await self._user_of(token, client)
                 return Verdict(user, user is not None and await self.may(user, verb, what))
-        except TimeoutError:
-            raise ReviewFailed(f"the API server did not answer within {DEADLINE:g} s", user) from None
-        except KubeError as error:
+        except (KubeError, TimeoutError) as error:
             raise ReviewFailed(str(error), user) from error
 
     async def may(self, user: User, verb: str, what: str | Place) -> bool:
-        """Return whether a user has a right.
-
-        Raises `KubeError`, `TimeoutError` after `DEADLINE`, and `TooManyQuestions` if the review is not sent.
-        """
+        """Return whether a user has a right. Raises `ReviewFailed` and `TooManyQuestions`."""
         question = user.by_any_token, verb, what
 
         async def ask() -> bool:
@@ -237,7 +232,10 @@ class Access:
             async with self._right_turns.turn(stranger), asyncio.timeout(DEADLINE):
                 return await self._review_right(user, verb, what)
 
-        return await self._rights.get(question, ask)
+        try:
+            return await self._rights.get(question, ask)
+        except (KubeError, TimeoutError) as error:
+            raise ReviewFailed(str(error), user) from error
 
     async def _user_of(self, token: str, client: str) -> User | None:
         # Hash tokens, so that the cache contains none.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 class TokenBucket:
     """A limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
 
-    Without waiters it stores only the time at which it is full again, so there may be one limiter per object.
+    Before the first `acquire`, it has only the time at which it is full again: one per object costs little.
     """
 
     __slots__ = ("_full_at", "_interval", "_slack", "_turns")

@@ -272,7 +272,7 @@ def _token_of(header: str) -> str:
 
 
 async def _own(config: ClusterConfig, rejected: str | None) -> str:
-    header = await config.authorization(rejected=rejected) or ""
+    header = (await config.current_credentials(rejected=rejected)).header or ""
     if not header.startswith(_BEARER):
         raise ConfigError(
             f"{config.source}: the user has no token, which the console requires: set "

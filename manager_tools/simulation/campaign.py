@@ -68,27 +68,30 @@ def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], pro
     deterministic.
     """
     samples = specs_of(_samples(Path("config/samples")))
-    jobs = given["jobs"]
-    if "matrix" in given:
-        return _matrix(given, operators, samples, program, jobs)
+    try:
+        if "matrix" in given:
+            return _matrix(given, operators, samples, program, given["jobs"])
+        return _run_plans(given, operators, samples)
+    except NotRepeatable as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _run_plans(given: Mapping[str, Any], operators: Sequence[AnyOperator], samples: Samples) -> int:
     count = 1 if {"seed", "replay"} & set(given) else 100
     count = given.get("seeds", count)
     plans = _plans(given, operators, count, samples)
     if given["crash_points"]:
         count = 0  # the number is unknown in advance
-    outcomes = run_all(plans, operators, jobs=1 if count == 1 else jobs, samples=samples)
-    try:
-        return _run(
-            outcomes,
-            operators,
-            samples,
-            count=count,
-            first=given.get("seed", 0),
-            only=given["only"],
-            keeps_going=given["keep_going"],
-        )
-    except NotRepeatable as error:
-        raise click.ClickException(str(error)) from error
+    outcomes = run_all(plans, operators, jobs=1 if count == 1 else given["jobs"], samples=samples)
+    return _run(
+        outcomes,
+        operators,
+        samples,
+        count=count,
+        first=None if "replay" in given else given.get("seed", 0),
+        only=given["only"],
+        keeps_going=given["keep_going"],
+    )
 
 
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:
@@ -127,7 +130,7 @@ def _run(
     samples: Samples,
     *,
     count: int,
-    first: int = 0,
+    first: int | None = 0,
     only: Sequence[str] = (),
     keeps_going: bool = False,
 ) -> int:
@@ -138,8 +141,10 @@ def _run(
                 progress.add(outcome)
             elif keeps_going:
                 failed += 1
-                kept = _save_plan(outcome.plan)
+                progress.record_plan(outcome.plan)
+                kept = _file_of(outcome.plan)
                 print(f"seed {outcome.plan.seed}: {outcome.violations[0].what}; see {kept}", flush=True)
+                _write(kept, outcome.plan.to_json())
             else:
                 _print_failure(outcome, operators, samples, asked, only)
                 return 1
@@ -165,7 +170,7 @@ def _matrix(
     except OSError as error:
         raise click.UsageError(f"--matrix {page}: {error.strerror}") from None
     first, count, minutes = given.get("seed", 0), given.get("seeds", 3), given.get("minutes", 5)
-    progress, found = _Progress(len(KINDS_OF_FAULT) * len(operators) * count, first), []
+    progress, found = _Progress(len(KINDS_OF_FAULT) * len(operators) * count), []
     failed = 0
     with _asked_to_stop() as asked:
         for operator in operators:
@@ -183,7 +188,7 @@ def _matrix(
                         return progress.interrupted(asked[0])
     flags = "".join(f" --{name} {given[name]}" for name in ("seed", "seeds", "minutes") if name in given)
     command = f"{program.name} simulate --matrix {given['matrix']}{flags}"
-    page.write_text(fault_page(found, command=command, minutes=minutes))
+    _write(page, fault_page(found, command=command, minutes=minutes))
     print(progress.summary())
     return 1 if failed else 0
 
@@ -202,9 +207,13 @@ def _asked_to_stop() -> Iterator[list[int]]:
 
 
 class _Progress:
-    """A periodic report of the progress; `count` is the number of runs, 0 if it is unknown."""
+    """A periodic report of the progress.
 
-    def __init__(self, count: int, first: int) -> None:
+    `count` is the number of runs, 0 if it is unknown. `first` is the first seed, None if later runs cannot
+    continue after an interrupted one.
+    """
+
+    def __init__(self, count: int, first: int | None = None) -> None:
         self.done = 0
         self.accepted = Counter[str]()
         self._of = f" of {count:,}" if count else ""
@@ -216,10 +225,15 @@ class _Progress:
         self.done += 1
         self._writes += outcome.writes
         self._virtual += outcome.seconds
-        self._next_seed = outcome.plan.seed + (outcome.plan.crash_at is None)
+        self.record_plan(outcome.plan)
         if time.monotonic() - self._told_at >= _TOLD_EVERY:
             self._told_at = time.monotonic()
             print(f"{self.done:,}{self._of} runs passed, {self._pace():,.0f} a minute", flush=True)
+
+    def record_plan(self, plan: Plan) -> None:
+        """Let a later command continue after this plan, or at its seed if the seed has further plans."""
+        if self._next_seed is not None:
+            self._next_seed = plan.seed + (plan.crash_at is None)
 
     def accepted_of(self, operators: Sequence[AnyOperator]) -> int:
         return sum(self.accepted[resource_of(each.kind)] for each in operators)
@@ -234,7 +248,8 @@ class _Progress:
     def interrupted(self, by: int) -> int:
         """Print how many runs are done and how to continue; return the exit code for signal `by`."""
         print(f"\ninterrupted: {self.summary(self._of)}")
-        print(f"to continue: --seed {self._next_seed}")
+        if self._next_seed is not None:
+            print(f"to continue: --seed {self._next_seed}")
         return 128 + by
 
     def _pace(self) -> float:
@@ -256,14 +271,21 @@ def _print_failure(
     print(story_of(small))
     # The steps depend on the operators: other operators lead to other steps.
     chosen = "".join(f" --operator {name}" for name in only)
-    print(f"\nto repeat this run: simulate{chosen} --replay {_save_plan(small.plan)}")
+    kept = _file_of(small.plan)
+    _write(kept, small.plan.to_json())
+    print(f"\nto repeat this run: simulate{chosen} --replay {kept}")
 
 
-def _save_plan(plan: Plan) -> Path:
+def _file_of(plan: Plan) -> Path:
     crash = "" if plan.crash_at is None else "-{}-{}".format(*plan.crash_at)
-    path = Path(f"simulation-{plan.seed}{crash}.json")
-    path.write_text(plan.to_json())
-    return path
+    return Path(f"simulation-{plan.seed}{crash}.json")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from None
 
 
 def _plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: float) -> Iterator[Plan]:

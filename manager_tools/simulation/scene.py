@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -89,6 +90,16 @@ class Weather:
             setattr(self, name, wanted[-1] if wanted else getattr(Weather, name))
 
 
+_is_of_upkeep = re.compile(
+    r"(?<!\S)/api(s/(coordination|events)\.k8s\.io)?/v1(beta1)?/(namespaces/[^/]+/)?(leases|events)(?![^/?])"
+).search
+
+
+def is_upkeep(text: str) -> bool:
+    """Return whether a request's path, or a text with it, is about Leases or Events."""
+    return _is_of_upkeep(text) is not None
+
+
 @dataclass(eq=False)
 class Sent:
     """A request that has left a process, for the observers of the simulation."""
@@ -107,7 +118,7 @@ class Sent:
     @property
     def is_upkeep(self) -> bool:
         """Return whether the request is about Leases or Events, and so changes no operator's object."""
-        return "/leases" in self.path or "/events" in self.path
+        return is_upkeep(self.path)
 
 
 @dataclass(frozen=True, slots=True)

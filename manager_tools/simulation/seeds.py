@@ -26,7 +26,7 @@ from manager_tools.simulation.faults import befall
 from manager_tools.simulation.guards import guarded
 from manager_tools.simulation.loop import simulate
 from manager_tools.simulation.plan import Plan, plan_of
-from manager_tools.simulation.scene import Violation
+from manager_tools.simulation.scene import Violation, is_upkeep
 from manager_tools.simulation.services import Handler
 from manager_tools.simulation.world import STAYS_CALM, Given, Outside, World
 
@@ -356,7 +356,7 @@ def story_of(outcome: Outcome) -> str:
 
 
 def _is_news(what: str) -> bool:
-    return "/leases/" not in what and "/events" not in what
+    return not is_upkeep(what)
 
 
 def _open_files() -> set[Path]:

@@ -43,9 +43,16 @@ class Services:
     def __init__(
         self, handlers: Mapping[str, Handler] | None = None, refused: list[str] | None = None
     ) -> None:
-        """Set up the services by URL: scheme, host and optional port. Raises ValueError for another URL."""
+        """Set up the services by URL: scheme, host and optional port.
+
+        Raises ValueError for another URL, and for two URLs of the same host and port.
+        """
         self.refused: list[str] = [] if refused is None else refused
-        self._handlers = {_place(url): handler for url, handler in (handlers or {}).items()}
+        self._handlers: dict[tuple[str, int], Handler] = {}
+        for url, handler in (handlers or {}).items():
+            if (place := _place(url)) in self._handlers:
+                raise ValueError(f"services: {url!r} is a second URL of {place[0]}:{place[1]}")
+            self._handlers[place] = handler
         hosts = dict.fromkeys(host for host, _ in self._handlers)
         self._addresses = {host: str(_FIRST_ADDRESS + index) for index, host in enumerate(hosts)}
         self._servers: dict[tuple[str, int], web.Server] = {}
@@ -194,13 +201,15 @@ class _End(asyncio.Transport):
 
 
 def _place(url: str) -> tuple[str, int]:
+    refusal = ValueError(f"services: {url!r} is no http(s)://HOST[:PORT]")
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
+        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme, 0)
     except ValueError:
-        host = port = parts = None
-    if parts is None or not host or not port or parts.path.strip("/") or parts.query:
-        raise ValueError(f"services: {url!r} is no http(s)://HOST[:PORT]")
+        raise refusal from None
+    further = (parts.username, parts.path.strip("/"), parts.query, parts.fragment)
+    if parts.scheme not in _PORTS or not host or any(further):
+        raise refusal
     return host.rstrip("."), port
 
 

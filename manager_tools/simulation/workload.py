@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import re
 from collections import Counter
@@ -403,8 +404,9 @@ def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
         case "boolean":
             return rng.random() < 0.5  # noqa: PLR2004 - either
         case "integer" | "number":
-            least = schema.get("minimum", 0)
-            return rng.randint(int(least), int(min(least + _LARGEST, schema.get("maximum", 2**31 - 1))))
+            most = schema.get("maximum", math.inf)
+            least = schema.get("minimum", 0 if most >= 0 else most - _LARGEST)
+            return rng.randint(int(least), int(min(least + _LARGEST, most)))
         case "string":
             return _text(schema, rng)
     return rng.choice(_WORDS)  # an int or a string

@@ -55,7 +55,7 @@ WRITES: dict[str, Callable[[Client, Pod], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_dry_run_write_sends_the_dry_run_option_and_leaves_the_cache_unchanged(
+async def test_dry_run_write_sends_dry_run_option_and_field_manager_and_leaves_the_cache_unchanged(
     client: Client, cache: Cache, wire: ScriptedWire, write: Callable[[Client, Pod], Awaitable[object]]
 ):
     cache.informer(Pod)
@@ -66,6 +66,7 @@ async def test_dry_run_write_sends_the_dry_run_option_and_leaves_the_cache_uncha
     await write(client, await client.get(Pod, KEY))
     [sent] = [sent for sent in wire.requests if sent.method != "GET"]
     assert sent.query.get("dryRun") == "All" or sent.json().get("dryRun") == ["All"]
+    assert sent.query.get("fieldManager") == (None if sent.method == "DELETE" else "test")
     assert (await client.get(Pod, KEY)).metadata.resource_version == "5"
 
 

@@ -58,12 +58,12 @@ async def scene(client: Client, cache: Cache, wire: ScriptedWire) -> Scene:
 
 
 def applied(
-    spec: dict[str, Any], record: dict[str, Any], *, version: int = 1, manager: str = "test"
+    spec: dict[str, Any], record: dict[str, Any], *, version: int = 1, manager: str = "test", **more: Any
 ) -> Reply:
     """Return the Deployment with a managedFields entry of an apply by `manager`; `record` is its fieldsV1."""
     entry = {"manager": manager, "operation": "Apply", "fieldsV1": record}
-    metadata = {**METADATA, "resourceVersion": str(version)}
-    return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": spec})
+    metadata = {**METADATA, "resourceVersion": str(version), "managedFields": [entry]}
+    return Reply.json({"metadata": metadata, "spec": spec, **more})
 
 
 def stored(replicas: int, manager: str = "test") -> Reply:
@@ -119,20 +119,17 @@ async def test_repeated_apply_sends_no_patch_unless_spec_or_field_manager_change
     """Apply a cpu of 0.5 that the server stores as 500m, so stored and desired value never agree."""
     wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "cpu": "0.5"})
 
-    def reply(version: int, manager: str = "test", **fields: Any) -> Reply:
+    def reply(version: int, cpu: str = "500m", **more: Any) -> Reply:
         record = {"f:spec": {"f:replicas": {}, "f:cpu": {}}}
-        entry = {"manager": manager, "operation": "Apply", "fieldsV1": record}
-        metadata = {**METADATA, "resourceVersion": str(version)}
-        spec = {"replicas": 1, "cpu": "500m"}
-        return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": spec, **fields})
+        return applied({"replicas": 1, "cpu": cpu}, record, version=version, **more)
 
     later = {
         "nothing": reply(2),
         "status": reply(3, status={"replicas": 1}),
-        "spec": reply(3, spec={"replicas": 1, "cpu": "600m"}),
-        "owner": reply(3, "other"),
+        "spec": reply(3, "600m"),
+        "owner": reply(3, manager="other"),
     }[changed]
-    scene.there(reply(1, "other"), later)
+    scene.there(reply(1, manager="other"), later)
     scene.answers(reply(2))
     await scene.apply(wanted)
     await scene.apply(wanted)
@@ -174,6 +171,7 @@ def created_by_us(version: int) -> dict[str, Any]:
 
 
 REPLICAS = '"kubectl" using apps/v1', ".spec.replicas"
+OUR_CREATE = '"test+1" using apps/v1', ".spec.replicas"
 
 
 def conflict(*others: tuple[str, str]) -> Reply:
@@ -306,9 +304,44 @@ async def test_each_apply_dry_run_sends_one_dry_run_patch_and_no_other_write(sce
     # The response differs from the desired object; only an apply without dry run remembers that.
     scene.answers(Reply.json(created_by_us(2)))
     for _ in range(2):
-        await scene.apply(WANTED, dry_run=True, force=False)
-    # Without force, the server would report a conflict with our own create.
+        await scene.apply(WANTED, dry_run=True)
     assert [(sent.query["dryRun"], sent.query["force"]) for sent in scene.patches] == [("All", "true")] * 2
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_unforced_apply_to_an_object_created_by_this_client_writes_nothing_when_it_conflicts(
+    scene: Scene, dry_run: bool
+):
+    scene.there(Reply.json(created_by_us(1)))
+    scene.answers(conflict(OUR_CREATE, REPLICAS))
+    with pytest.raises(ApplyConflict) as caught:
+        await scene.apply(WANTED, force=False, dry_run=dry_run)
+    assert caught.value.conflicts == (("kubectl", ".spec.replicas"),)
+    assert [(sent.query["dryRun"], sent.query["force"]) for sent in scene.patches] == [("All", "false")]
+
+
+async def test_unforced_apply_overrides_the_entry_of_its_own_create(scene: Scene):
+    scene.there(*(Reply.json(created_by_us(1)) for _ in range(2)), stored(5))
+    scene.answers(conflict(OUR_CREATE), stored(5), stored(5), stored(1))
+    assert (await scene.apply(WANTED, force=False)).object.spec == {"replicas": 1}
+    sent = [(each.query.get("dryRun"), each.query.get("force")) for each in scene.patches]
+    assert sent == [("All", "false"), ("All", "true"), (None, None), (None, "false")]
+
+
+async def test_unforced_apply_never_forces_the_translation_of_entries_when_another_manager_conflicts(
+    scene: Scene,
+):
+    """Assume that another client sets the field after the dry run."""
+    entries = [
+        {"manager": "old", "operation": "Apply", "apiVersion": "apps/v1beta1", "fieldsV1": {}},
+        {"manager": "test-new", "operation": "Apply", "apiVersion": "apps/v1", "fieldsV1": {}},
+    ]
+    scene.there(Reply.json({"metadata": {**METADATA, "managedFields": entries}, "spec": {"replicas": 5}}))
+    scene.answers(stored(1), stored(5), conflict(('"test-new"', ".spec.paused"), REPLICAS))
+    with pytest.raises(ApplyConflict) as caught:
+        await scene.client.named("new", former_managers=("old",)).apply(WANTED, force=False)
+    assert caught.value.conflicts == (("kubectl", ".spec.replicas"),)
+    assert [each.query.get("force") for each in scene.patches] == ["false", None, "false"]
 
 
 async def test_apply_dry_run_of_a_create_accepts_a_response_without_resource_version(scene: Scene):

@@ -69,22 +69,19 @@ def live() -> dict[str, Any]:
     stored = copy.deepcopy(WANTED)
     stored["metadata"]["labels"]["team"] = "blue"
     stored["spec"]["revisionHistoryLimit"] = 10
-    pod = stored["spec"]["template"]["spec"]
-    pod["restartPolicy"] = "Always"
-    pod["containers"].append({"name": "sidecar", "image": "proxy:1"})
-    pod["containers"][0]["ports"][0]["protocol"] = "TCP"
-    pod["containers"][0]["env"].append({"name": "DEBUG", "value": "1"})
+    pod(stored)["restartPolicy"] = "Always"
+    pod(stored)["containers"].append({"name": "sidecar", "image": "proxy:1"})
+    container(stored)["ports"][0]["protocol"] = "TCP"
+    container(stored)["env"].append({"name": "DEBUG", "value": "1"})
     return stored
 
 
-def container(document: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = document["spec"]["template"]["spec"]["containers"][0]
-    return found
+def pod(document: dict[str, Any]) -> Any:
+    return document["spec"]["template"]["spec"]
 
 
-def pod(document: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = document["spec"]["template"]["spec"]
-    return found
+def container(document: dict[str, Any]) -> Any:
+    return pod(document)["containers"][0]
 
 
 Change = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]

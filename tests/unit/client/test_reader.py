@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pytest
 
 from manager.api import ObjectKey, PartialObjectMetadata
-from manager.cache import Meta, Record
 from manager.cache.record import MOST_KEPT
 from manager.client import Client, NotCached, Undecodable
 from manager.client.reader import ObjectList
@@ -23,10 +22,6 @@ from tests.unit.conftest import LogLines
 from tests.unit.connected import connected
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
-
-
-def everything(_: Record, __: Meta) -> tuple[str]:
-    return ("x",)
 
 
 class World:
@@ -44,7 +39,7 @@ class World:
 
     def index_all(self) -> None:
         for metadata_only in (False, True):
-            self.cache.informer(Pod, metadata_only=metadata_only).add_index("all", everything)
+            self.cache.informer(Pod, metadata_only=metadata_only).add_index("all", lambda *_: ("x",))
 
     @property
     def left_out(self) -> float | None:
@@ -161,8 +156,8 @@ class TestReaderNamespaces:
             for name in ("n1", "n2"):
                 world.holds("a", 1, namespace=name, uid=name, labels={"app": "web"})
             everywhere = [("n1", "a"), ("n2", "a")]
+            world.index_all()
             for selection in ({}, {"labels": {"app": "web"}}, {"index": ("all", "x")}):
-                world.index_all()
                 read = {"namespace": namespace, **selection}
                 assert [each.key for each in await world.client.list(Pod, **read)] == everywhere
                 assert [each.key for each in await world.client.metadata.list(Pod, **read)] == everywhere
@@ -245,16 +240,6 @@ class TestReaderSelection:
         assert [sent.path for sent in world.wire.sent("GET") if "/pods/" in sent.path] == [
             "/api/v1/namespaces/ns/pods/b"
         ]
-
-
-async def test_apply_reads_the_complete_object_when_only_its_metadata_is_cached():
-    world = World(cached=False)
-    world.cache.informer(Pod, metadata_only=True, label_selector="app=web")
-    world.holds("a", 1, labels={"app": "web"})
-    for method in ("GET", "PATCH"):
-        world.wire.on(method, "/api/v1/namespaces/ns/pods/a", Reply.json(pod("a", 3)))
-    await world.client.apply(Pod.model_validate({"metadata": {"name": "a", "namespace": "ns"}}))
-    assert len(world.wire.sent("GET", "/api/v1/namespaces/ns/pods/a")) == 1
 
 
 async def test_client_refuses_to_write_partial_metadata_without_an_explicit_kind(world: World):

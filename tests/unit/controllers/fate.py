@@ -71,8 +71,7 @@ class FatefulWire(LocalWire):
         if request.method == "GET":
             return await self.ask(request)
         point, ask = self.point(request), partial(self.ask, request)
-        answered: ApiResponse = await self._fate.pass_through(point, ask, ConnectionLost("by fate"))
-        return answered
+        return await self._fate.pass_through(point, ask, ConnectionLost("by fate"))
 
     async def ask(self, request: WireRequest) -> ApiResponse:
         """Send a request to the server, without faults."""

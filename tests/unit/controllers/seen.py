@@ -59,9 +59,7 @@ class Seen:
         await self.api.patch(self.resource, NAMESPACE, name, changes)
 
     def status(self, name: str) -> Object:
-        found = self.api.peek(self.resource, NAMESPACE, name)
-        assert found is not None
-        return found.get("status", {})
+        return self.api.peek(self.resource, NAMESPACE, name).get("status", {})
 
     async def events_of(self, name: str) -> list[tuple[str, int]]:
         """Return reason and count of each Event about an object, the oldest first."""

@@ -32,9 +32,9 @@ OPERATORS: dict[AnyOperator, tuple[Resource, dict[str, tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
-@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize(("proxied", "unset"), [(False, None), (True, "")])
 async def test_container_uses_image_of_the_spec_or_settings_and_proxy_variables_of_the_manager(
-    operator: AnyOperator, proxied: bool, monkeypatch: pytest.MonkeyPatch
+    operator: AnyOperator, proxied: bool, unset: str | None, monkeypatch: pytest.MonkeyPatch
 ):
     proxy = {"HTTPS_PROXY": "http://proxy.local:3128", "NO_PROXY": "127.0.0.1"} if proxied else {}
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"):
@@ -48,6 +48,7 @@ async def test_container_uses_image_of_the_spec_or_settings_and_proxy_variables_
     own = own.model_copy(deep=True)
     for _, field in images.values():
         setattr(own.spec, field, f"registry.local/{field}:own")  # type: ignore[attr-defined]
+        setattr(plain.spec, field, unset)  # type: ignore[attr-defined]
     settings = load_declared(operator.declared_settings, {name: f"{name}:set" for name, _ in images.values()})
     values = {each: settings[each] for each in operator.declared_settings}
     async with operated(operator, objects=[plain, own], settings=values) as world:
@@ -64,6 +65,4 @@ async def test_container_uses_image_of_the_spec_or_settings_and_proxy_variables_
 
 
 async def container_of(world: Any, name: str) -> dict[str, Any]:
-    deployment = await world.get(Deployment, name)
-    found: dict[str, Any] = deployment.spec["template"]["spec"]["containers"][0]
-    return found
+    return (await world.get(Deployment, name)).spec["template"]["spec"]["containers"][0]

@@ -15,7 +15,6 @@ from manager.operator import add_controller
 from manager.process.manager import Manager
 from manager.settings import SettingValues
 from manager.telemetry.metrics import Metrics
-from tests.support.scripted_wire import ScriptedWire
 
 WATCHES: dict[str, set[tuple[str, str]]] = {
     "memcached": {("memcacheds.cache.example.com", "full"), ("deployments.apps", "full"), ("pods", "parts")},
@@ -35,9 +34,9 @@ WATCHES: dict[str, set[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("names", [*((name,) for name in WATCHES), tuple(WATCHES)], ids="+".join)
-async def test_operators_watch_exactly_the_resources_that_they_need(names: tuple[str, ...]):
-    metrics, rng = Metrics(), random.Random(1)
-    transport = Transport(ScriptedWire(), metrics=metrics, rng=rng, user_agent="test")
+async def test_operators_watch_exactly_the_resources_that_they_need(
+    names: tuple[str, ...], transport: Transport, metrics: Metrics, rng: random.Random
+):
     operators = [each for each in OPERATORS if each.name in names]
     settings = SettingValues(
         {key: key.default_value() for each in operators for key in each.declared_settings}

@@ -588,6 +588,25 @@ async def test_replica_without_sharding_leads_only_after_the_last_shard_is_relea
     assert not other.permitted
 
 
+async def test_replica_without_sharding_waits_for_a_shard_owner_whose_lease_was_deleted(program: Program):
+    await program.start("a", "b", ends=20.0)
+    first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
+    leader = await program.lead("leader")
+    other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
+    await first.stop()
+    await asyncio.sleep(3)
+    other.reach(Stall())  # it can neither renew its Leases nor create them again
+    for number in range(1, other.count):
+        if f"{LEASE}-{number}" in program.server.leases:
+            program.server.delete(NAMESPACE, f"{NAME}-{number}")
+    await asyncio.sleep(5)
+    assert other.permitted
+    assert not leader.leads
+    await other.lost()
+    await asyncio.sleep(15)
+    assert leader.leads
+
+
 async def test_replica_without_sharding_waits_for_a_shard_owner_whose_lease_reads_fail(program: Program):
     await program.start("a")
     (b,) = await program.start("b")

@@ -22,7 +22,7 @@ import trustme
 from yarl import URL
 
 from manager.kube.config import ClusterConfig
-from manager.kube.credentials import FixedCredentials
+from manager.kube.credentials import Credentials, FixedCredentials, Obtained
 from manager.kube.http_wire import CONNECTIONS, HttpWire
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.wire import LONGEST, WireRequest
@@ -221,6 +221,22 @@ async def wire_to(
         yield wire
     finally:
         await wire.aclose()
+
+
+class IssuedCertificates(Credentials):
+    """Credentials that are only a client certificate, with the names "1", "2" and so on."""
+
+    def __init__(self, authority: trustme.CA) -> None:
+        super().__init__()
+        self._authority = authority
+        self.count = 0
+
+    async def obtain(self) -> Obtained:
+        self.count += 1
+        issued = self._authority.issue_cert("client.test", common_name=f"{self.count}")
+        pems = issued.cert_chain_pems[0], issued.private_key_pem
+        certificate, key = (Pem("issued", data=each.bytes()) for each in pems)
+        return Obtained(None, certificate=(certificate, key))
 
 
 GET = WireRequest("GET", "/api?a=b", {})

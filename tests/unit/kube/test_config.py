@@ -75,6 +75,11 @@ async def load(flag: Path | None = None, *, context: str | None = None, **enviro
     return await load_config(kubeconfig=flag and str(flag), context=context, environ=environ)
 
 
+async def header_of(config: ClusterConfig) -> str | None:
+    """Return the Authorization header of the current credentials."""
+    return (await config.current_credentials()).header
+
+
 async def test_load_config_tries_flag_then_variable_then_pod_then_home_directory(tmp_path: Path, pod: Path):
     flag = write(tmp_path / "flag", "https://flag")
     variable = write(tmp_path / "variable", "https://variable")
@@ -94,14 +99,14 @@ async def test_config_from_a_kubeconfig_has_its_namespace_and_token_and_server_u
     assert config.server == URL("https://a:6443")
     assert config.namespace == "ns-a"
     assert config.source == f"kubeconfig {path}: context 'a'"
-    assert await config.authorization() == "Bearer token-a"
+    assert await header_of(config) == "Bearer token-a"
     assert config.proxy is None
     assert await config.ssl_context() is not None
     bare = document(contexts=[{"name": "a", "context": {"cluster": "a"}}])
     bare["clusters"][0]["cluster"]["server"] = "http://a/k8s/c-1"
     config = await load(write_document(path, bare))
     assert config.server == URL("http://a/k8s/c-1")
-    assert await config.authorization() is config.namespace is await config.ssl_context() is None
+    assert await header_of(config) is config.namespace is await config.ssl_context() is None
 
 
 async def test_config_in_a_pod_uses_namespace_and_token_and_ca_of_the_service_account(pod: Path):
@@ -109,7 +114,7 @@ async def test_config_in_a_pod_uses_namespace_and_token_and_ca_of_the_service_ac
     assert config.server == URL("https://10.96.0.1:443")
     assert config.namespace == "pod-namespace"
     assert config.source == "in the cluster"
-    assert await config.authorization() == "Bearer pod-token"
+    assert await header_of(config) == "Bearer pod-token"
     context = await config.ssl_context()
     assert context is not None
     assert context.cert_store_stats()["x509_ca"] == 1
@@ -137,7 +142,7 @@ async def test_kubeconfig_paths_are_relative_to_the_file_that_contains_them(tmp_
     second = write_document(tmp_path / "y/second", {"users": [{"name": "a", "user": {"tokenFile": "token"}}]})
     (tmp_path / "y/token").write_text("beside-second\n")
     config = await load(KUBECONFIG=f"{first}{os.pathsep}{second}")
-    assert await config.authorization() == "Bearer beside-second"
+    assert await header_of(config) == "Bearer beside-second"
 
 
 async def test_server_address_without_scheme_means_http_when_no_ca_is_configured(tmp_path: Path):
@@ -267,6 +272,16 @@ async def test_load_config_error_names_the_missing_file_or_the_sources_to_choose
         await load(HOME=str(tmp_path))
 
 
+@pytest.mark.parametrize("place", ["--kubeconfig", "KUBECONFIG", "HOME"])
+async def test_load_config_error_names_the_file_when_its_folder_is_inaccessible(tmp_path: Path, place: str):
+    name = "x" * 300  # the system refuses so long a name even to root
+    given, path = {place: str(tmp_path / name)}, tmp_path / name
+    if place == "HOME":
+        path /= ".kube/config"
+    with pytest.raises(ConfigError, match=rf"^{path}: cannot be read: File name too long$"):
+        await load(path if place == "--kubeconfig" else None, **given)
+
+
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
 async def test_load_config_error_names_the_missing_service_account_file(pod: Path, missing: str):
     (pod / missing).unlink()
@@ -308,13 +323,15 @@ async def test_kubeconfig_without_api_version_or_kind_is_accepted(tmp_path: Path
         ({"username": "jane", "password": "secret"}, f"Basic {base64.b64encode(b'jane:secret').decode()}"),
         ({"tokenFile": "token", "token": "fixed"}, "Bearer from-file"),
         ({"token": "x", "exec": {"command": "none-such", "apiVersion": V1BETA1}}, "Bearer x"),
+        ({"username": "", "password": "secret"}, None),
+        ({"username": "jane"}, f"Basic {base64.b64encode(b'jane:').decode()}"),
     ],
 )
 async def test_kubeconfig_user_credentials_become_the_authorization_header(
-    tmp_path: Path, user: dict[str, Any], expected: str
+    tmp_path: Path, user: dict[str, Any], expected: str | None
 ):
     (tmp_path / "token").write_text("from-file\n")
-    assert await (await load(write(tmp_path / "config", user=user))).authorization() == expected
+    assert await header_of(await load(write(tmp_path / "config", user=user))) == expected
 
 
 async def test_exec_program_with_a_relative_command_receives_the_cluster_info(
@@ -334,13 +351,25 @@ async def test_exec_program_with_a_relative_command_receives_the_cluster_info(
     }
     user = {"exec": {"command": "./plugin", "apiVersion": V1BETA1, "provideClusterInfo": True}}
     config = await load(write(tmp_path / "config", user=user, **cluster))
-    assert await config.authorization() == "Bearer x"
+    assert await header_of(config) == "Bearer x"
     assert orjson.loads((tmp_path / "seen").read_text())["spec"]["cluster"] == {
         "server": "https://a:6443",
         "tls-server-name": "name",
         "certificate-authority-data": base64.b64encode(authority.cert_pem.bytes()).decode(),
         "config": {"audience": "me"},
     }
+
+
+async def test_exec_program_with_a_null_in_each_optional_field_is_started(tmp_path: Path):
+    (tmp_path / "plugin").write_text(
+        "#!/bin/sh\n"
+        f'echo \'{{"kind": "ExecCredential", "apiVersion": "{V1BETA1}", "status": {{"token": "x"}}}}\'\n'
+    )
+    (tmp_path / "plugin").chmod(0o700)
+    optional = dict.fromkeys(("args", "installHint", "provideClusterInfo", "interactiveMode"))
+    optional["env"] = [{"name": "A", "value": None}]
+    user = {"exec": {"command": "./plugin", "apiVersion": V1BETA1, **optional}}
+    assert await header_of(await load(write(tmp_path / "config", user=user))) == "Bearer x"
 
 
 async def test_kubeconfig_impersonation_fields_become_request_headers(tmp_path: Path):
@@ -409,7 +438,7 @@ def test_kubeconfig_with_one_unusual_value_loads_or_raises_a_one_line_error(
             monkeypatch.setattr("manager.util.yaml_text.load", lambda _, each=each: each)
             try:
                 found = config_module._find(str(path), None, {"HOME": "/none", "PATH": "/none"})
-                runner.run(found.authorization())
+                runner.run(found.current_credentials())
             except ConfigError as error:
                 refusal = str(error)
             except Exception as error:

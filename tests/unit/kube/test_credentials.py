@@ -104,6 +104,31 @@ class TestCredentialsRenewal:
             await asyncio.sleep(0.3)
         assert numbered.calls == 11
 
+    async def test_failed_credential_renewal_is_repeated_3_seconds_after_its_end(self, numbered: Numbered):
+        await numbered.header()
+        await asyncio.sleep(60)
+        numbered.failing, numbered.delay = True, 5
+        assert [await numbered.header() for _ in range(2)] == ["1", "1"]
+        assert numbered.calls == 2
+        await asyncio.sleep(3)
+        await numbered.header()
+        assert numbered.calls == 3
+
+    async def test_rejected_credentials_are_renewed_3_seconds_after_the_end_of_the_last_renewal(
+        self, numbered: Numbered
+    ):
+        await numbered.header()
+        numbered.delay = 5
+        header = await numbered.header(rejected="1")
+        await asyncio.sleep(2)
+        assert await numbered.header(rejected=header) == "2"
+        await asyncio.sleep(1)
+        assert await numbered.header(rejected=header) == "3"
+
+    async def test_credentials_are_reused_for_their_lifetime_after_a_slow_renewal(self, numbered: Numbered):
+        numbered.delay = 100
+        assert [await numbered.header() for _ in range(2)] == ["1", "1"]
+
     async def test_credential_renewal_serves_a_waiting_caller_when_the_first_caller_is_cancelled(
         self, numbered: Numbered
     ):
@@ -251,6 +276,7 @@ async def test_exec_command_is_searched_in_the_path_variable_only_when_it_contai
         ("echo no session >&2; exit 3", "ended with exit code 3: no session", {}),
         ("echo", "prints no ExecCredential: Input data was truncated", {}),
         (printing({"token": "x"}, api_version="v9"), "has to print .*, and prints ExecCredential of v9", {}),
+        (printing({"token": "x"}, kind="a\nb" * 1000), r"has to print .*, and prints a ba b.{,500}$", {}),
         (printing({"token": "a\nb"}), "the token must be one line", {}),
         (printing({}), "gives neither a token nor a client certificate with its key", {}),
         (printing({"token": "x", "expirationTimestamp": "2050-01-01T00:00:00"}), "prints no ExecCred", {}),

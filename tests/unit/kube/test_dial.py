@@ -126,6 +126,22 @@ async def test_dial_leaves_no_open_socket_when_the_trusted_ca_file_is_unreadable
                 await fetch(wire)
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_proxy_connection_error_names_the_proxy_when_its_certificate_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch, authority: trustme.CA, other_authority: trustme.CA, scheme: str
+):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    other_authority.issue_cert("127.0.0.1").configure_cert(context)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    async with Proxy(0, context=context) as proxy:
+        given = authority if scheme == "https" else None
+        async with wire_to(f"{scheme}://127.0.0.1:4711", given, proxy=proxy.url) as wire:
+            message = rf"^cannot connect to the proxy 127\.0\.0\.1:{proxy.port}: its certificate is not "
+            with pytest.raises(Unreachable, match=message) as caught:
+                await fetch(wire)
+    assert isinstance(caught.value.__cause__, ssl.SSLError), "the TLS files are read again"
+
+
 async def test_plain_http_request_to_a_proxy_contains_the_complete_url():
     async with LocalServer() as proxy:
         url = URL(proxy.url).with_user("jane").with_password("s:cret")
@@ -222,10 +238,12 @@ async def test_socks_proxy_receives_the_server_address_and_the_user(authority: t
 
 
 async def test_plain_http_request_through_a_socks_proxy_contains_only_the_path():
-    async with LocalServer() as server, SocksProxy(server.port) as proxy:
-        async with wire_to("http://api.test:80", proxy=URL(f"socks5://127.0.0.1:{proxy.port}")) as wire:
+    async with LocalServer() as server, SocksProxy(server.port, user=b"jane:x") as proxy:
+        url = URL(f"socks5://jane:x@127.0.0.1:{proxy.port}")
+        async with wire_to("http://api.test:80", proxy=url) as wire:
             assert await fetch(wire) == (200, b"")
         assert proxy.asked == [(b"api.test", 80)]
+        assert "Proxy-Authorization" not in server.requests[0].headers
         assert server.requests[0].target == "/api?a=b"
 
 

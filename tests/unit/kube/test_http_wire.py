@@ -17,7 +17,15 @@ from manager.kube.errors import ConnectionLost, TransportError, Unreachable
 from manager.kube.http_wire import HttpWire
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.wire import WireRequest
-from tests.unit.kube.servers import GET, Answer, LocalServer, config_for, fetch, wire_to
+from tests.unit.kube.servers import (
+    GET,
+    Answer,
+    IssuedCertificates,
+    LocalServer,
+    config_for,
+    fetch,
+    wire_to,
+)
 
 
 @pytest.fixture
@@ -210,6 +218,22 @@ async def test_http_wire_presents_a_replaced_client_certificate_after_a_rejectio
             assert (await fetch(wire))[0] == 401
             assert (await fetch(wire))[0] == 200
         assert [request.client for request in server.requests] == ["first", "first", "second"]
+
+
+async def test_http_wire_renews_a_rejected_certificate_when_the_credentials_have_no_token(
+    authority: trustme.CA,
+):
+    credentials = IssuedCertificates(authority)
+    async with (
+        LocalServer(authority, requires_certificate=True) as server,
+        wire_to(server.url, authority, credentials=credentials) as wire,
+    ):
+        server.answer = lambda request: Answer(status=401 if request.client == "1" else 200)
+        assert await asyncio.gather(*(fetch(wire) for _ in range(3))) == [(200, b"")] * 3
+        server.answer = lambda _: Answer(status=401)
+        assert (await fetch(wire))[0] == 401
+        assert server.requests[-1].client == "2"
+    assert credentials.count == 2
 
 
 WRITE = WireRequest("PUT", "/api", {}, b"body")

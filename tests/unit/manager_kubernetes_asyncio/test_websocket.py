@@ -20,7 +20,7 @@ from manager.kube.credentials import TokenFile
 from manager.kube.errors import ConfigError, ConnectionLost, Fenced, Forbidden, ProtocolError, Unauthorized
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.unit.kube.servers import wire_to
+from tests.unit.kube.servers import IssuedCertificates, wire_to
 from tests.unit.kube.test_dial import Proxy, SocksProxy
 
 pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
@@ -202,6 +202,21 @@ async def test_websocket_renews_rejected_credentials_once(
         with pytest.raises(Unauthorized):
             await said(wire)
     assert len(server.requests) == 3
+
+
+async def test_websocket_renews_a_rejected_certificate_when_the_credentials_have_no_token(
+    server: Server, authority: trustme.CA
+):
+    credentials = IssuedCertificates(authority)
+
+    def judge(_: ApiRequest) -> ApiResponse | None:
+        answer = ApiResponse.json({"kind": "Status", "code": 401}, status=401)
+        return answer if credentials.count == 1 else None
+
+    server.answer = judge
+    async with wire_to(server.url, authority, credentials=credentials) as wire:
+        assert await said(wire) == b"hello"
+    assert len(server.requests) == credentials.count == 2
 
 
 @pytest.mark.parametrize(("kind", "scheme"), [(Proxy, "http"), (SocksProxy, "socks5")])

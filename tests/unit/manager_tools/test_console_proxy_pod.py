@@ -109,7 +109,7 @@ def configuration(namespace: str, bundle: bytes) -> Reply:
 
 
 @pytest.mark.parametrize("validating", [Reply.status(404, "NotFound"), Reply.status(403, "Forbidden")])
-async def test_trust_lookup_returns_the_webhook_service_name_and_its_ca_bundle(
+async def test_trust_lookup_reads_the_mutating_configuration_when_it_cannot_read_the_validating_one(
     wire: ScriptedWire, transport: Transport, validating: Reply
 ):
     wire.on("GET", VALIDATING, validating)
@@ -139,14 +139,6 @@ async def test_trust_lookup_raises_when_no_webhook_configuration_is_usable(
         await PLACE.trust(transport)
 
 
-async def test_account_token_has_only_the_console_audience(wire: ScriptedWire, transport: Transport):
-    wire.on("POST", TOKEN, Reply.json({"status": {"token": "t"}}, status=201))
-    tokens = AccountToken(transport, "zoo", "ann", "operator-manager-console")
-    assert (await tokens.current()).header == "Bearer t"
-    [asked] = wire.sent("POST", TOKEN)
-    assert asked.json()["spec"] == {"audiences": ["operator-manager-console"], "expirationSeconds": 3600}
-
-
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
@@ -160,7 +152,7 @@ async def test_account_token_has_only_the_console_audience(wire: ScriptedWire, t
         ),
     ],
 )
-async def test_account_token_keeps_the_earlier_token_when_a_renewal_fails_and_raises_without_one(
+async def test_account_token_for_the_console_stays_in_use_when_a_renewal_fails_but_a_first_failure_raises(
     wire: ScriptedWire, transport: Transport, answer: Step, told: str
 ):
     wire.on("POST", TOKEN, answer)
@@ -172,3 +164,5 @@ async def test_account_token_keeps_the_earlier_token_when_a_renewal_fails_and_ra
     wire.on("POST", TOKEN, answer)
     await asyncio.sleep(2400)
     assert (await tokens.current()).header == "Bearer t"
+    for asked in wire.sent("POST", TOKEN):
+        assert asked.json()["spec"] == {"audiences": ["operator-manager-console"], "expirationSeconds": 3600}

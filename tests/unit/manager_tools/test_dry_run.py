@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from devcluster import DevCluster
-from manager import Context, Operator
+from manager import Context, Operator, rbac
 from manager.api import ObjectKey, ObjectMeta
 from manager.client import Client
 from manager.controller import Controller
@@ -63,6 +63,7 @@ class Cluster:
 
         class Planner(Operator[Greeting]):
             owns = (ConfigMap,)
+            rights = (rbac(groups="hello.example.com", resources="greetings", verbs="patch"),)
             finalizer_first = False
 
             async def reconcile(self, greeting: Greeting, ctx: Context) -> None:

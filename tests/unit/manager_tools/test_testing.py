@@ -50,8 +50,6 @@ async def test_world_until_checks_the_object_after_each_write_and_at_intervals()
 
 
 class CopyOperator(Operator[Greeting]):
-    """Operator that owns a ConfigMap for each greeting."""
-
     name = "copy"
     owns = (ConfigMap,)
 

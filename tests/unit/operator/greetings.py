@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from manager import Context, Operator, Result
+from manager import Context, Operator, Result, rbac
 from manager.api import ApiModel, Condition, ObjectKey, ObjectMeta, Resource, crd, list_map
 from manager.telemetry.runs import ReconcileRecord
 from manager_kinds.apps_v1 import Deployment
@@ -89,6 +89,9 @@ async def rename(world: World, obj: Greeting, name: str) -> Greeting:
     return await world.until(obj, lambda it: it.status.text == name)
 
 
+MAY_PATCH = (rbac(groups="test.example.com", resources="greetings", verbs="patch"),)
+
+
 def greeting(name: str = "hello", **metadata: Any) -> Greeting:
     return Greeting(metadata=ObjectMeta(name=name, **metadata))
 
@@ -99,6 +102,12 @@ def secret(name: str, namespace: str = "default") -> Secret:
 
 def said(obj: Greeting) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in obj.status.conditions}
+
+
+async def patch_status(world: World, obj: Resource, **status: Any) -> None:
+    """Patch the status as another client does."""
+    path = f"{obj.plural}.{obj.gvk.group}", obj.metadata.namespace, obj.metadata.name
+    await world.cluster.client.patch(*path, {"status": status}, subresource="status")
 
 
 def events(world: World) -> list[tuple[str, str, int]]:
@@ -133,20 +142,12 @@ async def settled(world: World, *, pause: float = 0.05) -> int:
     return version
 
 
-NOW = "2026-11-22T10:00:00Z"
-
-
-WORLD: list[World] = []
-
-
-def deployment(**changed: Any) -> Deployment:
-    """Return a child Deployment; `changed` may set `port` and `image`, or `fewer` to omit a label."""
-    labels = {"app": "hello", **({} if changed.get("fewer") else {"old": "1"})}
-    port = {"name": "web", "containerPort": changed.get("port", 80)}
-    container = {"name": "main", "image": changed.get("image", "image:1"), "ports": [port]}
+def deployment(name: str = "child", *, image: str = "image:1", replicas: int = 0) -> Deployment:
+    labels, port = {"app": "hello"}, {"name": "web", "containerPort": 80}
+    container = {"name": "main", "image": image, "ports": [port]}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-    return Deployment(metadata=ObjectMeta(name="child", namespace="default"), spec=spec)
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
 
 
 async def cleanup(self: Doing, obj: Greeting, ctx: Context) -> Result | None:

@@ -18,6 +18,7 @@ from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import (
     LAST,
+    MAY_PATCH,
     Act,
     Doing,
     Greeting,
@@ -57,11 +58,10 @@ class TestUnstableChild:
             await ctx.apply(child)
             ctx.condition("Available", True, "Greeted")
 
-        async with operated(doing(act), objects=[greeting()]) as world:
-            obj = greeting(namespace="default")
-            await world.until(
-                obj, lambda it: said(it).get("ChildrenStable") == ("False", "WantedDifferently")
-            )
+        def is_limited(obj: Greeting) -> bool:
+            return said(obj).get("ChildrenStable") == ("False", "WantedDifferently")
+
+        async with greeted(act, is_limited) as (world, _):
             assert 10 <= next(count) < 20
             await asyncio.sleep(300)
             # The event of each change causes one more reconcile, which increments n but changes nothing.
@@ -124,8 +124,7 @@ class TestUnstableChild:
 
         watches = (Watch(ConfigMap, label="greeting"),)
         rights = (rbac(groups="", resources="configmaps", verbs="*"),)
-        async with operated(doing(act, watches=watches, rights=rights), objects=[greeting()]) as world:
-            await world.until(greeting(namespace="default"), lambda it: "ChildrenStable" in said(it))
+        async with greeted(act, lambda it: "ChildrenStable" in said(it), watches=watches, rights=rights):
             assert next(count) < 20
 
     @pytest.mark.parametrize(
@@ -147,7 +146,8 @@ class TestUnstableChild:
                 return
             await ctx.apply(ConfigMap(metadata=ObjectMeta(name=f"child-{next(count)}", namespace="default")))
 
-        async with operated(doing(act, owns=(ConfigMap,)), objects=[greeting()]) as world:
+        operator = doing(act, owns=(ConfigMap,), rights=MAY_PATCH)
+        async with operated(operator, objects=[greeting()]) as world:
             obj = await world.until(
                 greeting(namespace="default"),
                 lambda it: said(it).get("Available", ("", ""))[1] == reason,
@@ -183,14 +183,15 @@ class TestUnstableChild:
 class TestRollouts:
     """Limits of concurrent rollouts of children to a new image."""
 
-    def child(self, obj: Greeting, image: str) -> Deployment:
-        child = deployment(image=image)
-        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
+    def child(self, obj: Greeting, image: str, *, stuck: bool = False) -> Deployment:
+        """Return a Deployment with the object's name; the rollout of a stuck one never completes."""
+        child = deployment(obj.metadata.name, image=image, replicas=1)
+        if stuck:
+            child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
         return child
 
     def image_of(self, child: Deployment) -> str:
-        image: str = child.spec["template"]["spec"]["containers"][0]["image"]
-        return image
+        return child.spec["template"]["spec"]["containers"][0]["image"]
 
     @asynccontextmanager
     async def rolled_out(self, act: Act, *names: str, most: int = 1) -> AsyncIterator[World]:
@@ -199,8 +200,7 @@ class TestRollouts:
         operator = doing(act, owns=(Deployment,), options=options)
         async with operated(operator, objects=[greeting(name) for name in names]) as world:
             for name in names:
-                child = Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
-                await world.until(child, is_rolled_out)
+                await world.until(deployment(name), is_rolled_out)
             yield world
 
     async def enqueue(self, *names: str, pause: float = 5) -> None:
@@ -243,11 +243,8 @@ class TestRollouts:
             raise LookupError("no words for it")
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-            child = self.child(obj, image)
-            if image == "image:2":
-                child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
             with suppress(LookupError):
-                await ctx.apply(child, changed=fail)
+                await ctx.apply(self.child(obj, image, stuck=image == "image:2"), changed=fail)
 
         async with self.rolled_out(act, "first", "second") as world:
             image = "image:2"
@@ -263,10 +260,7 @@ class TestRollouts:
             is_first = obj.metadata.name == "first"
             if blocked and is_first and not applies:
                 raise Blocked("Waiting", "it waits")
-            child = self.child(obj, image)
-            if is_first and image == "image:2":
-                child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
-            await ctx.apply(child)
+            await ctx.apply(self.child(obj, image, stuck=is_first and image == "image:2"))
             if blocked and is_first:
                 raise Blocked("Waiting", "it waits")
 
@@ -295,11 +289,9 @@ class TestRollouts:
         image = "image:1"
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-            # The rollout of the first child never completes.
-            child = self.child(obj, obj.spec.name if obj.spec.name != "you" else image)
-            if obj.metadata.name == "first" and image == "image:2":
-                child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
-            await ctx.apply(child)
+            stuck = obj.metadata.name == "first" and image == "image:2"
+            wanted = image if obj.spec.name == "you" else obj.spec.name
+            await ctx.apply(self.child(obj, wanted, stuck=stuck))
 
         async with self.rolled_out(act, "first", "second") as world:
             image = "image:2"

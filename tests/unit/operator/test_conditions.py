@@ -76,12 +76,8 @@ class StrictStatus(ApiModel):
 
 def kind_with(status: Any, default: Any = None) -> type[Resource]:
     """Return a kind whose status has this type and this default."""
-    body = {
-        "__module__": __name__,
-        "__annotations__": {"status": status, "spec": dict[str, str] | None},
-        "status": default,
-        "spec": None,
-    }
+    types = {"status": status, "spec": dict[str, str] | None}
+    body = {"__module__": __name__, "__annotations__": types, "status": default, "spec": None}
     made = type(Resource)("Thing", (Resource,), body, group="test.example.com", version="v1", plural="things")
     return crd()(made)
 
@@ -91,15 +87,18 @@ def thing(kind: type[Resource], **fields: Any) -> Any:
 
 
 async def make_ready(_: Doing, obj: Any, ctx: Context) -> None:
-    del obj
     ctx.condition("Ready", True, "Kept", "it is kept", event="Normal")
+
+
+def context_with(status: Any, /, **fields: Any) -> Context:
+    """Return a context, without a manager, of an object whose status has this type."""
+    kind = kind_with(status)
+    return Context(without_manager(doing(make_ready, kind)), thing(kind, **fields))
 
 
 def stored_conditions(world: World) -> list[dict[str, Any]]:
     stored = world.cluster.client.peek("things.test.example.com", "default", "a")
-    assert stored is not None
-    found: list[dict[str, Any]] = (stored.get("status") or {}).get("conditions") or []
-    return found
+    return (stored.get("status") or {}).get("conditions") or []
 
 
 async def test_condition_message_update_keeps_the_transition_time_and_foreign_conditions():
@@ -114,9 +113,7 @@ async def test_condition_message_update_keeps_the_transition_time_and_foreign_co
         changed = await world.get(kind, "a")
         changed.status.conditions.append(TheirCondition(type="Theirs", status="False"))
         await world.client.status.patch(changed)
-        changed = await world.get(kind, "a")
-        changed.spec = {"words": "second"}
-        await world.client.patch(changed)
+        await world.update(thing(kind), lambda it: setattr(it, "spec", {"words": "second"}))
         await world.until(thing(kind), lambda _: stored_conditions(world)[0]["message"] == "second")
         ours, theirs = stored_conditions(world)
         assert theirs == {"type": "Theirs", "status": "False"}
@@ -156,9 +153,8 @@ async def test_stored_condition_has_only_fields_that_the_status_model_allows(sta
 
 
 def test_ctx_condition_keeps_unknown_json_fields_of_the_condition_that_it_updates():
-    kind = kind_with(LooseStatus | None)
     theirs = {"type": "Ready", "status": "False", "reason": "New", "severity": "low"}
-    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind, status={"conditions": [theirs]}))
+    ctx = context_with(LooseStatus | None, status={"conditions": [theirs]})
     ctx.condition("Ready", True, "Kept")
     [condition] = ctx.object.status.conditions  # type: ignore[attr-defined]
     assert (condition["status"], condition["reason"], condition["severity"]) == ("True", "Kept", "low")
@@ -175,8 +171,7 @@ class CheckedStatus(Status):
 def test_ctx_condition_sets_and_replaces_a_condition_when_the_status_is_none_or_a_dict(
     status: type[Status], held: dict[str, Any] | None
 ):
-    kind = kind_with(status | None)
-    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind))
+    ctx = context_with(status | None)
     ctx.object.status = held  # type: ignore[attr-defined]
     for reason in ("Failed", "Kept"):
         ctx.condition("Ready", True, reason)
@@ -242,33 +237,29 @@ def test_condition_list_requires_a_conditions_field_of_a_suitable_type(status: A
     ],
 )
 def test_ctx_condition_raises_type_error_when_the_kind_has_no_usable_status(status: Any, said: str):
-    kind = kind_with(status | None)
-    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind))
+    ctx = context_with(status | None)
     with pytest.raises(TypeError, match=f"^{said}"):
         ctx.condition("Ready", True, "Kept")
 
 
 def test_ctx_condition_raises_when_the_model_allows_only_other_condition_types():
-    kind = kind_with(NamedStatus | None)
-    operator: Any = doing(make_ready, kind)
-    obj = thing(kind)
-    ctx = Context(without_manager(operator), obj)
+    ctx = context_with(NamedStatus | None)
     ctx.condition("Synced", True, "Kept")
     with pytest.raises(TypeError, match=r"^Thing takes no condition of type Ready: its model names those"):
         ctx.condition("Ready", True, "Kept")
+    operator = doing(make_ready, kind_with(NamedStatus | None))
     assert operator.conditions == ()
     with pytest.raises(TypeError, match=r"\.conditions: Thing takes none of type Degraded: its model names"):
         type("Other", (operator,), {"conditions": ("Synced", "Degraded")})
 
 
 def test_condition_error_suggests_the_most_similar_condition_type():
-    operator: Any = doing(make_ready, kind_with(MoreStatus))
-    ctx = Context(without_manager(operator), thing(operator.kind))
+    ctx = context_with(MoreStatus)
     said = r"^Thing takes no condition of type Degarded: its Status names .*; did you mean Degraded\?$"
     with pytest.raises(TypeError, match=said):
         ctx.condition("Degarded", True, "Broken")
     with pytest.raises(TypeError, match=r"takes none of type Availble: .*; did you mean Available\?$"):
-        type("Other", (operator,), {"conditions": ("Availble",)})
+        doing(make_ready, kind_with(MoreStatus), conditions=("Availble",))
     ctx.condition("ChildrenStable", True, "AsWanted")
 
 
@@ -283,8 +274,7 @@ def test_condition_error_suggests_the_most_similar_condition_type():
 def test_condition_error_names_the_condition_with_an_invalid_status_or_reason(
     status: Any, reason: str, said: str
 ):
-    operator: Any = doing(make_ready, kind_with(MoreStatus))
-    ctx = Context(without_manager(operator), thing(operator.kind))
+    ctx = context_with(MoreStatus)
     with pytest.raises((TypeError, ValueError), match=f"^condition Available of Thing: {re.escape(said)}$"):
         ctx.condition(AVAILABLE, status, reason)
 
@@ -365,9 +355,8 @@ async def test_condition_of_a_blocked_exception_is_cleared_at_success_unless_the
             status.meanings, reason
         )
         blocked[0] = False
-        [operator] = {each.reconciler._operator for each in world.manager.controllers}  # type: ignore[attr-defined]
         if restarted:
-            operator.obstacles.clear()
+            LAST[-1].obstacles.clear()
         await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
         await asyncio.sleep(1)
         found = {each["type"]: (each["status"], each["reason"]) for each in stored_conditions(world)}

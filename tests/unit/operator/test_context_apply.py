@@ -78,11 +78,9 @@ async def test_ctx_apply_reports_a_taken_child_name_and_retries_until_the_name_i
         ctx.condition("Available", True, "Greeted")
 
     selected = Owns(Secret, selection=Selection.of(label_selector="ours=yes"))
-    async with operated(
-        doing(act, owns=(Secret if cached else selected,)), objects=[secret("child")]
-    ) as world:
-        obj = await world.create(greeting())
-        obj = await world.until(obj, said)
+    operator = doing(act, owns=(Secret if cached else selected,))
+    async with operated(operator, objects=[secret("child"), greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), said)
         assert obj.status.text == "tried"
         assert said(obj) == {
             "Available": ("False", "NameTaken"),
@@ -102,7 +100,6 @@ async def test_leftover_child_of_a_deleted_owner_sets_progressing_but_not_degrad
         ctx.condition("Available", True, "Greeted")
 
     left = secret("child")
-    left.metadata.namespace = "default"
     earlier = ObjectMeta(name="hello", namespace="default", uid="of-an-earlier-one")
     left.metadata.owner_references = [controller_reference(Greeting(metadata=earlier), left.metadata)]
     left.metadata.finalizers = ["example.com/held"]  # delays the garbage collection
@@ -262,8 +259,8 @@ class TestContextApplySharedList:
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = deployment(image="image:1" if obj.spec.name == "you" else image)
             if obj.spec.name != "you":
-                child.spec["template"]["spec"]["containers"].append({"name": "main", "image": "image:1"})
-                child.spec["template"]["spec"]["containers"][-1]["name"] = "Not A Name"
+                invalid = {"name": "Not A Name", "image": "image:1"}
+                child.spec["template"]["spec"]["containers"].append(invalid)
             await ctx.apply(child)
             obj.status.text = obj.spec.name
 

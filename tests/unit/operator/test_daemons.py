@@ -7,10 +7,10 @@ import contextvars
 from typing import ClassVar
 
 import pytest
-from structlog.testing import capture_logs
 
 from manager import Context, Operator, TerminalError, daemon
 from manager_tools.testing import operated
+from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import Greeting, greeting
 
 pytestmark = pytest.mark.virtual_time
@@ -106,10 +106,9 @@ async def test_daemon_ends_at_deletion_even_if_the_predicate_rejects_deletions_o
 
 
 async def test_daemon_ends_when_the_manager_stops():
-    async with operated(Following, objects=[greeting("a"), greeting("b")]) as world:
+    async with operated(Following, objects=[greeting("a"), greeting("b")]):
         await asyncio.sleep(5)
         assert len(daemons()) == 2
-        del world
     assert daemons() == []
     assert sorted(each for each in Following.take() if each.startswith("end follow")) == [
         "end follow a you",
@@ -117,27 +116,17 @@ async def test_daemon_ends_when_the_manager_stops():
     ]
 
 
-async def test_failed_daemon_is_logged_and_restarted_with_backoff():
-    with capture_logs() as lines:
-        async with operated(Following) as world:
-            Following.failures[:] = [
-                LookupError("not yet"),
-                asyncio.CancelledError(),
-                SystemExit("still not"),
-            ]
-            await world.create(greeting("a"))
-            await asyncio.sleep(0.5)
-            assert Following.take().count("begin follow a you") == 1
-            await asyncio.sleep(10)
-            assert Following.take() == ["begin follow a you"] * 3
-    [line] = [line for line in lines if line["event"] == "a daemon failed"]
-    assert (line["daemon"], line["error"], line["namespace"], line["name"], line["times"]) == (
-        "follow",
-        "not yet",
-        "default",
-        "a",
-        1,
-    )
+async def test_failed_daemon_is_logged_and_restarted_with_backoff(log_lines: LogLines):
+    async with operated(Following) as world:
+        Following.failures[:] = [LookupError("not yet"), asyncio.CancelledError(), SystemExit("still not")]
+        await world.create(greeting("a"))
+        await asyncio.sleep(0.5)
+        assert Following.take().count("begin follow a you") == 1
+        await asyncio.sleep(10)
+        assert Following.take() == ["begin follow a you"] * 3
+    [line] = [line for line in log_lines if line["event"] == "a daemon failed"]
+    assert (line["daemon"], line["error"], line["times"]) == ("follow", "not yet", 1)
+    assert (line["namespace"], line["name"]) == ("default", "a")
 
 
 async def test_daemon_is_not_restarted_after_a_terminal_error_until_the_spec_changes():
@@ -154,7 +143,7 @@ async def test_daemon_is_not_restarted_after_a_terminal_error_until_the_spec_cha
         assert Following.take() == ["begin follow a all"]
 
 
-async def test_daemon_that_ignores_its_cancellation_is_reported_and_delays_the_cleanup():
+async def test_daemon_that_ignores_its_cancellation_is_reported_and_delays_the_cleanup(log_lines: LogLines):
     class Stubborn(Following):
         name = "stubborn"
 
@@ -165,14 +154,13 @@ async def test_daemon_that_ignores_its_cancellation_is_reported_and_delays_the_c
             finally:
                 await asyncio.sleep(30)
 
-    with capture_logs() as lines:
-        async with operated(Stubborn) as world:
-            obj = await world.create(greeting("a"))
-            await asyncio.sleep(5)
-            await world.delete(obj)
-            await asyncio.sleep(20)
-            assert "cleanup a" not in Stubborn.take()
-            await world.until_gone(obj, timeout=30)
-            assert "cleanup a" in Stubborn.take()
-    [line] = [line for line in lines if line["event"] == "waiting for cancelled daemons"]
+    async with operated(Stubborn) as world:
+        obj = await world.create(greeting("a"))
+        await asyncio.sleep(5)
+        await world.delete(obj)
+        await asyncio.sleep(20)
+        assert "cleanup a" not in Stubborn.take()
+        await world.until_gone(obj, timeout=30)
+        assert "cleanup a" in Stubborn.take()
+    [line] = [line for line in log_lines if line["event"] == "waiting for cancelled daemons"]
     assert line["names"] == ["stubborn-follow default/a"]

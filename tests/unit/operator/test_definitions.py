@@ -68,16 +68,14 @@ def installed() -> dict[str, Any]:
 
 
 def version_of(definition: dict[str, Any]) -> dict[str, Any]:
-    version: dict[str, Any] = definition["spec"]["versions"][0]
-    return version
+    return definition["spec"]["versions"][0]
 
 
 def properties(definition: dict[str, Any], *path: str) -> dict[str, Any]:
     node: Any = version_of(definition)["schema"]["openAPIV3Schema"]
     for step in path:
         node = node[step] if step in {"items", "additionalProperties"} else node["properties"][step]
-    found: dict[str, Any] = node["properties"]
-    return found
+    return node["properties"]
 
 
 def test_crd_equal_to_the_declared_crd_has_no_differences():
@@ -142,8 +140,8 @@ def test_definition_rights_allow_only_list_and_watch_of_the_crds_of_the_operator
     assert definition_rights([Foreign]) == []
 
 
-@asynccontextmanager
-async def cluster_alone() -> AsyncIterator[DevCluster]:
+@pytest.fixture
+async def cluster() -> AsyncIterator[DevCluster]:
     """Run a control plane without controllers; a thread creates it, because its creation reads files."""
     async with await asyncio.to_thread(DevCluster, port=None, controllers=False) as cluster:
         yield cluster
@@ -157,7 +155,6 @@ async def following(cluster: DevCluster, *, token: str = "") -> AsyncIterator[tu
     transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
     definitions = Definitions(transport, RestMapper(transport), metrics, rng)
     gate = definitions.follow([Box])
-    assert gate is not None
     task = asyncio.create_task(definitions.run())
     try:
         yield definitions, gate
@@ -167,8 +164,10 @@ async def following(cluster: DevCluster, *, token: str = "") -> AsyncIterator[tu
         await transport.aclose()
 
 
-async def test_crd_gate_stays_closed_and_pauses_the_queue_while_the_crd_is_invalid(log_lines: LogLines):
-    async with cluster_alone() as cluster, following(cluster) as (definitions, gate):
+async def test_crd_gate_stays_closed_and_pauses_the_queue_while_the_crd_is_invalid(
+    cluster: DevCluster, log_lines: LogLines
+):
+    async with following(cluster) as (definitions, gate):
         await asyncio.sleep(1)
         assert definitions.problem() == f"{NAME} is not installed"
         opening = asyncio.create_task(gate.wait_synced())
@@ -184,19 +183,19 @@ async def test_crd_gate_stays_closed_and_pauses_the_queue_while_the_crd_is_inval
         await asyncio.sleep(0)
         assert not queue.paused
 
-        changed = await cluster.client.get(CRDS, "", NAME)
-        changed["spec"]["versions"][0]["subresources"] = {}
-        await cluster.client.update(CRDS, "", changed)
-        await asyncio.sleep(1)
+        async def set_subresources(subresources: dict[str, Any]) -> None:
+            changed = await cluster.client.get(CRDS, "", NAME)
+            version_of(changed)["subresources"] = subresources
+            await cluster.client.update(CRDS, "", changed)
+            await asyncio.sleep(1)
+
+        await set_subresources({})
         assert queue.paused
         assert definitions.problem() == f"{NAME} version v1 has no status subresource"
         assert definitions.detail() == f"{NAME} version v1 has no scale subresource"
         assert gate.problem == f"the definition {NAME} version v1 has no status subresource"
 
-        changed = await cluster.client.get(CRDS, "", NAME)
-        changed["spec"]["versions"][0]["subresources"] = {**version_of(installed())["subresources"]}
-        await cluster.client.update(CRDS, "", changed)
-        await asyncio.sleep(1)
+        await set_subresources(version_of(installed())["subresources"])
         assert not queue.paused
         running.cancel()
         await asyncio.wait([running])
@@ -210,11 +209,10 @@ async def test_crd_gate_stays_closed_and_pauses_the_queue_while_the_crd_is_inval
     ]
 
 
-async def test_crd_gate_opens_and_logs_one_line_when_reading_the_crd_is_forbidden(log_lines: LogLines):
-    async with (
-        cluster_alone() as cluster,
-        following(cluster, token=cluster.add_user("nobody")) as (definitions, gate),
-    ):
+async def test_crd_gate_opens_and_logs_one_line_when_reading_the_crd_is_forbidden(
+    cluster: DevCluster, log_lines: LogLines
+):
+    async with following(cluster, token=cluster.add_user("nobody")) as (definitions, gate):
         await asyncio.sleep(200)
         await gate.wait_synced()
         assert (definitions.problem(), gate.problem) == (None, None)

@@ -26,6 +26,7 @@ from tests.unit.operator.greetings import (
     deployment,
     doing,
     greeting,
+    idle,
     said,
 )
 
@@ -98,7 +99,8 @@ async def test_operator_role_allows_ctx_patch_and_ctx_confirm_of_the_reconciled_
 ):
     namespace = "default" if kind is Greeting else ""
     obj = kind(metadata=ObjectMeta(name="hello", namespace=namespace))
-    async with operated(acting(act, kind), objects=[obj]) as world:
+    rights = (rbac(groups=kind.gvk.group, resources=kind.plural, verbs="patch"),) if act is annotate else ()
+    async with operated(acting(act, kind, rights=rights), objects=[obj]) as world:
         found = await world.until(obj, is_available)
         assert found.metadata.annotations == ({"seen": "yes"} if act is annotate else {})
 
@@ -150,8 +152,7 @@ CALLS: list[tuple[Act, str, str, str]] = [
 async def test_error_of_a_call_without_a_right_names_the_code_line_and_missing_rule(
     act: Act, group: str, resource: str, verb: str
 ):
-    code: Any = act
-    line = code.__code__.co_firstlineno
+    line = act.__code__.co_firstlineno
     async with operated(acting(act, owns=(ConfigMap, Deployment)), objects=[greeting()]) as world:
         failed = await world.until(STORED, lambda it: it.status.conditions)
         [condition] = [each for each in failed.status.conditions if each.type == "Degraded"]
@@ -189,10 +190,6 @@ def test_simulation_raises_an_error_for_a_call_without_a_right():
 CHILD = ObjectKey("default", "child")
 
 
-async def nothing(_: Any, obj: Any, ctx: Context) -> None:
-    pass
-
-
 async def fail(_: Any, obj: Any, ctx: Context) -> None:
     raise TerminalError("it is wrong")
 
@@ -206,44 +203,27 @@ async def reconciled(world: World) -> None:
     assert world.manager.history.of("acts").of(CHILD)
 
 
-def written_by(world: World) -> set[str]:
-    stored = world.cluster.client.peek("deployments.apps", "default", "child")
-    assert stored is not None
-    return {each["manager"] for each in stored["metadata"]["managedFields"]}
+def field_managers(world: World) -> list[dict[str, Any]]:
+    """Return the entries of the Deployment's `managedFields`."""
+    return world.cluster.client.peek("deployments.apps", "default", "child")["metadata"]["managedFields"]
 
 
-@pytest.mark.parametrize("act", [nothing, fail, block])
+@pytest.mark.parametrize("act", [idle, fail, block])
 @pytest.mark.parametrize("extends", [False, True])
 async def test_operator_of_a_foreign_kind_writes_nothing_to_its_objects(act: Act, extends: bool):
     operator = acting(act, Deployment, owns=(ConfigMap,), extends_status=extends)
     async with operated(operator, objects=[deployment()]) as world:
         await reconciled(world)
-        assert not any("acts" in each for each in written_by(world))
+        assert not any("acts" in each["manager"] for each in field_managers(world))
         told = {*await world.events(await world.get(Deployment, "child"))}
         assert told == {fail: {"TerminalError"}, block: {"Waits"}}.get(act, set())
 
 
 def test_operator_of_a_foreign_kind_has_no_right_to_write_its_objects():
-    operator = acting(nothing, Deployment, owns=(ConfigMap,))
+    operator = acting(idle, Deployment, owns=(ConfigMap,))
     assert verbs_of(operator, "deployments") == {"get", "list", "watch"}
     assert verbs_of(operator, "deployments/status") == set()
-    assert verbs_of(acting(nothing, Deployment, extends_status=True), "deployments/status") == {"patch"}
-
-
-async def test_operator_with_extends_status_writes_its_condition_and_no_observed_generation():
-    async def report(_: Any, obj: Any, ctx: Context) -> None:
-        ctx.condition("Scanned", True, "Scanned")
-
-    operator = acting(report, Deployment, extends_status=True)
-    async with operated(operator, objects=[deployment()]) as world:
-        await world.until(
-            deployment(),
-            lambda it: any(each["type"] == "Scanned" for each in it.status.get("conditions", ())),
-        )
-        stored = world.cluster.client.peek("deployments.apps", "default", "child")
-        assert stored is not None
-        [ours] = [each for each in stored["metadata"]["managedFields"] if "acts" in each["manager"]]
-        assert ours["fieldsV1"]["f:status"].keys() == {"f:conditions"}
+    assert verbs_of(acting(idle, Deployment, extends_status=True), "deployments/status") == {"patch"}
 
 
 async def set_status(_: Any, obj: Any, ctx: Context) -> None:
@@ -259,12 +239,35 @@ async def set_condition(_: Any, obj: Any, ctx: Context) -> None:
     ctx.condition("Scanned", True, "Scanned")
 
 
+async def test_operator_with_extends_status_writes_its_condition_and_no_observed_generation():
+    operator = acting(set_condition, Deployment, extends_status=True)
+    async with operated(operator, objects=[deployment()]) as world:
+        await reconciled(world)
+        stored = await world.get(Deployment, "child")
+        assert "Scanned" in [each["type"] for each in stored.status["conditions"]]
+        [ours] = [each for each in field_managers(world) if "acts" in each["manager"]]
+        assert ours["fieldsV1"]["f:status"].keys() == {"f:conditions"}
+
+
 @pytest.mark.parametrize("act", [set_status, write_status, set_condition])
 async def test_changed_status_of_a_foreign_kind_is_refused_and_the_error_names_extends_status(act: Act):
     async with operated(acting(act, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
         assert "extends_status" in first_error(world, CHILD)
-        assert not any("acts" in each for each in written_by(world))
+        assert not any("acts" in each["manager"] for each in field_managers(world))
+
+
+async def test_ctx_patch_of_an_own_kind_fails_when_the_operator_does_not_declare_the_right():
+    operator = acting(annotate)
+    assert verbs_of(operator, "greetings") == {"get", "list", "watch"}
+    async with operated(operator, objects=[greeting()]) as world:
+        await asyncio.sleep(10)
+        right = 'rbac(groups="test.example.com", resources="greetings", verbs="patch")'
+        assert right in first_error(world)
+
+
+def test_operator_role_allows_patch_of_an_own_kind_when_the_operator_has_a_cleanup():
+    assert "patch" in verbs_of(acting(idle, cleanup=idle), "greetings")
 
 
 async def test_ctx_patch_of_a_foreign_kind_fails_unless_the_operator_declares_the_right():
@@ -280,9 +283,9 @@ async def test_ctx_patch_of_a_foreign_kind_fails_unless_the_operator_declares_th
 
 def test_extends_status_is_refused_for_an_own_kind_and_for_a_kind_without_status():
     with pytest.raises(TypeError, match="extends_status: Greeting is its own kind"):
-        acting(nothing, extends_status=True)
+        acting(idle, extends_status=True)
     with pytest.raises(TypeError, match="extends_status: ConfigMap has no field `status`"):
-        acting(nothing, ConfigMap, extends_status=True)
+        acting(idle, ConfigMap, extends_status=True)
 
 
 async def test_ctx_ensure_finalizer_is_refused_for_an_operator_without_a_cleanup_method():

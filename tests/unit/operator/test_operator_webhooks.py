@@ -75,19 +75,3 @@ async def test_cluster_of_the_operated_helper_converts_objects_between_api_versi
         old = OldJudged(metadata=ObjectMeta(name="b"), spec=OldJudged.Spec(wish="refuse"))
         with pytest.raises(Invalid, match=r"spec\.ask"):
             await world.create(old)
-
-
-async def test_webhook_of_one_version_with_exact_match_is_called_only_for_that_version():
-    asked: list[str] = []
-
-    class Exact(Versioned):
-        old = webhook.Admission(OldJudged, match_policy="Exact")
-
-        @old.validate_create
-        async def note(self, new: OldJudged, request: AdmissionRequest) -> None:
-            asked.append(new.metadata.name)
-
-    async with operated(Exact) as world:
-        await world.create(judged("a"))
-        await world.create(OldJudged(metadata=ObjectMeta(name="b")))
-    assert asked == ["b"]

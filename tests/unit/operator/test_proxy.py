@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from structlog.testing import capture_logs
 
 from manager.operator.proxy import PROXY_ENVIRONMENT, VARIABLES, proxy_environment
 from manager.settings import SettingValues
+from tests.unit.conftest import LogLines
 
 SECRET = "s3cret"
 URL = f"http://user:{SECRET}@proxy:3128"
@@ -14,15 +14,14 @@ def values(environ: dict[str, str], *, credentials: bool = False) -> dict[str, s
     return {each["name"]: each["value"] for each in proxy_environment(environ, credentials=credentials)}
 
 
-def test_proxy_environment_contains_each_variable_in_upper_and_lower_case():
-    with capture_logs() as lines:
-        assert values({"https_proxy": "http://proxy:3128", "NO_PROXY": "a,b", "no_proxy": "other"}) == {
-            "HTTPS_PROXY": "http://proxy:3128",
-            "https_proxy": "http://proxy:3128",
-            "NO_PROXY": "a,b",
-            "no_proxy": "a,b",
-        }
-    assert not lines, "there is no password to omit"
+def test_proxy_environment_contains_each_variable_in_upper_and_lower_case(log_lines: LogLines):
+    assert values({"https_proxy": "http://proxy:3128", "NO_PROXY": "a,b", "no_proxy": "other"}) == {
+        "HTTPS_PROXY": "http://proxy:3128",
+        "https_proxy": "http://proxy:3128",
+        "NO_PROXY": "a,b",
+        "no_proxy": "a,b",
+    }
+    assert not log_lines, "there is no password to omit"
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"])
@@ -38,10 +37,11 @@ def test_proxy_environment_contains_each_variable_in_upper_and_lower_case():
         (f"http://a@{SECRET}://b@proxy", "http://proxy"),
     ],
 )
-def test_proxy_environment_and_log_omit_the_password_of_the_url(name: str, url: str, bare: str):
-    with capture_logs() as lines:
-        assert values({name: url}) == {name.upper(): bare, name.lower(): bare}
-    [line] = lines
+def test_proxy_environment_and_log_omit_the_password_of_the_url(
+    name: str, url: str, bare: str, log_lines: LogLines
+):
+    assert values({name: url}) == {name.upper(): bare, name.lower(): bare}
+    [line] = log_lines
     assert line["variable"] == name.upper()
     assert SECRET not in str(line)
 
@@ -58,10 +58,9 @@ def test_proxy_environment_and_log_omit_the_password_of_the_url(name: str, url: 
         f"http://[{SECRET}@",
     ],
 )
-def test_proxy_environment_omits_a_malformed_url_that_may_contain_a_password(url: str):
-    with capture_logs() as lines:
-        assert values({"HTTPS_PROXY": url, "NO_PROXY": "a"}) == {"NO_PROXY": "a", "no_proxy": "a"}
-    [line] = lines
+def test_proxy_environment_omits_a_malformed_url_that_may_contain_a_password(url: str, log_lines: LogLines):
+    assert values({"HTTPS_PROXY": url, "NO_PROXY": "a"}) == {"NO_PROXY": "a", "no_proxy": "a"}
+    [line] = log_lines
     assert SECRET not in str(line)
 
 
@@ -74,7 +73,7 @@ def test_proxy_environment_includes_the_password_when_the_credentials_setting_is
 
 @pytest.mark.parametrize(("credentials", "seen"), [(False, "http://proxy:3128"), (True, URL)])
 def test_operator_proxy_attribute_logs_one_warning_about_a_dropped_password_for_repeated_reads(
-    credentials: bool, seen: str, monkeypatch: pytest.MonkeyPatch
+    credentials: bool, seen: str, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
 ):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
@@ -87,8 +86,6 @@ def test_operator_proxy_attribute_logs_one_warning_about_a_dropped_password_for_
 
     assert Owner.proxy is PROXY_ENVIRONMENT
     owner = Owner()
-    with capture_logs() as lines:
-        assert [owner.proxy, owner.proxy] == [
-            [{"name": "HTTPS_PROXY", "value": seen}, {"name": "https_proxy", "value": seen}]
-        ] * 2
-    assert len(lines) == (not credentials)
+    variables = [{"name": "HTTPS_PROXY", "value": seen}, {"name": "https_proxy", "value": seen}]
+    assert [owner.proxy, owner.proxy] == [variables] * 2
+    assert len(log_lines) == (not credentials)

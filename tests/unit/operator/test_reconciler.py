@@ -30,6 +30,7 @@ from tests.unit.operator.greetings import (
     greeted,
     greeting,
     idle,
+    patch_status,
     recorded,
     rename,
     said,
@@ -52,31 +53,30 @@ async def test_generation_changed_predicate_ignores_status_writes_of_other_clien
     kind = WideGreeting if cluster_scoped else Greeting
     attributes = {"on": staticmethod(generation_changed), "kind": kind, "owns": ()}
     async with operated(doing(act, **attributes)) as world:
-        namespace = "" if cluster_scoped else "default"
-        path = f"{kind.plural}.test.example.com", namespace, "hello"
         obj = await world.create(kind(metadata=ObjectMeta(name="hello")))
         await settled(world)
-        api = world.cluster.client
-        await api.patch(*path, {"status": {"text": "Hello"}}, subresource="status")
+        await patch_status(world, obj, text="Hello")
         await settled(world)
         assert len(LAST[-1].seen) == 1
         entered.clear()
         going_on.clear()
         await world.update(obj, lambda it: setattr(it.spec, "name", "Jack"))
         await entered.wait()
-        await api.patch(*path, {"status": {"text": "Goodbye"}}, subresource="status")
+        await patch_status(world, obj, text="Goodbye")
         await asyncio.sleep(1)
         going_on.set()
         await settled(world)
         assert len(LAST[-1].seen) == 2
 
 
-@pytest.mark.parametrize("case", ["a kind of others", "a terminal error", "reconcile_key"])
+@pytest.mark.parametrize("case", ["success", "a kind of others", "a terminal error", "reconcile_key"])
 async def test_status_change_during_the_reconcile_triggers_another_reconcile(case: str):
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
+        if case == "success":
+            obj.status.text = "Hello"
         entered.set()
         await going_on.wait()
         if case == "a terminal error":
@@ -97,14 +97,15 @@ async def test_status_change_during_the_reconcile_triggers_another_reconcile(cas
         reconciles = len(LAST[-1].seen)
         LAST[-1].enqueue(ObjectKey("default", obj.metadata.name))
         await entered.wait()
-        path = f"{kind.plural}.{kind.gvk.group}", "default", obj.metadata.name
         theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": ""}
         theirs["lastTransitionTime"] = "2026-01-01T00:00:00Z"
-        await world.cluster.client.patch(*path, {"status": {"conditions": [theirs]}}, subresource="status")
+        await patch_status(world, obj, text="Goodbye", conditions=[theirs])
         await settled(world)
         going_on.set()
         await settled(world)
         assert len(LAST[-1].seen) == reconciles + 2
+        if case == "success":
+            assert (await world.get(Greeting, "hello")).status.text == "Hello"
 
 
 async def test_cleanup_runs_even_if_the_predicate_of_the_operator_rejects_the_deletion():
@@ -223,11 +224,8 @@ async def test_operator_with_cleanup_adds_a_finalizer_and_removes_it_after_the_c
 HAS_FINALIZER = attrgetter("metadata.finalizers")
 
 
-async def nothing_to_clean_up(self: Doing, obj: Greeting, ctx: Context) -> None: ...
-
-
 @pytest.mark.parametrize("fails", [False, True], ids=["", "while the reconcile fails"])
-@pytest.mark.parametrize("attributes", [{}, {"finalizer_first": False}, {"cleanup": nothing_to_clean_up}])
+@pytest.mark.parametrize("attributes", [{}, {"finalizer_first": False}, {"cleanup": idle}])
 async def test_former_finalizers_are_removed_by_operators_with_and_without_cleanup(
     attributes: dict[str, Any], fails: bool
 ):

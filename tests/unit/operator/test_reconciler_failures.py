@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from tests.unit.operator.greetings import (
     doing,
     events,
     greeting,
+    patch_status,
     settled,
 )
 
@@ -65,10 +67,13 @@ def raising(*errors: BaseException | None) -> Act:
     return act
 
 
+def failing(*errors: BaseException | None, **attributes: Any) -> AbstractAsyncContextManager[World]:
+    """Run an operator with one greeting, whose reconciles raise the errors as `raising` says."""
+    return operated(doing(raising(*errors), **attributes), objects=[greeting()])
+
+
 def stored(world: World) -> dict[str, Any]:
-    obj = world.cluster.client.peek(RESOURCE, "default", "hello")
-    assert obj is not None
-    return dict(obj)
+    return dict(world.cluster.client.peek(RESOURCE, "default", "hello"))
 
 
 def conditions(world: World) -> dict[str, tuple[str, str, str]]:
@@ -126,8 +131,7 @@ AT_ONCE = {
 
 @pytest.mark.parametrize(("error", "reason", "text"), AT_ONCE.values(), ids=AT_ONCE)
 async def test_failed_reconcile_sets_degraded_immediately(error: Exception, reason: str, text: str):
-    failing = doing(raising(error), errors={Unpaid: "PaymentRefused"})
-    async with operated(failing, objects=[greeting()]) as world:
+    async with failing(error, errors={Unpaid: "PaymentRefused"}) as world:
         await asyncio.sleep(0.001)
         before = await settled(world, pause=1.0)
         assert conditions(world) == {
@@ -144,7 +148,7 @@ async def test_failed_reconcile_sets_degraded_immediately(error: Exception, reas
 
 
 async def test_failed_reconcile_keeps_other_conditions_and_the_observed_generation():
-    async with operated(doing(raising(None, TerminalError("too big"))), objects=[greeting()]) as world:
+    async with failing(None, TerminalError("too big")) as world:
         obj = await world.until(STORED, lambda it: it.status.observed_generation == 1)
         await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
         await settled(world, pause=1.0)
@@ -169,8 +173,7 @@ async def test_failed_reconcile_sets_the_declared_degraded_or_ready_condition_or
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     error = Invalid(422, "Invalid", "no")
-    failing = doing(raising(None, error, error, None), conditions=declared)
-    async with operated(failing, objects=[greeting()]) as world:
+    async with failing(None, error, error, None, conditions=declared) as world:
         obj = await world.until(STORED, lambda it: it.status.observed_generation == 1)
         told_of = recorded_events(world)
         await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
@@ -208,7 +211,7 @@ TRANSIENT = [
 @pytest.mark.parametrize("error", TRANSIENT, ids=lambda error: type(error).__name__)
 async def test_transient_failure_is_reported_after_ten_consecutive_failures(error: Exception):
     for times, reported in ((9, False), (10, True)):
-        async with operated(doing(raising(*[error] * times, None)), objects=[greeting()]) as world:
+        async with failing(*[error] * times, None) as world:
             seen = recorded_events(world)
             await world.until(STORED, lambda it: it.status.observed_generation == 1, timeout=3600)
             assert bool(seen) is reported
@@ -219,8 +222,7 @@ async def test_transient_failure_is_reported_after_ten_consecutive_failures(erro
 
 async def test_transient_failure_count_restarts_after_a_different_failure():
     lost, no = Conflict(409, "Conflict", "modified"), Invalid(422, "Invalid", "no")
-    failures = [*[lost] * 9, no, *[lost] * 9, no]
-    async with operated(doing(raising(*failures)), objects=[greeting()]) as world:
+    async with failing(*[lost] * 9, no, *[lost] * 9, no) as world:
         seen = recorded_events(world)
         await asyncio.sleep(6 * 3600)
         assert seen == ["Invalid"]
@@ -232,7 +234,7 @@ async def test_failure_event_is_repeated_for_a_new_reason_but_not_for_a_new_mess
         Invalid(422, "Invalid", "field b"),
         Forbidden(403, "Forbidden", "failed quota: q"),
     ]
-    async with operated(doing(raising(*errors)), objects=[greeting()]) as world:
+    async with failing(*errors) as world:
         seen = recorded_events(world)
         messages = set()
         for _ in range(200):
@@ -258,7 +260,7 @@ async def test_failure_message_that_differs_only_in_numbers_is_written_once_a_mi
 
 
 async def test_failure_message_length_is_limited():
-    async with operated(doing(raising(TerminalError("x" * 100_000))), objects=[greeting()]) as world:
+    async with failing(TerminalError("x" * 100_000)) as world:
         await settled(world, pause=1.0)
         assert 1000 < len(conditions(world)["Degraded"][2]) < 1100
         [(_, message, _)] = events(world)
@@ -278,27 +280,13 @@ async def test_failure_causes_an_event_when_the_crd_has_no_status_subresource():
 
 
 async def test_failure_condition_is_cleared_by_the_first_success_of_the_next_process():
-    said = {
-        "type": "Degraded",
-        "status": "True",
-        "reason": "Invalid",
-        "message": f"{FAILED}no",
-        "lastTransitionTime": "2026-11-22T10:00:00Z",
-    }
+    said = {"type": "Degraded", "status": "True", "reason": "Invalid", "message": f"{FAILED}no"}
+    said["lastTransitionTime"] = "2026-11-22T10:00:00Z"
     theirs = {**said, "type": "Theirs", "message": "the reconcile was a success"}
-    async with operated(doing(raising(None)), objects=[]) as world:
-        api = world.cluster.client
-        body = {
-            "apiVersion": "test.example.com/v1",
-            "kind": "Greeting",
-            "metadata": {"name": "hello"},
-            "spec": {},
-        }
-        await api.create(RESOURCE, "default", body)
+    others = {**said, "type": "Synced", "status": "Unknown"}
+    async with failing(None) as world:
         await settled(world, pause=1.0)
-        others = {**said, "type": "Synced", "status": "Unknown"}
-        status = {"status": {"conditions": [said, theirs, others]}}
-        await api.patch(RESOURCE, "default", "hello", status, subresource="status")
+        await patch_status(world, STORED, conditions=[said, theirs, others])
         await settled(world, pause=1.0)
         assert reasons(world) == {
             "Degraded": ("False", "AsExpected"),
@@ -314,13 +302,11 @@ async def test_failure_condition_is_replaced_when_on_error_handles_the_retry_or_
             return None
         return await Operator.on_error(self, obj, error, ctx)
 
-    handled = doing(raising(Invalid(422, "Invalid", "no"), LookupError("no word")), on_error=on_error)
-    async with operated(handled, objects=[greeting()]) as world:
+    invalid = Invalid(422, "Invalid", "no")
+    async with failing(invalid, LookupError("no word"), on_error=on_error) as world:
         await settled(world, pause=1.0)
         assert reasons(world) == {"Available": ("False", "NoWord"), "Degraded": ("False", "AsExpected")}
-    async with operated(
-        doing(raising(Invalid(422, "Invalid", "no"), Blocked("NoImage", "none"))), objects=[greeting()]
-    ) as world:
+    async with failing(invalid, Blocked("NoImage", "none")) as world:
         await settled(world, pause=1.0)
         assert set(reasons(world).values()) == {("False", "NoImage"), ("True", "NoImage")}
 
@@ -344,8 +330,7 @@ async def test_failure_causes_an_event_when_the_server_refuses_the_status(
         Doing.setup(self)
         self.client.status.report = refuse  # type: ignore[assignment]
 
-    error = Invalid(422, "Invalid", "no")
-    async with operated(doing(raising(error), setup=setup), objects=[greeting()]) as world:
+    async with failing(Invalid(422, "Invalid", "no"), setup=setup) as world:
         await asyncio.sleep(600)
         assert [each[0] for each in events(world)] == told
 
@@ -355,32 +340,22 @@ async def test_overridden_reconcile_failed_method_sets_only_its_own_condition():
         assert isinstance(by.__cause__, Unpaid)
         ctx.condition("Available", False, "Unpaid", str(by.__cause__), event="Warning")
 
-    async with operated(
-        doing(raising(Unpaid("7")), reconcile_failed=reconcile_failed), objects=[greeting()]
-    ) as world:
+    async with failing(Unpaid("7"), reconcile_failed=reconcile_failed) as world:
         await settled(world, pause=1.0)
         assert conditions(world) == {"Available": ("False", "Unpaid", "7")}
         assert [(each[0], each[2]) for each in events(world)] == [("Unpaid", 1)]
 
 
-SEEN = {
-    "type": "Available",
-    "status": "True",
-    "reason": "Seen",
-    "message": "",
-    "lastTransitionTime": "2026-11-22T10:00:00Z",
-    "extra": 1,
+SEEN = {"type": "Available", "status": "True", "reason": "Seen", "message": "", "extra": 1}
+SEEN["lastTransitionTime"] = "2026-11-22T10:00:00Z"
+UNFIT: dict[str, tuple[dict[str, Any], bool]] = {
+    "without a status": ({"spec": {"name": 5}}, True),
+    "with conditions": ({"spec": [], "status": {"text": "kept", "conditions": [SEEN]}}, True),
+    "with an unfit status": ({"status": {"text": 7}}, True),
+    "with unfit conditions": ({"status": {"conditions": ["broken"]}}, False),
+    "with a text as its status": ({"status": "broken"}, False),
 }
-UNFIT: dict[str, tuple[dict[str, Any], set[str]]] = {
-    "without a status": ({"spec": {"name": 5}}, {"Available", "Progressing", "Degraded"}),
-    "with conditions": (
-        {"spec": [], "status": {"text": "kept", "conditions": [SEEN]}},
-        {"Available", "Progressing", "Degraded"},
-    ),
-    "with an unfit status": ({"status": {"text": 7}}, {"Available", "Progressing", "Degraded"}),
-    "with unfit conditions": ({"status": {"conditions": ["broken"]}}, set()),
-    "with a text as its status": ({"status": "broken"}, set()),
-}
+"""Fields of objects that do not fit the model, and whether such an object gets conditions."""
 
 
 @pytest.fixture
@@ -392,28 +367,23 @@ def definition() -> dict[str, Any]:
     return definition
 
 
-@pytest.mark.parametrize(("fields", "types"), UNFIT.values(), ids=UNFIT)
+@pytest.mark.parametrize(("fields", "gets_conditions"), UNFIT.values(), ids=UNFIT)
 async def test_undecodable_object_gets_an_event_and_a_degraded_condition_unless_its_conditions_are_unreadable(
-    fields: dict[str, Any], types: set[str], definition: dict[str, Any]
+    fields: dict[str, Any], gets_conditions: bool, definition: dict[str, Any]
 ) -> None:
     async with operated(doing(raising(None), Foreign, extends_status=True)) as world:
         api = world.cluster.client
         await api.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
-        body = {
-            "apiVersion": "test.example.com/v1",
-            "kind": "Greeting",
-            "metadata": {"name": "hello"},
-            **fields,
-        }
         await asyncio.sleep(60)
-        created = await api.create(RESOURCE, "default", {**body, "status": None})
+        body = {"metadata": {"name": "hello"}, **fields, "status": None}
+        created = await api.create(RESOURCE, "default", body)
         if "status" in fields:
             created = {**created, "status": fields["status"]}
             await api.update(RESOURCE, "default", created, subresource="status")
         await asyncio.sleep(120)
-        told = conditions(world) if types else {}
-        assert told.keys() == types
-        if types:
+        if gets_conditions:
+            told = conditions(world)
+            assert told.keys() == {"Available", "Progressing", "Degraded"}
             assert told["Degraded"][:2] == ("True", "Undecodable")
             assert told["Degraded"][2].startswith(f"{FAILED}Greeting default/hello: ")
         if "text" in fields.get("status", ()):
@@ -421,7 +391,7 @@ async def test_undecodable_object_gets_an_event_and_a_degraded_condition_unless_
         if "extra" in str(fields):
             assert stored(world)["status"]["conditions"][0] == fields["status"]["conditions"][0]
         assert [(each[0], each[2]) for each in events(world)] == [("Undecodable", 1)]
-        if types:
+        if gets_conditions:
             mended = {"spec": {"name": "me"}, "status": {"conditions": stored(world)["status"]["conditions"]}}
             await api.update(RESOURCE, "default", {**stored(world), **mended})
             await api.update(RESOURCE, "default", {**stored(world), **mended}, subresource="status")
@@ -451,8 +421,7 @@ async def test_cleanup_that_recovers_clears_its_failure_condition_and_reports_pr
             raise LookupError("not yet")
         return Result(requeue_after=600)
 
-    pending = doing(raising(None), cleanup=cleanup, conditions=declared)
-    async with operated(pending, objects=[greeting()]) as world:
+    async with failing(None, cleanup=cleanup, conditions=declared) as world:
         obj = await world.until(STORED, lambda it: it.status.observed_generation == 1)
         await world.delete(obj)
         await settled(world, pause=1.0)
@@ -464,8 +433,7 @@ async def test_object_recreated_during_a_reconcile_causes_no_error(log_lines: Lo
         obj.status.text = "seven"
         if len(operator.seen) == 1:
             await world.cluster.client.delete(RESOURCE, "default", "hello")
-            body = {"apiVersion": "test.example.com/v1", "kind": "Greeting", "metadata": {"name": "hello"}}
-            await world.cluster.client.create(RESOURCE, "default", body)
+            await world.cluster.client.create(RESOURCE, "default", {"metadata": {"name": "hello"}})
 
     async with operated(doing(act)) as world:
         await world.create(greeting())

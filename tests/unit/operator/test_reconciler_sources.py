@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -49,7 +49,7 @@ class Host:
         self.metrics = metrics
         self.rng = random.Random(1)
         self.cache: Cache = offline_cache(metrics)
-        self.client = Client(cast("Any", None), cast("Any", None), self.cache, field_manager="test")
+        self.client = Client(None, None, self.cache, field_manager="test")
         self.history = History()
         self.coordinator = Coordinator()
         self.settings = SettingValues()
@@ -71,11 +71,9 @@ class Host:
         self, operator: type[Operator[Any]], options: ControllerOptions | None = None
     ) -> tuple[Controller, Reconciler]:
         """Return an operator's controller, and the stub reconciler that records its requests."""
-        self.operator, reconciler = operator(cast("Any", self)), Reconciler()
+        self.operator, reconciler = operator(self), Reconciler()
         self.operator.reconcile_key = reconciler.reconcile
-        controller = add_controller(self.operator, options)
-        assert controller is not None
-        return controller, reconciler
+        return add_controller(self.operator, options), reconciler
 
 
 class ByKey(Operator[Foo]):
@@ -179,7 +177,6 @@ async def test_cache_of_an_owned_kind_has_only_metadata_of_foreign_objects(host:
 
     controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=judge),)))
     informer = host.cache.lookup(Pod)
-    assert informer is not None
     _, pods = host.synced(Foo), Watched(host.cache, Pod, informer=informer)
     pods.synced()
     async with running(controller):
@@ -227,9 +224,8 @@ async def test_source_enqueues_only_for_events_that_its_predicate_accepts(
     host: Host, declared: dict[str, Any]
 ):
     controller, reconciler = host.runs(declaring(**declared))
-    [source] = (each for each in declared["owns"] or declared["watches"])
+    [source] = declared["owns"] or declared["watches"]
     informer = host.cache.lookup(Pod, metadata_only=source.metadata_only)
-    assert informer is not None
     host.synced(Foo)
     pods = Watched(host.cache, Pod, informer=informer)
     pods.synced()
@@ -265,7 +261,7 @@ async def test_cache_of_an_owned_kind_has_complete_objects_when_a_declaration_ne
 ):
     host.runs(declaring(**declared))
     host.cache.observe_write(Pod, raw("others"))
-    [record] = cast("Informer", host.cache.lookup(Pod)).list()
+    [record] = host.cache.lookup(Pod).list()
     assert not record.is_cut
 
 
@@ -288,11 +284,10 @@ async def test_watch_enqueues_the_keys_that_its_enqueue_function_returns(host: H
     assert reconciler.names == ["a1", "a2"]
 
 
-async def test_watch_requires_exactly_one_of_label_and_enqueue(host: Host):
+@pytest.mark.parametrize("given", [{}, {"label": "foo", "enqueue": lambda _, __: []}])
+def test_watch_requires_exactly_one_of_label_and_enqueue(given: dict[str, Any]):
     with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
-        Watch(Pod)
-    with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
-        Watch(Pod, label="foo", enqueue=lambda _, __: [])
+        Watch(Pod, **given)
 
 
 async def test_object_that_waits_for_a_name_is_enqueued_on_any_event_of_that_name(host: Host):
@@ -320,7 +315,7 @@ async def test_add_controller_returns_none_for_an_operator_with_webhooks_only(ho
         @webhook.validate_create
         async def accept(self, foo: Foo, request: AdmissionRequest) -> None: ...
 
-    assert add_controller(WebhookOnly(cast("Any", host))) is None
+    assert add_controller(WebhookOnly(host)) is None
     assert host.controllers == []
 
 

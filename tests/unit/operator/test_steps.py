@@ -142,8 +142,6 @@ async def test_steps_fail_when_one_step_exceeds_its_timeout(how: str) -> None:
             "hangs": "the step does not return",
         }
         assert trip.message == f"GoThere took longer than 100 s: {why[how]}"
-        assert trip.ended_at is not None
-        assert trip.step_started_at is not None
         assert 100 <= (trip.ended_at - trip.step_started_at).total_seconds() < 101
         degraded = condition(mine, "Degraded")
         assert (degraded.status, degraded.reason) == ("True", "TripFailed")

@@ -29,6 +29,7 @@ _CONNECTS = (
     + """
 import asyncio
 from aiohttp import ClientConnectorCertificateError, ClientSession, web
+from aiohttp.test_utils import TestServer
 
 async def hello(request):
     return web.Response(text="hello")
@@ -38,19 +39,16 @@ async def main():
     context.load_cert_chain(sys.argv[1])
     app = web.Application()
     app.router.add_get("/", hello)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "localhost", 0, ssl_context=context)
-    await site.start()
-    url = f"https://localhost:{site._server.sockets[0].getsockname()[1]}/"
+    server = TestServer(app, scheme="https", host="localhost")
+    await server.start_server(ssl=context)
     async with ClientSession() as session:
         for checked in ({}, {"ssl": False}):
             try:
-                async with session.get(url, **checked) as answer:
+                async with session.get(server.make_url("/"), **checked) as answer:
                     print(await answer.text())
             except ClientConnectorCertificateError:
                 print("not trusted")
-    await runner.cleanup()
+    await server.close()
     assert not lean._made or all(type(each) is ssl.SSLContext for each in lean._made)
 
 if sys.argv[2] == "uvloop":

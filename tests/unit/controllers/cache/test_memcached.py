@@ -23,6 +23,10 @@ from tests.unit.manager_kinds.pods import container, terminated
 pytestmark = pytest.mark.virtual_time
 
 
+def timestamp() -> str:
+    return now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def memcached(size: int) -> Memcached:
     return Memcached(metadata=ObjectMeta(name="m"), spec=MemcachedSpec.model_construct(size=size))
 
@@ -102,20 +106,15 @@ class Pods:
         """Write the status of a pod, as a kubelet does."""
         api = self._memcacheds.api
         found = api.peek("pods", NAMESPACE, name)
-        assert found is not None
         await api.update("pods", NAMESPACE, {**found, "status": status}, subresource="status")
         await asyncio.sleep(1)
 
     async def event(self, name: str, reason: str, message: str) -> None:
         found = self._memcacheds.api.peek("pods", NAMESPACE, name)
-        assert found is not None
         about = {"kind": "Pod", "namespace": NAMESPACE, "name": name, "uid": found["metadata"]["uid"]}
-        metadata = {"name": f"{name}.{reason.lower()}"}
-        body = {"metadata": metadata, "involvedObject": about, "type": "Warning", "reason": reason}
-        at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        await self._memcacheds.api.create(
-            "events", NAMESPACE, {**body, "message": message, "lastTimestamp": at}
-        )
+        body = {"metadata": {"name": f"{name}.{reason.lower()}"}, "involvedObject": about, "type": "Warning"}
+        body |= {"reason": reason, "message": message, "lastTimestamp": timestamp()}
+        await self._memcacheds.api.create("events", NAMESPACE, body)
 
     def condition(self, kind: str) -> tuple[str, str, str]:
         """Return status, reason and message of the Memcached's condition of this type."""
@@ -133,7 +132,6 @@ async def pods_of(size: int) -> AsyncIterator[tuple[Seen, Pods]]:
         yield memcacheds, Pods(memcacheds)
 
 
-LINE = "Cannot set item size limit higher than 1/2 of memory max."
 FINE = ("False", "AsExpected", "")
 
 
@@ -151,19 +149,17 @@ async def test_memcached_status_nodes_omit_terminated_pods(phase: str):
 
 async def test_memcached_degraded_condition_is_stable_while_a_server_crash_loops():
     async with pods_of(1) as (memcacheds, pods):
-        ended = terminated(71, "Error", f"starting\n{LINE}\n")
+        line = "Cannot set item size limit higher than 1/2 of memory max."
+        ended = terminated(71, "Error", f"starting\n{line}\n")
         waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
         await pods.create("web", phase="Running", containerStatuses=[container(ended)])
-        wanted = (
-            "True",
-            "CrashLoopBackOff",
-            f"1 of 2 pods: web: container memcached ended with exit code 71: {LINE}",
-        )
+        message = f"1 of 2 pods: web: container memcached ended with exit code 71: {line}"
+        wanted = ("True", "CrashLoopBackOff", message)
         assert pods.condition("Degraded") == wanted
         written = memcacheds.writes
         for restarts in range(1, 6):
             more = {"lastState": ended, "restartCount": restarts}
-            started = {"running": {"startedAt": now().strftime("%Y-%m-%dT%H:%M:%SZ")}}
+            started = {"running": {"startedAt": timestamp()}}
             for state in (started, ended, waiting):
                 await pods.say("web", phase="Running", containerStatuses=[container(state, **more)])
                 assert pods.condition("Degraded") == wanted
@@ -178,7 +174,7 @@ async def test_memcached_degraded_condition_is_stable_while_a_server_crash_loops
 
 async def test_memcached_degraded_condition_quotes_the_pod_event_about_a_failed_mount():
     async with pods_of(1) as (memcacheds, pods):
-        at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = timestamp()
         scheduled = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
         creating = container({"waiting": {"reason": "ContainerCreating"}})
         await pods.create("web", phase="Pending", conditions=scheduled, containerStatuses=[creating])
@@ -206,8 +202,7 @@ async def test_memcached_degraded_condition_quotes_the_pod_event_about_a_failed_
 async def test_memcached_is_reconciled_without_the_right_to_list_events():
     async with pods_of(1) as (memcacheds, pods):
         pods.may_list_events = False
-        at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        scheduled = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
+        scheduled = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp()}]
         await pods.create("web", phase="Pending", conditions=scheduled)
         await asyncio.sleep(20)
         assert pods.asked_for_events == 1
@@ -228,10 +223,13 @@ async def test_memcached_is_not_degraded_while_its_pods_start_normally():
 async def test_memcached_degraded_condition_names_unschedulable_pods_within_15_seconds():
     async with seen(MemcachedOperator) as memcacheds:
         pods = Pods(memcacheds)
-        for node in memcacheds.api.list("nodes", ""):
-            await memcacheds.api.patch(
-                "nodes", "", node["metadata"]["name"], {"spec": {"unschedulable": True}}
-            )
+
+        async def set_unschedulable(value: bool | None) -> None:
+            for node in memcacheds.api.list("nodes", ""):
+                change = {"spec": {"unschedulable": value}}
+                await memcacheds.api.patch("nodes", "", node["metadata"]["name"], change)
+
+        await set_unschedulable(True)
         await memcacheds.create("m", {"size": 2})
         await asyncio.sleep(5)
         assert pods.condition("Degraded") == FINE
@@ -242,10 +240,7 @@ async def test_memcached_degraded_condition_names_unschedulable_pods_within_15_s
         assert pods.condition("Available")[:2] == ("False", "Unschedulable")
         assert pods.condition("Progressing")[:2] == ("True", "Unschedulable")
         assert pods.condition("Progressing")[2].startswith("0 of 2 replicas are ready; 2 of 2 pods: ")
-        for node in memcacheds.api.list("nodes", ""):
-            await memcacheds.api.patch(
-                "nodes", "", node["metadata"]["name"], {"spec": {"unschedulable": None}}
-            )
+        await set_unschedulable(None)
         await asyncio.sleep(30)
         assert pods.condition("Degraded") == FINE
         assert (await memcacheds.events_of("m")).count(("Unschedulable", 1)) == 1

@@ -28,15 +28,10 @@ from tests.unit.manager_kinds.pods import container, pod, terminated
 RETRY = WordpressOperator.database_retry
 
 
-def service(*, ingress: list[dict[str, str]] | None = None, port: int = 30080) -> Service:
-    found = Service.model_validate(
-        {
-            "spec": {"ports": [{"port": 80, "nodePort": port}]},
-            "status": {"loadBalancer": {"ingress": ingress} if ingress else {}},
-        }
-    )
-    found.metadata = ObjectMeta(name="blog", namespace="default")
-    return found
+def service(*, ingress: list[dict[str, str]] | None = None) -> Service:
+    spec = {"ports": [{"port": 80, "nodePort": 30080}]}
+    status = {"loadBalancer": {"ingress": ingress} if ingress else {}}
+    return Service(metadata=ObjectMeta(name="blog", namespace="default"), spec=spec, status=status)
 
 
 def seen(sight: Sight) -> dict[str, tuple[bool, str]]:

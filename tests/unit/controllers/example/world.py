@@ -12,6 +12,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from apis.example.v1.wordpress import Wordpress
@@ -64,7 +65,7 @@ class LiveClient(Client):
         mapper = RestMapper(transport)
         cache = Cache(transport, mapper, field_manager=field_manager, metrics=metrics, rng=rng)
         super().__init__(transport, mapper, cache, field_manager=field_manager)
-        self.metadata = LiveMetadata(self)  # type: ignore[assignment] # the tests use only this method
+        self.metadata = SimpleNamespace(find=self._find_metadata)  # type: ignore[assignment]
         self.stale: dict[ObjectKey, Resource] = {}
         """Old objects that reads return in place of the current objects, by key."""
 
@@ -78,15 +79,8 @@ class LiveClient(Client):
         known = self.stale.get(key)
         return known if isinstance(known, kind) else await self.uncached.find(kind, key)
 
-
-class LiveMetadata:
-    """Replacement of `Client.metadata` that reads from the server."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
-        found = await self._client.uncached.find(kind, key)
+    async def _find_metadata(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
+        found = await self.uncached.find(kind, key)
         return None if found is None else PartialObjectMetadata(metadata=found.metadata)
 
 
@@ -118,9 +112,7 @@ class Process:
         manager.events = events
         operator = WordpressOperator(manager)
         operator.client = self.client = LiveClient(wire, field_manager="test")
-        controller = add_controller(operator, ControllerOptions())
-        assert controller is not None
-        self.reconcile = controller.reconciler.reconcile
+        self.reconcile = add_controller(operator, ControllerOptions()).reconciler.reconcile
         """Reconciles once; returns the result or raises the error that a controller would receive."""
 
 
@@ -235,13 +227,7 @@ def site(**spec: Any) -> Wordpress:
 
 
 def deployment(name: str, *, ready: bool) -> Deployment:
-    counts = {
-        "observedGeneration": 1,
-        "replicas": 1,
-        "updatedReplicas": 1,
-        "readyReplicas": int(ready),
-        "conditions": [{"type": "Available", "status": str(ready)}],
-    }
-    found = Deployment.model_validate({"status": counts})
-    found.metadata = ObjectMeta(name=name, namespace="default", generation=1)
-    return found
+    metadata = ObjectMeta(name=name, namespace="default", generation=1)
+    counts = dict.fromkeys(("readyReplicas", "availableReplicas"), int(ready))
+    status = {**READY, **counts, "conditions": [{"type": "Available", "status": str(ready)}]}
+    return Deployment(metadata=metadata, status=status)

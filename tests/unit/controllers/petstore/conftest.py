@@ -2,20 +2,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import grpc
 import pytest
 
 from devcluster import DevCluster
 from petstore.embedded import EmbeddedStore, embedded_store
 from tests.unit.controllers.petstore.world import ApiServer, Stage, define_pets
+from tests.unit.petstore.conftest import grpc_stays
 
-
-@pytest.fixture(autouse=True)
-async def grpc_stays() -> AsyncIterator[None]:
-    """Keep gRPC's thread until the end of the test, so that its join is not counted as a blocking call."""
-    grpc.aio.init_grpc_aio()
-    yield
-    grpc.aio.shutdown_grpc_aio()
+__all__ = ["grpc_stays"]
 
 
 @pytest.fixture(params=[False, True], ids=["with keys", "without keys"])

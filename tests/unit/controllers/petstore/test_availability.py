@@ -5,6 +5,8 @@ import contextlib
 import itertools
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,27 +41,6 @@ class Store:
             raise Unreachable("down")
         for nothing in ():
             yield nothing
-
-
-class CachedPet:
-    deleting = False
-    raw = b"{}"
-
-    def __init__(self, key: ObjectKey) -> None:
-        self.key = key
-
-
-class Pets:
-    """Cache that contains the given Pets."""
-
-    def __init__(self, *keys: ObjectKey) -> None:
-        self._keys = keys
-
-    def list(self) -> list[CachedPet]:
-        return [CachedPet(key) for key in self._keys]
-
-    async def wait_synced(self) -> None:
-        await asyncio.sleep(0)
 
 
 class Watch:
@@ -127,7 +108,8 @@ async def test_store_watcher_enqueues_no_pet_when_calls_fail_but_probes_succeed(
 @pytest.mark.parametrize("hangs", [False, True])
 async def test_failed_store_check_enqueues_each_pet_that_is_not_waiting_for_the_store(hangs: bool):
     watch = Watch()
-    pets: Any = Pets(THOR, TRON)
+    cached = [SimpleNamespace(key=key, deleting=False, raw=b"{}") for key in (THOR, TRON)]
+    pets: Any = SimpleNamespace(list=lambda: cached, wait_synced=partial(asyncio.sleep, 0))
     watch.store.up, watch.store.hangs = False, hangs
     async with running(watch.availability.run()), asyncio.timeout(watch.store.timeout + 2.2):
         watch.availability.wait(TRON)

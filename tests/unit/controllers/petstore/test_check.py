@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -12,14 +11,12 @@ import pytest
 from controllers.petstore.check import StoreCheck
 from manager.api import ObjectKey
 from petstore.client import Pet as Record
-from petstore.client import PetType
 from petstore.embedded import EmbeddedStore
 from petstore.errors import DeadlinePassed
-from tests.support.petstores import pet as thor
+from tests.support.petstores import pet as record
 from tests.unit.controllers.petstore.world import ApiServer, Stage
 
 NOW = "2026-01-01T00:00:00Z"
-DAY = datetime.date(2021, 4, 1)
 
 
 class Scene(Stage):
@@ -50,15 +47,10 @@ def scene(server: ApiServer, store: EmbeddedStore) -> Scene:
 
 async def test_store_check_enqueues_only_pets_with_a_changed_or_missing_record(scene: Scene):
     renamed, lost, right = await scene.settled("renamed", "lost", "right")
-    foreign = Record(name="right", type=PetType.DOG, birthday=DAY)
-    foreign_with_key = Record(
-        name="right", type=PetType.DOG, birthday=DAY, idempotency_key="another cluster's"
-    )
-    await scene.store.client.add([foreign, foreign_with_key])
+    foreign = [record("right"), record("right", idempotency_key="another cluster's")]
+    await scene.store.client.add(foreign)
     assert await scene.asked_for() == []
-    await scene.store.client.update(
-        [Record(id=scene.id_of(renamed), name="Loki", type=PetType.DOG, birthday=DAY)]
-    )
+    await scene.store.client.update([record("Loki", id=scene.id_of(renamed))])
     await scene.store.client.delete([scene.id_of(lost)])
     assert await scene.asked_for() == ["lost", "renamed"]
     await scene.process.settle_all([renamed, lost, right])
@@ -111,7 +103,7 @@ async def test_store_check_times_out_only_when_no_record_arrives_within_the_time
     async def search(**_: object) -> AsyncIterator[Record]:
         for number in range(200):
             await asyncio.sleep(pause)
-            yield thor(id=str(number))
+            yield record(id=str(number))
 
     assert scene.store.client.timeout == 20
     monkeypatch.setattr(scene.store.client, "search", search)
@@ -149,7 +141,7 @@ async def test_unreadable_store_record_is_repaired_when_it_belongs_to_a_pet_and_
     server: ApiServer, store: EmbeddedStore
 ):
     plain = store.client
-    (theirs,) = await plain.add([thor()])
+    (theirs,) = await plain.add([record()])
     unreadable = {theirs}
 
     async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -157,9 +149,9 @@ async def test_unreadable_store_record_is_repaired_when_it_belongs_to_a_pet_and_
         answer = await call()
         if method == "UpdatePets":
             unreadable.intersection_update({theirs})
-        for record in answer if method == "SearchPets" else ():
-            if record.id in unreadable:
-                record.ClearField("birthday")
+        for found in answer if method == "SearchPets" else ():
+            if found.id in unreadable:
+                found.ClearField("birthday")
         return answer
 
     store.client = store.another_client(around=around)

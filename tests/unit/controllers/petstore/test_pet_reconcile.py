@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 
 from controllers.petstore.pet import PetOperator
 from controllers.petstore.record import ADDED_AS
-from manager.api import find_condition
 from petstore.client import Pet as Record
 from petstore.client import PetStoreError, PetType
 from petstore.embedded import embedded_store
@@ -66,9 +65,8 @@ async def test_new_or_changed_pet_causes_few_api_writes_and_store_calls(stage: S
 async def test_reconcile_restores_a_changed_or_deleted_store_record(stage: Stage):
     key = await stage.created()
     (record,) = await stage.store.pets()
-    await stage.store.client.update(
-        [Record(id=record.id, name="Loki", type=PetType.REPTILE, birthday=datetime.date(1, 1, 1))]
-    )
+    wrong = pet("Loki", PetType.REPTILE, datetime.date(1, 1, 1), id=record.id)
+    await stage.store.client.update([wrong])
     await stage.process.settle(key)
     assert [(pet.id, pet.name) for pet in await stage.store.pets()] == [(record.id, "Thor")]
     await stage.store.client.delete([record.id])
@@ -210,9 +208,7 @@ async def test_invalid_birthday_is_reported_until_the_birthday_changes(stage: St
     key = stage.create(birthday=impossible)
     assert await stage.process.reconcile(key) is None
     assert stage.says(key, "Ready") == ("False", "InvalidBirthday")
-    found = find_condition(stage.pet(key).status.conditions, "Ready")
-    assert found is not None
-    assert "spec.birthday" in found.message
+    assert "spec.birthday" in stage.condition(key, "Ready").message
     writes = stage.server.writes
     assert await stage.process.reconcile(key) is None
     assert stage.server.writes == writes
@@ -231,13 +227,8 @@ async def test_invalid_birthday_is_reported_until_the_birthday_changes(stage: St
 async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Stage):
     key = stage.create(name="\N{EM SPACE}")  # an API server with an older CRD accepts it
     assert await stage.process.reconcile(key) is None
-    found = find_condition(stage.pet(key).status.conditions, "Ready")
-    assert found is not None
-    assert (found.status, found.reason, found.message) == (
-        "False",
-        "InvalidPet",
-        "spec.name: must not be blank",
-    )
+    assert stage.says(key, "Ready") == ("False", "InvalidPet")
+    assert stage.condition(key, "Ready").message == "spec.name: must not be blank"
     await stage.delete(key)
     assert stage.server.pets == {}
 
@@ -251,9 +242,7 @@ async def test_store_failure_is_logged_once_for_all_pets(stage: Stage, monkeypat
     keys = [stage.create(f"pet-{number}") for number in range(20)]
     with capture_logs() as lines:
         for key in keys:
-            result = await stage.process.reconcile(key)
-            assert result is not None
-            assert result.requeue_after is not None
+            await stage.retried_after(key)
     assert [(line["event"], line["error"]) for line in lines] == [
         ("the pet store failed", "its disk is broken")
     ]
@@ -262,9 +251,7 @@ async def test_store_failure_is_logged_once_for_all_pets(stage: Stage, monkeypat
         for key in keys:
             stage.process.claims.begin(stage.pet(key))
             stage.server.vanish(key)
-            result = await stage.process.reconcile(key)
-            assert result is not None
-            assert result.requeue_after is not None
+            await stage.retried_after(key)
     assert [(line["event"], line["error"]) for line in lines] == [
         ("cannot remove the pet of a deleted Pet object from the store", "its disk is broken")
     ]
@@ -277,10 +264,7 @@ async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: 
     writes = stage.server.writes
     for _ in range(9):
         stage.fate.script = {len(stage.fate.passed): "lost before"}
-        result = await stage.process.reconcile(key)
-        assert result is not None
-        assert result.requeue_after is not None
-        delays.append(result.requeue_after)
+        delays.append(await stage.retried_after(key))
     assert delays[:6] == sorted(delays[:6])
     assert 0.4 < delays[0] < 0.7
     assert 25 < delays[-1] <= 30
@@ -305,10 +289,9 @@ async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: 
     stage.server.delete(key)
     stage.fate.script = {len(stage.fate.passed): "lost before"}
     await stage.process.reconcile(key)
-    ready = find_condition(stage.pet(key).status.conditions, "Ready")
-    assert ready is not None
-    assert ready.message.startswith("is being deleted; waits for the pet store at ")
-    assert ready.message.endswith(", which does not answer; it is asked again until it does")
+    message = stage.condition(key, "Ready").message
+    assert message.startswith("is being deleted; waits for the pet store at ")
+    assert message.endswith(", which does not answer; it is asked again until it does")
 
 
 async def test_reconcile_sends_no_request_to_a_store_that_is_down(stage: Stage):

@@ -26,7 +26,7 @@ from devcluster.errors import StatusError
 from devcluster.http_call import ApiResponse
 from devcluster.patch.json_patch import merge_patch
 from devcluster.storage import Change, Key
-from manager.api import ObjectKey, find_condition
+from manager.api import Condition, ObjectKey, find_condition
 from manager.cache import Cache, Informer
 from manager.client import Client
 from manager.kube.errors import Conflict, ConnectionLost, NotFound
@@ -122,9 +122,7 @@ class ApiServer:
         return range(self._begun, self.storage.version + 1)
 
     def get(self, key: ObjectKey) -> Pet:
-        stored = self.storage.get(_stored(key))
-        assert stored is not None
-        return Pet.decode(stored.data)
+        return Pet.decode(self.storage.get(_stored(key)).data)
 
     def create(self, name: str, spec: dict[str, str], **metadata: Any) -> ObjectKey:
         created = CREATED + datetime.timedelta(seconds=self.storage.version)
@@ -207,7 +205,6 @@ class Feed:
     def _notify(self, change: Change) -> None:
         if change.key[:2] == (GROUP, PLURAL):
             stored = change.new or change.final
-            assert stored is not None
             self._sink.event("DELETED" if change.new is None else "MODIFIED", Raw(stored.data))
 
 
@@ -267,8 +264,7 @@ class Process:
         for name, function in PetOperator.indexes.items():
             self.pets.add_index(name, function)
         self.cache = Feed(server, self.pets, at)
-        store: Any = self.store
-        self.operator.use(store)
+        self.operator.use(self.store)
         self.claims = self.operator.claims
         self.availability = self.operator.availability
         self.reconcile = ObjectReconciler(self.operator).reconcile
@@ -324,10 +320,18 @@ class Stage:
     def pet(self, key: ObjectKey) -> Pet:
         return self.server.get(key)
 
+    def condition(self, key: ObjectKey, kind: str) -> Condition:
+        return find_condition(self.pet(key).status.conditions, kind)
+
     def says(self, key: ObjectKey, kind: str) -> tuple[str, str]:
-        found = find_condition(self.pet(key).status.conditions, kind)
-        assert found is not None
+        found = self.condition(key, kind)
         return found.status, found.reason
+
+    async def retried_after(self, key: ObjectKey) -> float:
+        """Reconcile once; return the seconds after which that reconcile requests the next one."""
+        result = await self.process.reconcile(key)
+        assert result.requeue_after is not None
+        return result.requeue_after
 
     async def names(self) -> list[str]:
         return sorted(pet.name for pet in await self.store.pets())

@@ -39,10 +39,10 @@ def helm_template(
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def rendered(chart: Path, *values: str, release: str = RELEASE, namespace: str = SYSTEM) -> Objects:
-    done = helm_template(chart, *values, release=release, namespace=namespace)
+def rendered(chart: Path, *values: str, **place: str) -> Objects:
+    done = helm_template(chart, *values, **place)
     assert done.returncode == 0, done.stderr
-    return keyed(each for each in yaml_documents(done.stdout))
+    return keyed(yaml_documents(done.stdout))
 
 
 def keyed(objects: Any) -> Objects:
@@ -194,12 +194,7 @@ def test_chart_merges_pod_labels_node_selectors_and_resources_with_the_defaults(
         assert new["spec"]["containers"][0]["resources"]["limits"] == {**limits, "memory": "1Gi"}
 
 
-def test_chart_adds_a_pod_disruption_budget_when_there_are_two_replicas(chart: Path):
-    assert not [kind for kind, _ in rendered(chart) if kind == "PodDisruptionBudget"]
-    made = rendered(chart, "manager.replicas=2")
-    budget = made["PodDisruptionBudget", MANAGER]
-    pods = made["Deployment", MANAGER]["spec"]["template"]["metadata"]["labels"]
-    assert budget["spec"]["selector"]["matchLabels"].items() <= pods.items()
+def test_chart_values_limit_or_disable_the_pod_disruption_budget(chart: Path):
     asked = ("manager.replicas=3", "manager.podDisruptionBudget.maxUnavailable=50%")
     assert rendered(chart, *asked)["PodDisruptionBudget", MANAGER]["spec"]["maxUnavailable"] == "50%"
     without = ("manager.replicas=2", "manager.podDisruptionBudget.enable=false")
@@ -235,14 +230,14 @@ RELEASED = {
     *(f"operator-manager-{each}-{VERSION}.tar.gz" for each in ("bundle", "images")),
     *(f"operator_manager{each}-{VERSION}-py3-none-any.whl" for each in ("", "_operators")),
 }
-IMAGES = ("--image=local.test/om:v1", "--petstore-image=local.test/ps")
 
 
 def release(folder: Path) -> dict[str, bytes]:
     """Create all files of a release in a new folder; return their contents by name."""
     folder.mkdir()
     (folder / "sbom.cdx.json").write_text("{}")
-    assert main(["everything", str(folder), *IMAGES]) == 0
+    images = ("--image=local.test/om:v1", "--petstore-image=local.test/ps")
+    assert main(["everything", str(folder), *images]) == 0
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 

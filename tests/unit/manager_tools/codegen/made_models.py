@@ -9,8 +9,6 @@ from pydantic import Field, create_model
 from manager.api import ApiModel, Resource, Status
 from manager_tools.codegen.structural import structural_schema
 
-__all__ = ["field_schema", "kind_with", "spec_schema"]
-
 
 def kind_with(annotation: Any, default: Any = ...) -> type[Resource]:
     """Return a kind `Widget` whose spec has one field, `value`, with this annotation."""
@@ -24,13 +22,11 @@ def kind_with(annotation: Any, default: Any = ...) -> type[Resource]:
     )
 
 
-def spec_schema(annotation: Any, default: Any = ...) -> dict[str, Any]:
+def spec_schema(annotation: Any, default: Any = ...) -> Any:
     """Return the structural schema of a spec with this one field."""
-    schema: dict[str, Any] = structural_schema(kind_with(annotation, default))["properties"]["spec"]
-    return schema
+    return structural_schema(kind_with(annotation, default))["properties"]["spec"]
 
 
-def field_schema(annotation: Any, default: Any = ...) -> dict[str, Any]:
+def field_schema(annotation: Any, default: Any = ...) -> Any:
     """Return the structural schema of a field with this annotation and default."""
-    schema: dict[str, Any] = spec_schema(annotation, default)["properties"]["value"]
-    return schema
+    return spec_schema(annotation, default)["properties"]["value"]

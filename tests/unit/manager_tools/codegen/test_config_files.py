@@ -16,21 +16,13 @@ def test_yaml_stream_has_block_scalars_and_no_aliases_and_keeps_the_order_of_key
     assert yaml_stream([{"text": "one\n\ntwo"}]) == "---\ntext: |-\n  one\n\n  two\n"
 
 
-def test_generated_tree_writes_only_missing_and_changed_files(tmp_path: Path):
-    (tmp_path / "b.yaml").write_text("edited by hand\n")
-    tree = GeneratedTree(tmp_path, {"a/new.yaml": "a\n", "b.yaml": "b\n"})
-    expected = [tmp_path / "a" / "new.yaml", tmp_path / "b.yaml"]
-    assert tree.stale() == tree.write() == expected
-    assert tree.stale() == tree.write() == []
-    assert (tmp_path / "b.yaml").read_text() == HEADER + "b\n"
-
-
-def test_generated_tree_removes_obsolete_generated_files_and_keeps_handwritten_files(tmp_path: Path):
-    GeneratedTree(tmp_path, {"crd/old.yaml": "old\n"}).write()
-    old, sample = tmp_path / "crd" / "old.yaml", tmp_path / "sample.yaml"
+def test_generated_tree_writes_stale_files_and_removes_generated_but_no_handwritten_files(tmp_path: Path):
+    new, edited, old, sample = (tmp_path / name for name in ("a/new.yaml", "b.yaml", "c/old.yaml", "d.yaml"))
+    GeneratedTree(tmp_path, {"c/old.yaml": "old\n"}).write()
+    edited.write_text("edited by hand\n")
     sample.write_text("kind: Sample\n")
-    tree = GeneratedTree(tmp_path, {})
-    assert tree.stale() == [old]
-    tree.write()
+    tree = GeneratedTree(tmp_path, {"a/new.yaml": "a\n", "b.yaml": "b\n"})
+    assert tree.stale() == tree.write() == [new, edited, old]
+    assert tree.stale() == tree.write() == []
+    assert (edited.read_text(), sample.read_text()) == (f"{HEADER}b\n", "kind: Sample\n")
     assert not old.exists()
-    assert sample.exists()

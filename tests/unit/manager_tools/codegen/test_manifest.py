@@ -38,21 +38,18 @@ async def convert(gadget: JsonObject) -> None:
 
 def conversion(hub: type[Resource], spoke: type[Resource]) -> Conversion:
     made = Conversion(hub)
-    made.converters["to_hub", spoke] = convert
-    made.converters["from_hub", spoke] = convert
+    made.converters["to_hub", spoke] = made.converters["from_hub", spoke] = convert
     return made
 
 
-def definition(*kinds: type[Resource]) -> dict[str, Any]:
+def definition(*kinds: type[Resource]) -> Any:
     (only,) = custom_resource_definitions(kinds)
-    spec: dict[str, Any] = only["spec"]
-    return spec
+    return only["spec"]
 
 
-def version(kind: type[Resource]) -> dict[str, Any]:
+def version(kind: type[Resource]) -> Any:
     (only,) = definition(kind)["versions"]
-    found: dict[str, Any] = only
-    return found
+    return only
 
 
 def test_crd_contains_all_names_and_printer_columns_of_its_kind():

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -50,8 +50,7 @@ def test_attribute_docs_returns_the_docstring_below_each_attribute():
     assert docs["last"] == "At the end."
     assert not {"bare", "deep", "Inner"} & docs.keys()
     assert attribute_docs(Local) == {"size": "Docstring in a local class."}
-    without_source: type[Any] = create_model("Made", size=(int, 0))
-    assert attribute_docs(without_source) == {}
+    assert attribute_docs(create_model("WithoutSource", size=(int, 0))) == {}
 
 
 def test_attribute_docs_are_inherited_and_can_be_overridden():

@@ -27,7 +27,6 @@ from manager.util.yaml_text import yaml_documents
 from manager_kinds.apps_v1 import StatefulSetSpec
 from manager_tools.codegen import (
     DefinitionError,
-    Served,
     custom_resource_definitions,
     definitions_in,
     model_source,
@@ -63,12 +62,13 @@ def imported(text: str, kind: str, folder: Path) -> type[Resource]:
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    model: type[Resource] = getattr(module, kind)
-    return model
+    return getattr(module, kind)
 
 
-def made(served: Served, folder: Path) -> type[Resource]:
-    return imported(model_source(served, "a test").text, served.gvk.kind, folder)
+def source_of(text: str, version: str | None = None) -> ModelSource:
+    """Return the model source of the only CRD in the text."""
+    [found] = definitions_in(text)
+    return model_source(found.served(version), "a test")
 
 
 def plain(schema: Any) -> Any:
@@ -77,7 +77,12 @@ def plain(schema: Any) -> Any:
         return [plain(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    words = {word: plain(value) for word, value in schema.items() if not _says_nothing(word, value)}
+    words = {
+        word: plain(value)
+        for word, value in schema.items()
+        if (value or word not in {"properties", "required"})
+        and (word, value) != ("x-kubernetes-map-type", "granular")
+    }
     if isinstance(words.get("description"), str):
         words["description"] = " ".join(words["description"].split())
     properties = words.get("properties") or {}
@@ -98,12 +103,6 @@ def plain(schema: Any) -> Any:
             {**inner, **each} if isinstance(each, dict) else each for each in words["default"]
         ]
     return {word: value for word, value in words.items() if word != "required" or value}
-
-
-def _says_nothing(word: str, value: Any) -> bool:
-    return (word in {"properties", "required"} and not value) or (
-        word == "x-kubernetes-map-type" and value == "granular"
-    )
 
 
 def schema_of(manifest: Manifest, version: str) -> Any:
@@ -129,9 +128,9 @@ def without_words(schema: Any) -> Any:
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
 def test_model_source_of_each_crd_of_this_repository_generates_an_equal_crd(path: Path, tmp_path: Path):
     ours = definition(path)
-    [found] = definitions_in(path.read_text())
     versions = [each["name"] for each in ours["spec"]["versions"]]
-    kinds = [made(found.served(version), tmp_path) for version in versions]
+    sources = [source_of(path.read_text(), version).text for version in versions]
+    kinds = [imported(source, ours["spec"]["names"]["kind"], tmp_path) for source in sources]
     [again] = custom_resource_definitions(kinds)
     for version in versions:
         assert schema_of(again, version) == schema_of(ours, version)
@@ -144,8 +143,7 @@ def test_model_source_of_each_crd_of_this_repository_generates_an_equal_crd(path
 
 def test_model_source_of_a_vendor_crd_reports_everything_that_it_omits(tmp_path: Path):
     theirs = definition(VENDOR)
-    [found] = definitions_in(VENDOR.read_text())
-    source = model_source(found.served(None), VENDOR.name)
+    source = source_of(VENDOR.read_text())
     [again] = custom_resource_definitions([imported(source.text, "Installation", tmp_path)])
     assert source.unsaid == [
         "of the versions, this is v1; there is also v1alpha1 (--version)",
@@ -171,9 +169,8 @@ def test_model_source_of_a_vendor_crd_reports_everything_that_it_omits(tmp_path:
 
 
 def test_model_source_is_generated_for_the_requested_api_version(tmp_path: Path):
-    [found] = definitions_in(VENDOR.read_text())
-    old, stored = (made(found.served(version), tmp_path) for version in ("v1alpha1", "v1"))
-    [again] = custom_resource_definitions([old, stored])
+    sources = [source_of(VENDOR.read_text(), version).text for version in ("v1alpha1", "v1")]
+    [again] = custom_resource_definitions([imported(each, "Installation", tmp_path) for each in sources])
     first = again["spec"]["versions"][0]
     assert first["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] is True
     assert (first["served"], first["storage"], first["deprecated"]) == (True, False, True)
@@ -204,8 +201,7 @@ MUCH = {
 
 @pytest.mark.parametrize("spec", [LEAST, MUCH], ids=["required fields", "many fields"])
 def test_model_of_a_vendor_crd_reads_and_writes_objects_unchanged(spec: Any, tmp_path: Path):
-    [found] = definitions_in(VENDOR.read_text())
-    model = made(found.served(None), tmp_path)
+    model = imported(source_of(VENDOR.read_text()).text, "Installation", tmp_path)
     read = model.model_validate({"spec": spec})
     assert read.model_dump(mode="json", by_alias=True, exclude_unset=True)["spec"] == spec
 
@@ -263,8 +259,7 @@ def test_model_source_uses_library_types_and_omits_crd_annotations_of_other_tool
     read = copy.deepcopy(theirs)
     for tool in ("controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration"):
         read["metadata"]["annotations"][tool] = "v0"
-    [found] = definitions_in(json.dumps(read))
-    source = model_source(found.served(None), "a test")
+    source = source_of(json.dumps(read))
     assert [line for line in source.unsaid if "conditions" not in line and ".status: " not in line] == []
     assert "size: Quantity | None = None" in source.text
     assert "metadata: ObjectMeta | None = None" in source.text
@@ -285,8 +280,7 @@ def test_laid_out_model_source_passes_ruff_with_the_settings_of_a_new_project(tm
         "wide": model_of({"type": "object", "properties": wide}),
     }
     for path in (VENDOR, *OURS):
-        [found] = definitions_in(path.read_text())
-        sources[path.stem.replace(".", "_")] = model_source(found.served(None), path.name)
+        sources[path.stem.replace(".", "_")] = source_of(path.read_text())
     for name, source in sources.items():
         (tmp_path / f"{name}.py").write_text(laid_out(source.text))
     shutil.copy(ROOT / "manager_tools/scaffold/project/pyproject.in.toml", tmp_path / "pyproject.toml")
@@ -297,8 +291,7 @@ def test_laid_out_model_source_passes_ruff_with_the_settings_of_a_new_project(tm
 def model_of(value: Any, **version: Any) -> ModelSource:
     """Return the model source of a CRD whose spec has one field `value` with this schema."""
     spec = {"type": "object", "properties": {"value": value}}
-    [found] = definitions_in(crd({"type": "object", "properties": {"spec": spec}}, version=version))
-    return model_source(found.served(None), "a test")
+    return source_of(crd({"type": "object", "properties": {"spec": spec}}, version=version))
 
 
 STRING = {"type": "string"}
@@ -329,12 +322,8 @@ def test_model_source_keeps_the_status_subresource_when_there_is_no_status_field
         ({"type": "string", "nullable": False, "title": "T", "example": "x"}, ""),
     ],
 )
-def test_model_source_reports_a_schema_keyword_only_when_a_model_cannot_express_it(
-    value: Any, lost: str, tmp_path: Path
-):
-    source = model_of(value)
-    custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
-    told = [line for line in source.unsaid if line != NO_STATUS]
+def test_model_source_reports_a_schema_keyword_only_when_a_model_cannot_express_it(value: Any, lost: str):
+    told = [line for line in model_of(value).unsaid if line != NO_STATUS]
     assert len(told) == bool(lost)
     assert all(line.startswith(f"Kind.spec.value: {lost}") for line in told)
 
@@ -347,10 +336,9 @@ def test_model_source_keeps_the_age_column_with_its_description(tmp_path: Path):
         assert again["spec"]["versions"][0]["additionalPrinterColumns"] == [column]
 
 
-def test_model_source_omits_and_reports_scale_when_its_paths_name_no_field(tmp_path: Path):
+def test_model_source_omits_and_reports_scale_when_its_paths_name_no_field():
     paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
     source = model_of({"type": "string"}, subresources={"scale": paths})
-    custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
     assert "subresources.scale: is left out, as .spec.size, .status.size leads to no field" in source.unsaid
 
 
@@ -365,9 +353,8 @@ def test_model_source_reports_a_conditions_field_whose_items_are_no_conditions(i
     conditions = {"type": "array", "items": {"type": "object", "properties": items}}
     status = {"type": "object", "properties": {"conditions": conditions}}
     schema = {"type": "object", "properties": {"status": status}}
-    [found] = definitions_in(crd(schema, version={"subresources": {"status": {}}}))
-    unsaid = model_source(found.served(None), "a test").unsaid
-    assert [line.partition("so ctx")[0] for line in unsaid] == told
+    source = source_of(crd(schema, version={"subresources": {"status": {}}}))
+    assert [line.partition("so ctx")[0] for line in source.unsaid] == told
 
 
 def test_model_source_refuses_a_crd_whose_default_violates_its_own_schema():
@@ -432,16 +419,15 @@ def test_model_source_error_for_an_invalid_crd_names_the_place_in_one_line(text:
 def test_model_source_is_importable_python_when_the_properties_are_unusual(properties: Any, tmp_path: Path):
     columns = [{"name": "A", "type": "string", "jsonPath": ".spec.a"}]
     schema = {"type": "object", "properties": properties}
-    [found] = definitions_in(crd(schema, version={"additionalPrinterColumns": columns}))
-    assert imported(model_source(found.served(None), "a test").text, "Kind", tmp_path).gvk.kind == "Kind"
+    source = source_of(crd(schema, version={"additionalPrinterColumns": columns}))
+    assert imported(source.text, "Kind", tmp_path).gvk.kind == "Kind"
 
 
 @pytest.mark.parametrize("kind", ["Condition", "Steps"])
 def test_model_source_class_has_another_name_than_an_imported_one(kind: str, tmp_path: Path):
     properties = {"conditions": {"type": "array", "items": object_schema(Condition)}}
     schema = {"type": "object", "properties": {"status": {"type": "object", "properties": properties}}}
-    [found] = definitions_in(crd(schema, names={"kind": kind, "plural": "things"}))
-    text = model_source(found.served("v1"), "a test").text
+    text = source_of(crd(schema, names={"kind": kind, "plural": "things"})).text
     assert f"class {kind}KindStatus(ApiModel)" in text
     assert f"{kind}Status," not in text
     imported(text, f"{kind}Kind" if kind == "Condition" else kind, tmp_path)
@@ -456,8 +442,8 @@ def test_model_source_renames_reserved_invalid_and_duplicate_fields_but_keeps_js
         "type": "object",
         "properties": {"spec": {"type": "object", "properties": properties}, "key": {"type": "string"}},
     }
-    [found] = definitions_in(crd(schema, names={"kind": "Condition", "plural": "conditions"}))
-    model = imported(model_source(found.served("v1"), "a test").text, "ConditionKind", tmp_path)
+    source = source_of(crd(schema, names={"kind": "Condition", "plural": "conditions"}))
+    model = imported(source.text, "ConditionKind", tmp_path)
     wire = {name: ["x"] for name in names} | {"field": {"a": "b"}}
     read = model.model_validate({"spec": wire, "key": "k"})
     assert read.to_wire(only={"spec", "key_"}) == {"spec": wire, "key": "k"}

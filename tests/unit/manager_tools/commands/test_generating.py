@@ -29,8 +29,7 @@ class Ahead(Resource, group="test.example.com", version="v1", plural="aheads"):
 
 
 class AheadOperator(Operator[Ahead]):
-    async def reconcile(self, obj: Ahead, ctx: Context) -> None:
-        """Do nothing."""
+    async def reconcile(self, obj: Ahead, ctx: Context) -> None: ...
 
 
 @crd()
@@ -39,8 +38,7 @@ class Unbounded(Resource, group="test.example.com", version="v1", plural="unboun
 
 
 class UnboundedOperator(Operator[Unbounded]):
-    async def reconcile(self, obj: Unbounded, ctx: Context) -> None:
-        """Do nothing."""
+    async def reconcile(self, obj: Unbounded, ctx: Context) -> None: ...
 
 
 REMOTE = (
@@ -53,12 +51,11 @@ REMOTE = (
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create config/ with one sample in a new current folder; return the path of config/."""
-    folder = tmp_path / "config"
-    samples = folder / "samples"
+    samples = tmp_path / "config/samples"
     samples.mkdir(parents=True)
     (samples / "test_v1_widget.yaml").write_text("kind: Widget\n")
     monkeypatch.chdir(tmp_path)
-    return folder
+    return samples.parent
 
 
 def test_generated_files_of_this_repository_are_up_to_date(command: Command):

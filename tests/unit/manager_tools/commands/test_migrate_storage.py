@@ -13,22 +13,16 @@ from tests.unit.cli.conftest import Command
 KINDS = [Memcached, Pet, Widget]
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
-    """Replace the work of `migrate-storage`; return the list to which each call appends its arguments."""
-    seen: list[MigrateArguments] = []
+def test_migrate_storage_parses_every_flag_when_flags_and_positional_arguments_alternate(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[MigrateArguments] = []
 
     async def migrate(_: object, arguments: MigrateArguments, *__: object) -> int:
-        seen.append(arguments)
+        asked.append(arguments)
         return 0
 
     monkeypatch.setattr("manager_tools.commands.migrate_storage._migrate", migrate)
-    return seen
-
-
-def test_migrate_storage_parses_every_flag_when_flags_and_positional_arguments_alternate(
-    command: Command, asked: list[MigrateArguments]
-):
     assert command("migrate-storage").code == 0
     argv = "memcached --kubeconfig k --page-size=7 a.b --dry-run c.d --rate=0.5 --concurrency 2"
     assert command("migrate-storage", *argv.split(), "--settle", "1m", "--context=c").code == 0

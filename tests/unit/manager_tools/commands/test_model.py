@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from aiohttp.typedefs import Handler
 from manager.server.server import serve
 from manager.util.address import BindAddress
 from tests.support import ROOT
+from tests.support.kubeconfig import Credentials
 from tests.unit.cli.conftest import Command, Outcome
 
 VENDOR = ROOT / "tests/unit/manager_tools/codegen/installation.yaml"
@@ -65,14 +65,7 @@ def test_model_command_needs_the_kind_flag_when_file_has_several_kinds(command: 
 async def modelled(command: Command, folder: Path, answer: Handler) -> Outcome:
     """Run `model --from=A` against a server that answers every request with `answer`."""
     async with serve("answers", BindAddress("127.0.0.1", 0), [web.get("/{path:.*}", answer)]) as server:
-        config = folder / "config"
-        content = {
-            "clusters": [{"name": "here", "cluster": {"server": f"http://{server.address}"}}],
-            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
-            "users": [{"name": "here", "user": {}}],
-            "current-context": "here",
-        }
-        config.write_text(json.dumps(content))
+        config = Credentials(server=f"http://{server.address}").write(folder / "config")
         return await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -94,10 +93,6 @@ class GadgetServer(ClusterServer):
     def annotations(self) -> dict[str, str]:
         return dict(self.definition()["metadata"].get("annotations", {}))
 
-    def position(self) -> dict[str, Any] | None:
-        text = self.annotations.get(POSITION)
-        return None if text is None else json.loads(text)
-
     def store(self, name: str, version: str = OLD) -> None:
         """Store a gadget in this storage version, and replace a gadget of the same name."""
         store, key = self.cluster.store, Key(GROUP, "gadgets", "default", name)
@@ -115,9 +110,7 @@ class GadgetServer(ClusterServer):
             self.cluster.store.delete(key)
 
     def fill(self, count: int) -> None:
-        """Replace all gadgets by `count` gadgets in the old storage version."""
-        for name in self.names():
-            self.remove(name)
+        """Store `count` gadgets in the old storage version, named `g0000` and so on."""
         for number in range(count):
             self.store(f"g{number:04}")
 
@@ -131,7 +124,3 @@ class GadgetServer(ClusterServer):
     def patches(self) -> list[str]:
         """Return the names of the patched gadgets, in order."""
         return [each.path.split("/")[7] for each in self.wire.sent("PATCH", f"/apis/{GROUP}/*")]
-
-    def lists(self) -> list[str]:
-        """Return the continue token of each list request, in order; empty for a first page."""
-        return [each.query.get("continue", "") for each in self.wire.sent("GET", GADGETS)]

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -23,6 +22,7 @@ from manager_tools.simulation.campaign import fault_page
 from manager_tools.simulation.plan import KINDS_OF_FAULT, Fault, Plan, Step, plan_of
 from manager_tools.simulation.seeds import run
 from tests.support import ROOT
+from tests.unit.manager_tools.simulation.test_guards import operator_that, reads_the_clock
 from tests.unit.manager_tools.simulation.test_seeds import (
     ForgetfulOperator,
     Greeting,
@@ -31,30 +31,23 @@ from tests.unit.manager_tools.simulation.test_seeds import (
     failed_run,
 )
 
-THIS = "tests.unit.manager_tools.simulation.test_campaign"
-
 
 def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
     invocation = Invocation(Program("mine", "1"), operators)
     # click remembers the flags of a command's first call.
-    code: int = command.simulate.main(
+    return command.simulate.main(
         arguments, "simulate", standalone_mode=False, obj=invocation, help_option_names=HELP_FLAGS
     )
-    return code
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run each test in an empty current folder; return the folder."""
+def empty_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 class InterruptingOperator(GreetingOperator):
     """Operator that sends SIGINT to the main process in each reconcile, even from a worker process."""
 
-    kind = Greeting
-    name = "greeting"
     program = os.getpid()
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
@@ -65,24 +58,12 @@ class InterruptingOperator(GreetingOperator):
 class EndingOperator(ForgetfulOperator):
     """Faulty operator that sends SIGTERM to the program in each reconcile."""
 
-    kind = Greeting
-    name = "greeting"
     reconciles = 0
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
         EndingOperator.reconciles += 1
         os.kill(os.getpid(), signal.SIGTERM)
         await super().reconcile(greeting, ctx)
-
-
-class ClockReadingOperator(GreetingOperator):
-    """Operator that reads the real clock, so that two runs differ."""
-
-    kind = Greeting
-    name = "greeting"
-
-    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
-        greeting.status.text = str(time.time())
 
 
 def test_simulate_error_names_the_file_and_line_of_an_invalid_yaml_sample(tmp_path: Path):
@@ -106,10 +87,54 @@ def test_simulate_prints_progress_and_the_next_seed_when_it_is_interrupted(
     assert further == "to continue: --seed 8"
 
 
+class InterruptingForgetfulOperator(ForgetfulOperator):
+    """Faulty operator that sends SIGINT to the main process in each reconcile."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        await super().reconcile(greeting, ctx)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_simulate_continues_after_a_failed_seed_when_flag_keep_going_is_interrupted(
+    capsys: pytest.CaptureFixture[str],
+):
+    seed = failed_run().plan.seed
+    arguments = [f"--seed={seed}", "--seeds=9", "--minutes=2", "--jobs=1", "--keep-going"]
+    assert simulate(arguments, [InterruptingForgetfulOperator]) == 130
+    assert capsys.readouterr().out.splitlines()[-1] == f"to continue: --seed {seed + 1}"
+
+
+@pytest.mark.parametrize("flag", ["--matrix=faults.md", "--replay=plan.json"])
+def test_simulate_names_no_next_seed_when_a_matrix_or_replay_is_interrupted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str
+):
+    (tmp_path / "plan.json").write_text(plan_of(3, (InterruptingOperator,), minutes=1).to_json())
+    assert simulate([flag, "--minutes=1", "--jobs=1"], [InterruptingOperator]) == 130
+    told = capsys.readouterr().out
+    assert "interrupted: 1 of " in told
+    assert "--seed" not in told
+
+
+@pytest.mark.parametrize("flags", [[], ["--keep-going"]])
+def test_simulate_reports_the_failure_when_its_plan_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(campaign, "shrunk", lambda outcome, *_, **__: outcome)
+    failed = failed_run()
+    (tmp_path / f"simulation-{failed.plan.seed}.json").mkdir()
+    arguments = [f"--seed={failed.plan.seed}", "--minutes=2", *flags]
+    with pytest.raises(click.UsageError, match=rf"^simulation-{failed.plan.seed}\.json: Is a directory$"):
+        simulate(arguments, [ForgetfulOperator])
+    assert failed.violations[0].what in capsys.readouterr().out
+
+
 @pytest.mark.long
 def test_simulate_ends_all_worker_processes_when_the_main_process_is_interrupted():
     program = (
-        f"from {THIS} import *\n"
+        "from tests.unit.manager_tools.simulation.test_campaign import *\n"
         "arguments = ['--seeds=50', '--minutes=1', '--jobs=2']\n"
         "sys.exit(simulate(arguments, [InterruptingOperator]))"
     )
@@ -160,9 +185,12 @@ def test_simulate_with_flag_keep_going_runs_all_seeds_and_saves_each_failure_for
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
 
 
-def test_simulate_error_names_the_file_of_a_nondeterministic_operator(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(click.ClickException, match=r"^.*test_campaign\.py.*$"):
-        simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])
+@pytest.mark.parametrize("flags", [["--seed=0"], ["--matrix=faults.md", "--jobs=1"]])
+def test_simulate_error_names_the_file_of_a_nondeterministic_operator(
+    capsys: pytest.CaptureFixture[str], flags: list[str]
+):
+    with pytest.raises(click.ClickException, match=r"^.*test_guards\.py.*$"):
+        simulate([*flags, "--minutes=1"], [operator_that(reads_the_clock)])
     assert not capsys.readouterr().out
 
 
@@ -183,11 +211,8 @@ def test_fault_page_row_counts_the_objects_that_are_missing_compared_with_a_fres
     fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)
     outcome = run(Plan(0, 1, steps, (fault,)), operator)
     assert (outcome.lost, outcome.doubled) == (1, 0)
-    [row] = [
-        line
-        for line in fault_page([("greeting", outcome)], command="", minutes=5).splitlines()
-        if "`cut`" in line
-    ]
+    page = fault_page([("greeting", outcome)], command="", minutes=5)
+    [row] = [line for line in page.splitlines() if "`cut`" in line]
     assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")
 
 

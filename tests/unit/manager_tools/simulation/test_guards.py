@@ -1,4 +1,4 @@
-# ruff: noqa: PLW0108, DTZ011 - the guards replace functions later than this module is imported
+# ruff: noqa: PLW0108, DTZ011 - the guards replace functions after the import of this module
 """Guards against nondeterminism: each call that could make two runs differ raises an error."""
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ from tests.unit.manager_tools.simulation.test_seeds import Greeting, GreetingOpe
 
 
 class Numbered(ApiModel):
-    """Model with a random default."""
-
     name: uuid.UUID = Field(default_factory=uuid4)
 
 
@@ -112,9 +110,6 @@ SHORT = Plan(seed=0, replicas=1, steps=(Step(at=0.0, act="create", kind=0, draw=
 
 def operator_that(does: Callable[[], Any]) -> type[Operator[Any]]:
     class Doing(GreetingOperator):
-        kind = Greeting
-        name = "greeting"
-
         async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
             done = does()
             if inspect.isawaitable(done):
@@ -143,9 +138,6 @@ def test_simulation_permits_the_manager_shards_package_to_read_the_clock():
 
 class CarefulOperator(GreetingOperator):
     """Operator that uses only the simulated clock, random numbers and threads."""
-
-    kind = Greeting
-    name = "greeting"
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
         assert isinstance(clock.now(), instant)

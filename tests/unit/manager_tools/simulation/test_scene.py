@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -18,8 +19,9 @@ from manager.util import clock
 from manager_kinds.core_v1 import ConfigMap, Pod, Secret
 from manager_tools.simulation import assert_holds
 from manager_tools.simulation.guards import NotRepeatable
-from manager_tools.simulation.plan import Plan, Step, plan_of
-from manager_tools.simulation.seeds import Outcome, run
+from manager_tools.simulation.plan import plan_of
+from manager_tools.simulation.scene import Sent
+from manager_tools.simulation.seeds import run
 from manager_tools.testing import VirtualClock, operated
 from tests.unit.manager_tools.simulation.test_seeds import Greeting
 
@@ -97,9 +99,6 @@ def test_assert_holds_ignores_differences_in_the_fields_that_its_caller_excludes
     assert_holds(AgeOperator, seeds=[1], minutes=2, may_differ=["seconds"])
 
 
-CREATED = Plan(seed=0, replicas=1, steps=(Step(at=0.0, act="create", kind=0, draw=1),), faults=())
-
-
 async def tag(request: web.BaseRequest) -> web.Response:
     if request.method == "POST":
         return web.json_response({"echo": await request.text()})
@@ -132,12 +131,7 @@ class CallingOperator(Operator[Greeting]):
         ctx.condition("Ready", True, "AsWanted")
 
 
-def outcome_of(operator: type[Operator[Any]]) -> Outcome:
-    return run(CREATED, (operator,), services=SERVICES)
-
-
 def test_fake_http_services_answer_requests_of_simulated_operators():
-    assert not outcome_of(CallingOperator).violations
     assert_holds(CallingOperator, seeds=range(2), minutes=1, services=SERVICES)
 
 
@@ -165,7 +159,37 @@ async def test_fake_services_without_a_virtual_clock_are_refused():
             pass
 
 
-@pytest.mark.parametrize("url", ["registry:5000", "ftp://a", "http://a/path", "http://", "http://a:x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("registry:5000", "ftp://a", "ftp://a:21", "http://a/path", "http://", "http://a:x"),
+        *("http://jane@a", "http://a?b", "http://a#b"),
+    ],
+)
 def test_assert_holds_refuses_a_service_address_that_is_no_http_host(url: str):
-    with pytest.raises(ValueError, match=f"services: '{url}' is no http\\(s\\)://HOST"):
+    with pytest.raises(ValueError, match=rf"services: '{re.escape(url)}' is no http\(s\)://HOST"):
         assert_holds(CallingOperator, seeds=[1], services={url: tag})
+
+
+@pytest.mark.parametrize("second", ["http://a:80", "http://A.", "http://a/", "https://a:80"])
+def test_assert_holds_refuses_two_service_addresses_of_the_same_host_and_port(second: str):
+    with pytest.raises(ValueError, match=f"services: '{second}' is a second URL of a:80"):
+        assert_holds(CallingOperator, seeds=[1], services={"http://a": tag, second: tag})
+
+
+@pytest.mark.parametrize(
+    ("path", "is_upkeep"),
+    [
+        ("/api/v1/namespaces/a/events", True),
+        ("/apis/events.k8s.io/v1/namespaces/a/events/b?force=true", True),
+        ("/apis/coordination.k8s.io/v1/namespaces/a/leases/b", True),
+        ("/apis/coordination.k8s.io/v1/leases?watch=true", True),
+        ("/apis/argoproj.io/v1alpha1/namespaces/a/eventsources", False),
+        ("/apis/example.com/v1/namespaces/a/events", False),
+        ("/apis/example.com/v1/namespaces/a/leases", False),
+        ("/api/v1/namespaces/events/pods/leases", False),
+        ("PUT https://a/api/v1/events", False),
+    ],
+)
+def test_sent_request_is_upkeep_only_for_the_resources_events_and_leases(path: str, is_upkeep: bool):
+    assert Sent("manager", "PUT", path).is_upkeep == is_upkeep

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -27,6 +26,7 @@ from manager_tools.simulation.plan import Plan, plan_of
 from manager_tools.simulation.seeds import Outcome, run, shrunk, story_of
 from manager_tools.simulation.world import World
 from tests.support import ROOT
+from tests.support.tools import output_of
 
 
 class GreetingSpec(ApiModel):
@@ -43,8 +43,6 @@ class GreetingStatus(ApiModel):
 
 @crd()
 class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
-    """Kind of the operators in this file."""
-
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 
@@ -72,8 +70,7 @@ def operator_of_the_page() -> type[Operator[Any]]:
     [code] = re.findall(r"```python\n(class .*?)```", page.read_text(), re.DOTALL)
     found = dict(globals())
     exec(code, found)
-    operator: type[Operator[Any]] = found["ForgetfulOperator"]
-    return operator
+    return found["ForgetfulOperator"]
 
 
 ForgetfulOperator = operator_of_the_page()
@@ -82,8 +79,6 @@ ForgetfulOperator = operator_of_the_page()
 class RestlessOperator(GreetingOperator):
     """Operator that writes a new status every `pause` seconds without end."""
 
-    kind = Greeting
-    name = "greeting"
     pause = 30
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
@@ -95,16 +90,11 @@ class RestlessOperator(GreetingOperator):
 class SluggishOperator(RestlessOperator):
     """Operator that writes again after 1,000 s, when the simulation already seems calm."""
 
-    kind = Greeting
-    name = "greeting"
     pause = 1_000
 
 
 class CountingOperator(GreetingOperator):
     """Operator that counts its reconciles in the status every 30 s."""
-
-    kind = Greeting
-    name = "greeting"
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
         greeting.status.beats += 1
@@ -137,9 +127,6 @@ class RecordOperator(Operator[Greeting]):
 class LeavingOperator(RecordOperator):
     """Operator whose cleanup does not delete the ConfigMap that a reconcile created."""
 
-    kind = Greeting
-    name = "record"
-
     async def cleanup(self, _greeting: Greeting, _ctx: Context) -> Result | None:
         return None
 
@@ -147,18 +134,12 @@ class LeavingOperator(RecordOperator):
 class MistakenOperator(GreetingOperator):
     """Operator whose reconcile always fails."""
 
-    kind = Greeting
-    name = "greeting"
-
     async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
         raise LookupError("a mistake")
 
 
 class CuriousOperator(GreetingOperator):
     """Operator that reads from the server every 20 ms without end."""
-
-    kind = Greeting
-    name = "greeting"
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
         await ctx.client.uncached.find(Greeting, greeting.key)
@@ -174,13 +155,9 @@ def test_simulation_runs_of_the_same_seed_are_identical_in_every_process():
         "    print(seed, run(plan_of(seed, OPERATORS), OPERATORS, compare=False).digest)"
     )
     runs = [
-        subprocess.run(
-            [sys.executable, "-c", program, *seeds],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.splitlines()
+        output_of(
+            *(sys.executable, "-c", program, *seeds), environ={**os.environ, "PYTHONHASHSEED": hash_seed}
+        ).splitlines()
         for hash_seed, seeds in (("1", ("39", "4")), ("2", ("4", "39", "39")))
     ]
     assert [len(each) for each in runs] == [2, 3]
@@ -224,14 +201,11 @@ def test_assert_holds_refuses_malformed_field_lists_and_an_empty_seed_list(given
 
 
 def test_assert_holds_raises_type_error_when_operator_attribute_outside_is_no_subclass_of_outside():
-    class Outside:
-        """Class that does not derive from `manager_tools.simulation.Outside`."""
-
     for outside, said in (
         ("nowhere:Nothing", r"^Lost\.outside: No module named 'nowhere'$"),
-        (Outside, r"^Lost\.outside: .* is no subclass of `Outside`$"),
+        (int, r"^Lost\.outside: .* is no subclass of `Outside`$"),
     ):
-        operator = type("Lost", (GreetingOperator,), {"kind": Greeting, "outside": outside})
+        operator = type("Lost", (GreetingOperator,), {"outside": outside})
         with pytest.raises(TypeError, match=said):
             assert_holds(operator, seeds=[1])
 
@@ -340,20 +314,16 @@ class PickySpec(ApiModel):
 
 @crd()
 class Picky(Resource, group="test.example.com", version="v1", plural="pickies"):
-    """A kind for which random specs are invalid."""
-
     spec: PickySpec
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 
 
 class PickyOperator(Operator[Picky]):
-    """Operator that sets the condition Ready."""
-
     async def reconcile(self, picky: Picky, ctx: Context) -> None:
         ctx.condition("Ready", True, "Opened", picky.spec.word)
 
 
-def test_assert_holds_fails_for_a_kind_whose_objects_are_all_rejected():
+def test_assert_holds_fails_when_the_server_rejects_all_objects_of_a_kind_unless_a_sample_is_given():
     with pytest.raises(AssertionError, match="took none of the objects made up for Picky: give `samples`"):
         assert_holds(PickyOperator, seeds=(1, 2), minutes=1)
     sample = Picky(metadata=ObjectMeta(name="a"), spec=PickySpec(word="open sesame"))

@@ -15,10 +15,11 @@ from devcluster import DevCluster
 from devcluster.controllers.pod_owners import template_hash
 from devcluster.storage import Key
 from manager_tools.codegen import custom_resource_definitions
+from manager_tools.simulation import workload
 from manager_tools.simulation.comparing import Chance, different_from_fresh, state_of
 from manager_tools.simulation.plan import Plan, Step, plan_of
 from manager_tools.simulation.seeds import run, story_of
-from manager_tools.simulation.workload import changed, edges
+from manager_tools.simulation.workload import changed, drawn, edges
 
 NAMES = {each.name: each for each in OPERATORS}
 
@@ -58,6 +59,17 @@ def test_edge_values_are_at_and_beyond_the_bounds_of_a_schema():
     assert edges({"type": "string", "minLength": 2, "maxLength": 3}) == ["xx", "x", "xxx", "xxxx"]
     assert edges({"type": "string", "enum": ["a", "b"]}) == ["a", "b", "not a"]
     assert edges({"type": "boolean"}) == []
+
+
+@pytest.mark.parametrize("bounds", [{"maximum": -5}, {"minimum": 2**31}, {"maximum": 0}])
+def test_drawn_integer_is_within_bounds_that_are_negative_or_large(
+    bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(workload, "_BEYOND", 0.0)
+    monkeypatch.setattr(workload, "_EDGE", 0.0)
+    rng = random.Random(1)
+    found = {drawn({"type": "integer", **bounds}, rng) for _ in range(5)}
+    assert all(bounds.get("minimum", each) <= each <= bounds.get("maximum", each) for each in found)
 
 
 @pytest.mark.parametrize(("act", "took"), [("apply", "201"), ("apply child", "200"), ("relabel child", "{")])

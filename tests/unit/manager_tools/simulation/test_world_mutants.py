@@ -61,8 +61,9 @@ def without_fence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transport, "fence", nothing)
 
 
-async def slow_release(_: LeaderElector) -> None:
-    await asyncio.sleep(60)
+def slow_release_without_time_limit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaderElector, "release", lambda _: asyncio.sleep(60))
+    patch.setattr("manager.process.manager.RELEASE_TIMEOUT", 120.0)
 
 
 def replace_without_removal(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +162,7 @@ MUTANTS: dict[str, tuple[Plant, str, str, dict[str, Any]]] = {
     ),
     "file left": (informers_begin_with(lambda: os.dup(2)), "foo", "files are left open", {}),
     "slow end": (
-        replacing(LeaderElector, "release", slow_release),
+        slow_release_without_time_limit,
         "memcached",
         "does not end within 25 s",
         {"fault": "stop"},
