@@ -7,7 +7,6 @@ import collections
 import contextlib
 import gc
 import os
-import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from blockbuster import BlockBuster
 from manager.util.memory import tune_garbage_collector
 from manager_tools.simulation.loop import VirtualLoop
 from tests.support import LIBRARY_PACKAGES, left_behind, time_limit
-from tests.support.api_objects import create_namespace, storage_classes
+from tests.support.api_objects import new_namespace, storage_classes
 from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
@@ -228,8 +227,7 @@ def storage(control_plane: ControlPlane) -> Iterator[None]:
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     """Yield a namespace on the shared control plane for one test."""
     control_plane.check()
-    name = f"test-{secrets.token_hex(4)}"
-    create_namespace(control_plane, name)
+    name = new_namespace(control_plane)
     yield name
     # If the test has failed because it broke the server, do not report a second error.
     with contextlib.suppress(Exception):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.conftest import StartControlPlane
-from tests.support.api_objects import create_namespace
+from tests.support.api_objects import new_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.envtest import BARE
 from tests.support.pets import ALPHA, BETA, GROUP, alpha, beta
@@ -35,9 +34,7 @@ def asked(
 @pytest.fixture
 def person(asked: ControlPlane) -> Person:
     """Return a user with a namespace."""
-    name = f"test-{secrets.token_hex(4)}"
-    create_namespace(asked, name)
-    return Person(asked, name)
+    return Person(asked, new_namespace(asked))
 
 
 def test_webhook_normalises_pet_before_it_is_stored(person: Person):

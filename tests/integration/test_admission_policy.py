@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import json
 from collections.abc import Iterator
@@ -100,19 +101,15 @@ def others_of_several() -> list[Any]:
 def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiAccess]:
     """Yield API access with a token of the manager's account, as a thief of the token has it."""
     credentials = plane.credentials_of(SYSTEM, "operator-manager-controller-manager")
-    access = ApiAccess(credentials, scratch=tmp_path_factory.mktemp("thief"))
+    with contextlib.closing(ApiAccess(credentials, scratch=tmp_path_factory.mktemp("thief"))) as access:
 
-    def is_held() -> bool:
-        """Return whether the API server enforces the policies already."""
-        try:
-            ESCALATIONS["privileged container"].by(access)
-        except ApiFailure as failure:
-            return REFUSED in failure.body
-        return False
+        def is_held() -> None:
+            """Assert that the API server enforces the policies already."""
+            with pytest.raises(ApiFailure, match=REFUSED):
+                ESCALATIONS["privileged container"].by(access)
 
-    eventually(is_held)
-    yield access
-    access.close()
+        eventually(is_held)
+        yield access
 
 
 def site() -> dict[str, Any]:
@@ -484,11 +481,8 @@ def test_admission_policy_admits_certificate_secret_writes_only_from_the_webhook
 ):
     def write_by(operator: str):
         credentials = plane.credentials_of(SYSTEM, f"operator-manager-controller-manager-{operator}")
-        access = ApiAccess(credentials, scratch=tmp_path)
-        try:
+        with contextlib.closing(ApiAccess(credentials, scratch=tmp_path)) as access:
             certificate(CERTIFICATE).by(access)
-        finally:
-            access.close()
 
     write_by("foo")
     with pytest.raises(ApiFailure, match=REFUSED):

@@ -1,4 +1,4 @@
-"""Built-in kinds of `manager_kinds`, compared with a real API server."""
+"""Built-in kinds of `manager_kinds`, compared with the API servers of the control planes."""
 
 from __future__ import annotations
 

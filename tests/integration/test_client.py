@@ -1,4 +1,4 @@
-"""The client with a real API server: requests, errors, and reads after writes."""
+"""The client with each control plane: requests, errors, and reads after writes."""
 
 from __future__ import annotations
 
@@ -547,8 +547,9 @@ class Autoscaler(Resource, version="v2", **AUTOSCALER):
 
 @pytest.mark.parametrize("way", ["created", "applied", "both"])
 @pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("force", [False, True])
 async def test_apply_removes_fields_that_a_former_field_manager_set_in_another_api_version(
-    bench: Bench, way: str, ours: bool
+    bench: Bench, way: str, ours: bool, force: bool
 ):
     """Apply a HorizontalPodAutoscaler, whose CPU target is in different fields in v1 and v2."""
     client, old = bench.client, bench.client.named("old")
@@ -570,7 +571,7 @@ async def test_apply_removes_fields_that_a_former_field_manager_set_in_another_a
     wanted = Autoscaler(metadata=metadata, spec=spec)
     if ours:
         await client.named("new").apply(wanted)
-    applied = await new.apply(wanted)
+    applied = await new.apply(wanted, force=force)
     assert applied.object.spec == {**spec, "minReplicas": 1}
     stored = await client.uncached.get(Autoscaler, wanted.key)
     entries = orjson.loads(stored.origin or b"")["metadata"]["managedFields"]

@@ -1,4 +1,4 @@
-"""Generated CRDs and the overlays of config/ on a real API server."""
+"""Generated CRDs and the overlays of config/ on each control plane."""
 
 from __future__ import annotations
 

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.conftest import RunManager, StartControlPlane
-from tests.support import ROOT, makefile
+from tests.integration.test_chart import make as try_make
+from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.certificates import trusting
-from tests.support.control_plane import KUBECTL, ControlPlane, Feature
-from tests.support.crds import wait_served
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
@@ -27,7 +28,6 @@ from tests.support.ports import PortBlock
 from tests.support.webhook_service import client_configs, lead_to_this_machine
 
 SAMPLES = "samples"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 CONFIGURATIONS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{sort}webhookconfigurations"
@@ -57,18 +57,11 @@ def volume(plane: ControlPlane) -> None:
         plane.api.create("/api/v1/persistentvolumes", {"metadata": metadata, "spec": spec})
 
 
-def make(plane: ControlPlane, *arguments: str) -> str:
-    """Run make for the control plane; fail with its output."""
-    done = makefile.make(
-        "--silent",
-        *arguments,
-        f"KUBECTL={plane.kubectl_program()}",
-        environ={"KUBECONFIG": str(plane.kubeconfig), **KUBECTL},
-        timeout=240,
-    )
+def make(plane: ControlPlane, *arguments: str) -> None:
+    """Run make for the control plane; assert that it succeeds without a warning."""
+    done = try_make(plane, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Warning" not in done.stdout + done.stderr
-    return done.stdout
 
 
 def prometheus(plane: ControlPlane) -> str:

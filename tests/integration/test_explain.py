@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.api_objects import create_namespace
+from tests.support.api_objects import new_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess, run_once
@@ -61,8 +60,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder, namespace = tmp_path_factory.mktemp("explain"), f"explain-{secrets.token_hex(4)}"
-    create_namespace(crds, namespace)
+    folder, namespace = tmp_path_factory.mktemp("explain"), new_namespace(crds)
     flags = (
         f"--namespaces={namespace}",
         f"--petstore-address={NO_STORE}",
@@ -78,12 +76,8 @@ def stage(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFa
 def test_explain_names_an_unreachable_pet_store_as_the_cause(stage: Stage):
     stage.plane.api.create(pet_path(stage.namespace), pet("rex"))
     stage.blames("pets/rex", "StoreUnreachable", NO_STORE)
-
-    def is_blamed() -> None:
-        _, printed = stage.explain("pets/rex")
-        assert f"Next: when the pet store at {NO_STORE} answers; it is asked every second or two" in printed
-
-    eventually(is_blamed, every=0.5)
+    following = f"Next: when the pet store at {NO_STORE} answers; it is asked every second or two"
+    eventually(lambda: following in stage.explain("pets/rex")[1], every=0.5)
 
 
 @pytest.mark.contract
@@ -97,11 +91,8 @@ def test_explain_names_a_missing_right_as_the_cause(stage: Stage, namespace: str
         plane.api.create(memcached_path(namespace), memcached("denied", 1))
         printed = limited.blames("memcached/denied", "Memcached denied", "Forbidden", "deployments")
         assert "post deployments denied 403" in printed
-
-        def shows_several_runs() -> None:
-            assert "retry after the back-off" in limited.explain("memcached/denied")[1]
-
-        eventually(shows_several_runs, every=0.5)
+        # The manager has several runs to show.
+        eventually(lambda: "retry after the back-off" in limited.explain("memcached/denied")[1], every=0.5)
 
 
 @pytest.mark.contract

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,7 @@ import pytest
 
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
-from tests.support.api_objects import deployment_path
+from tests.support.api_objects import deployment_path, new_namespace
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import DEFINITIONS, install_crds
 from tests.support.envtest import BARE
@@ -84,8 +83,7 @@ class Scene(NamedTuple):
 @contextlib.contextmanager
 def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
     """Run a scene; then assert that the manager has no leaked resources and stops without errors."""
-    name = f"scene-{secrets.token_hex(4)}"
-    plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    name = new_namespace(plane)
     flags = (f"--namespaces={name}", "--controllers=memcached")
     with (
         FaultProxy(plane.credentials, folder=folder / "proxy") as proxy,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import secrets
 import signal
 import sqlite3
 import subprocess
@@ -18,16 +17,16 @@ from typing import Any
 import pytest
 
 from manager.api import Resource, crd
-from manager_tools.codegen.roles import merged_rules
 from manager_tools.migration.definitions import migration_rights
 from tests.conftest import StartControlPlane
-from tests.support.api_objects import create_namespace
+from tests.support.api_objects import new_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.daemon import Daemon
 from tests.support.envtest import BARE, EnvtestControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import PROGRAM, run_once
+from tests.support.roles import grant_rules
 from tests.support.webhook_server import WebhookServer
 from tests.unit.manager_tools.migration.server import GROUP, NEW, OLD, POSITION, versions
 from tests.unit.manager_tools.migration.server import NAME as GADGETS
@@ -131,9 +130,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 @pytest.fixture
 def home(plane: ControlPlane) -> Iterator[str]:
     """Yield a namespace for one test; then delete the CRD and thereby its gadgets."""
-    name = f"test-{secrets.token_hex(4)}"
-    create_namespace(plane, name)
-    yield name
+    yield new_namespace(plane)
     path = f"{DEFINITIONS}/{GADGETS}"
     plane.api.delete(path)
     eventually(lambda: plane.api.find(path) is None)
@@ -273,14 +270,8 @@ def test_migrate_storage_names_the_missing_right_and_succeeds_with_the_rights_of
     assert 'User "migrator" cannot get resource "customresourcedefinitions"' in refused.stderr
 
     *most, last = migration_rights([Gadget])
-    role = {"metadata": {"name": "migrator"}, "rules": merged_rules(most)}
-    subject = {"kind": "User", "name": "migrator", "apiGroup": "rbac.authorization.k8s.io"}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "migrator"}
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
     try:
-        plane.api.create(f"{rbac}/clusterroles", role)
-        binding = {"metadata": {"name": "migrator"}, "roleRef": reference, "subjects": [subject]}
-        plane.api.create(f"{rbac}/clusterrolebindings", binding)
+        grant_rules(plane, "migrator", most)
 
         def missing() -> None:
             told = migrate(kubeconfig=user)
@@ -288,7 +279,7 @@ def test_migrate_storage_names_the_missing_right_and_succeeds_with_the_rights_of
             assert f"the right is missing to patch {PLURAL}/status.{GROUP}" in told.stderr
 
         eventually(missing)
-        plane.api.patch(f"{rbac}/clusterroles/migrator", {"rules": merged_rules([*most, last])})
+        grant_rules(plane, "migrator", [*most, last])
 
         def enough() -> None:
             done = migrate(kubeconfig=user)
@@ -296,6 +287,5 @@ def test_migrate_storage_names_the_missing_right_and_succeeds_with_the_rights_of
 
         eventually(enough)
     finally:
-        plane.api.delete(f"{rbac}/clusterrolebindings/migrator")
-        plane.api.delete(f"{rbac}/clusterroles/migrator")
+        plane.kubectl("delete", "clusterrolebinding,clusterrole", "migrator", "--ignore-not-found")
     assert stored_versions_of(plane) == [NEW]

@@ -10,7 +10,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from tests.conftest import RunManager, StartControlPlane
-from tests.integration.test_deploy import samples_have_a_status
+from tests.integration.test_deploy import ADDRESSES, samples_have_a_status
 from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import object_path, storage_classes
@@ -26,8 +26,6 @@ from tests.support.webhook_service import lead_to_this_machine
 OVERLAY = "per-operator"
 SAMPLES = ROOT / "config" / "samples"
 NAMES = [operator.name for operator in OPERATORS]
-# Flags for addresses in a pod.
-ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe", "webhook", "console"))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
-from tests.support.api_objects import create_namespace, manifest, object_path
+from tests.support.api_objects import manifest, new_namespace, object_path
 from tests.support.control_plane import ControlPlane
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
@@ -107,9 +106,7 @@ def is_followed(plane: ControlPlane, api: str) -> None:
 
 @pytest.fixture
 def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -> Iterator[Site]:
-    namespace = f"test-{secrets.token_hex(4)}"
-    create_namespace(plane, namespace)
-    site = Site(plane, namespace, store.address)
+    site = Site(plane, new_namespace(plane), store.address)
     yield site
     # The next test needs an empty store.
     site.kubectl("delete", "pets", "--all")

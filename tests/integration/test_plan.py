@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api_objects import condition, create_namespace, deployment_path
+from tests.support.api_objects import condition, deployment_path, new_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
@@ -73,8 +73,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder, namespace = tmp_path_factory.mktemp("plan"), f"plan-{secrets.token_hex(4)}"
-    create_namespace(crds, namespace)
+    folder, namespace = tmp_path_factory.mktemp("plan"), new_namespace(crds)
     api = crds.api
     api.create(memcached_path(namespace), memcached("web", 0))
     api.create(foo_path(namespace), foo("lonely", "jack"))

@@ -1,4 +1,4 @@
-"""Errors of exec, attach and port-forward from a real API server."""
+"""Errors of exec, attach and port-forward from the API servers of the control planes."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,16 +83,13 @@ def policies() -> list[dict[str, Any]]:
 @pytest.fixture
 def user(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[str], ApiAccess]]:
     """Yield a function that returns API access as a user."""
-    opened: list[ApiAccess] = []
+    with contextlib.ExitStack() as stack:
 
-    def access(name: str) -> ApiAccess:
-        credentials = Credentials.read(plane.user_kubeconfig(name))
-        opened.append(ApiAccess(credentials, scratch=tmp_path / name))
-        return opened[-1]
+        def access(name: str) -> ApiAccess:
+            credentials = Credentials.read(plane.user_kubeconfig(name))
+            return stack.enter_context(contextlib.closing(ApiAccess(credentials, scratch=tmp_path / name)))
 
-    yield access
-    for each in opened:
-        each.close()
+        yield access
 
 
 @pytest.fixture

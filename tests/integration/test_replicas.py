@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RunManager
+from tests.support.api_objects import new_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.eventually import consistently, eventually
@@ -73,13 +73,6 @@ class Replica:
         """Return whether the replica has no write in flight and sent none recently."""
         ends = [each.over for each in self.proxy.exchanges() if each.method != "GET"]
         return all(over is not None and over < time.monotonic() - QUIET for over in ends)
-
-
-def new_namespace(plane: ControlPlane) -> str:
-    """Create a namespace for one test's objects."""
-    namespace = f"test-{secrets.token_hex(4)}"
-    plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    return namespace
 
 
 def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: str) -> Replica:

@@ -12,14 +12,8 @@ import pytest
 from manager_shards.coordinator import lease_of_shard
 from manager_shards.shard_set import ShardSet
 from tests.conftest import RunManager, StartControlPlane
-from tests.integration.test_replicas import (
-    DEADLINE,
-    LEASE_PATH,
-    Memcacheds,
-    Replica,
-    new_namespace,
-    started,
-)
+from tests.integration.test_replicas import DEADLINE, LEASE_PATH, Memcacheds, Replica, started
+from tests.support.api_objects import new_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE

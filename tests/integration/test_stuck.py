@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from manager.process.manager import STOP_MARGIN
 from tests.integration.stubborn_operator import STUCK
+from tests.support.api_objects import new_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
@@ -53,8 +53,7 @@ class Stuck:
     def __init__(self, plane: ControlPlane, kubeconfig: Path, run: Run, how: str, *flags: str) -> None:
         self.how = how
         self.plane = plane
-        self.namespace = f"test-{secrets.token_hex(4)}"
-        plane.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        self.namespace = new_namespace(plane)
         self.manager: ManagerProcess = run(
             kubeconfig,
             f"--namespaces={self.namespace}",
@@ -122,8 +121,7 @@ def stuck_managers(
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         # A manager with a blocked event loop loses its lease first.
         asked = [Stuck(plane, plane.kubeconfig, run, how) for how in WAYS if how != "blocks-the-loop"]
-        namespace = f"test-{secrets.token_hex(4)}"
-        plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        namespace = new_namespace(plane)
         flags = f"--namespaces={namespace}", "--graceful-shutdown-timeout=1s"
         blocked, twice = [run(plane.kubeconfig, *flags) for _ in range(2)]
         plane.api.create(foo_path(namespace), foo("sample", "blocks-the-loop"))

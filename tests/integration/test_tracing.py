@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.conftest import RunManager, StartControlPlane
-from tests.support.api_objects import create_namespace
+from tests.support.api_objects import create_namespace, new_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.control_plane_kinds import ControlPlaneKind
 from tests.support.eventually import eventually
@@ -108,8 +107,7 @@ def test_manager_exits_on_sigterm_while_the_trace_collector_never_answers(
         "OTEL_BSP_SCHEDULE_DELAY": "100",
         "OTEL_EXPORTER_OTLP_TIMEOUT": "100000",
     }
-    namespace = f"silent-{secrets.token_hex(4)}"
-    create_namespace(crds, namespace)
+    namespace = new_namespace(crds)
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))
     flags = ("--controllers=foo", f"--namespaces={namespace}")
     manager = run_manager(crds.kubeconfig, *flags, environ=environ).wait_ready()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,6 +64,13 @@ def create_namespace(plane: ControlPlane, name: str) -> None:
             path = f"/api/v1/namespaces/{name}/{given}"
             # If the controllers have died, the error message says so.
             eventually(lambda path=path: (plane.check(), plane.api.get(path)), every=0.02)
+
+
+def new_namespace(plane: ControlPlane) -> str:
+    """Create a namespace as `create_namespace` does; return its name, which no other namespace has."""
+    name = f"test-{secrets.token_hex(4)}"
+    create_namespace(plane, name)
+    return name
 
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"

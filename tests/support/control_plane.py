@@ -31,14 +31,11 @@ class Feature(enum.Enum):
 
     WORKLOADS = "controllers for workloads, garbage collection and namespaces"
     READY_PODS = "nodes that take pods to Ready"
-    FAILING_PODS = "pods that fail as the names of their images say"
     POD_LOGS = "logs of its pods"
-    SERVER_METRICS = "metrics of its API server"
-    PROCESSES = "parts that can be killed, frozen and started again"
+    PROCESSES = "parts that can be killed and started again"
     POD_SECURITY = "enforcement of pod security levels"
     ADMISSION_POLICIES = "enforcement of admission policies"
     PRIORITIES = "priority levels for requests"
-    QUOTAS = "enforcement of quotas"
     SERVER_FLAGS = "flags of its API server that a test may choose"
     AUDIT_LOG = "audit log"
     PROTOBUF = "answers in protobuf"
@@ -106,14 +103,6 @@ class ControlPlane(abc.ABC):
         # The API server can become ready only if it and its database run.
         if self.part("apiserver").running and self.part("etcd").running:
             self.wait_ready()
-
-    def freeze(self, part: str) -> None:
-        """Suspend the process of a component; its connections stay open."""
-        self.part(part).freeze()
-
-    def thaw(self, part: str) -> None:
-        """Resume a suspended component."""
-        self.part(part).thaw()
 
     def wait_ready(self) -> None:
         """Wait until the API server answers; raise DaemonDied if it ends first."""

@@ -37,10 +37,9 @@ class DevclusterControlPlane(ControlPlane):
         *,
         parts: Sequence[str] = ("etcd", "apiserver", "controllers", "scheduler", "nodes"),
         apiserver_flags: Sequence[str] = (),
-        controllers_flags: Sequence[str] = (),
         persistent: bool = True,
     ) -> None:
-        """Configure devcluster with `parts` and flags of EnvtestControlPlane; ignore `controllers_flags`."""
+        """Configure devcluster with `parts` and `apiserver_flags` of EnvtestControlPlane."""
         super().__init__(folder)
         self._controllers = "controllers" in parts
         self._persistent = persistent
@@ -79,14 +78,11 @@ class DevclusterControlPlane(ControlPlane):
         return {
             Feature.WORKLOADS: self._controllers,
             Feature.READY_PODS: self._controllers,
-            Feature.FAILING_PODS: self._controllers,
             Feature.POD_LOGS: self._controllers,
-            Feature.SERVER_METRICS: True,
             Feature.PROCESSES: True,
             Feature.POD_SECURITY: True,
             Feature.ADMISSION_POLICIES: True,
             Feature.PRIORITIES: False,
-            Feature.QUOTAS: self._controllers,
             Feature.SERVER_FLAGS: True,
             Feature.AUDIT_LOG: False,
             Feature.PROTOBUF: False,

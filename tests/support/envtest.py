@@ -59,7 +59,6 @@ class EnvtestControlPlane(ControlPlane):
         *,
         parts: Sequence[str] = tuple(PROGRAMS),
         apiserver_flags: Sequence[str] = (),
-        controllers_flags: Sequence[str] = (),
         programs: str = VARIABLE,
         before: Sequence[str] = (),
         measured: bool = False,
@@ -72,7 +71,7 @@ class EnvtestControlPlane(ControlPlane):
         super().__init__(folder)
         self._programs = Path(os.environ[programs])
         self._parts = [part for part in parts if (self._programs / PROGRAMS[part]).exists()]
-        self._extra_flags = {"apiserver": apiserver_flags, "controllers": controllers_flags}
+        self._extra_flags = {"apiserver": apiserver_flags}
         self._before = before
         self._measured = measured
         self._authority = Authority("test control plane")
@@ -118,9 +117,7 @@ class EnvtestControlPlane(ControlPlane):
         needed = {
             Feature.WORKLOADS: {"controllers"},
             Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
-            Feature.FAILING_PODS: {"a kubelet"},
             Feature.POD_LOGS: {"a kubelet"},
-            Feature.QUOTAS: {"controllers"},
         }
         return needed.get(feature, set()) <= set(self._parts)
 

@@ -1,6 +1,6 @@
 """Assertions that poll until a real process or server has reached a state.
 
-They are for integration tests only: a test in virtual time can wait exactly.
+A test in virtual time does not need them: it can wait exactly.
 """
 
 from __future__ import annotations

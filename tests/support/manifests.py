@@ -51,17 +51,22 @@ def _as_json(overlay: str) -> str:
 @functools.cache
 def _config() -> str:
     """Return a cache key that changes with the content of config/ and with the kubectl program."""
-    program = Path(shutil.which(os.environ.get("KUBECTL") or "kubectl") or "").resolve()
+    program = Path(shutil.which(_kubectl()) or "").resolve()
     seen = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode())
     for path in sorted(path for path in _CONFIG.rglob("*") if path.is_file()):
         seen.update(f"\0{path.relative_to(_CONFIG)}\0".encode() + path.read_bytes())
     return seen.hexdigest()
 
 
+def _kubectl() -> str:
+    """Return the program that `build` runs."""
+    return os.environ.get("KUBECTL") or "kubectl"
+
+
 def manifests(overlay: str = "default") -> list[Manifest]:
-    """Return copies of all objects of an overlay; skip the test when there is no kubectl."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl on the PATH")
+    """Return copies of all objects of an overlay; skip the test when there is no kubectl ($KUBECTL)."""
+    if shutil.which(_kubectl()) is None:
+        pytest.skip(f"no {_kubectl()} on the PATH")
     found: list[Manifest] = json.loads(_as_json(overlay))
     return found
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from manager.api.rights import RbacRule
+from manager_tools.codegen.roles import merged_rules
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import Exchange
 
 FOLDER = Path("config/rbac")
+RBAC = "rbac.authorization.k8s.io"
 MANAGER = ("role.yaml", "role_binding.yaml")
 OWNER_REFERENCES = ("../owner-references/role.yaml", "../owner-references/role_binding.yaml")
 LEADER_ELECTION = ("leader_election_role.yaml", "leader_election_role_binding.yaml")
@@ -75,13 +78,24 @@ class Roles:
             metadata["namespace"] = self._namespace
         if "roleRef" in manifest:
             manifest["roleRef"]["name"] = self._name(manifest["roleRef"]["name"])
-            manifest["subjects"] = [
-                {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": self._user}
-            ]
+            manifest["subjects"] = [{"apiGroup": RBAC, "kind": "User", "name": self._user}]
         return manifest
 
     def _name(self, name: str) -> str:
         return f"{self._user}-{name}"
+
+
+def grant_rules(
+    plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None = None
+) -> None:
+    """Grant the user only these rules, in `namespace`, or in the whole cluster if `namespace` is None."""
+    scope = "ClusterRole" if namespace is None else "Role"
+    metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
+    subject = {"apiGroup": RBAC, "kind": "User", "name": user}
+    head = {"apiVersion": f"{RBAC}/v1", "metadata": metadata}
+    reference = {"apiGroup": RBAC, "kind": scope, "name": user}
+    binding = {**head, "kind": f"{scope}Binding", "roleRef": reference, "subjects": [subject]}
+    plane.api.apply([{**head, "kind": scope, "rules": merged_rules(rules)}, binding])
 
 
 def is_allowed(plane: ControlPlane, user: str, **attributes: dict[str, str]) -> bool:

@@ -90,11 +90,6 @@ class WebhookServer(LoopThread):
         self.authority = authority
         self._context.load_cert_chain(self._pair())
 
-    def forget(self) -> None:
-        self.conversions.clear()
-        self.admissions.clear()
-        self.callers.clear()
-
     async def _open(self) -> None:
         app = web.Application(client_max_size=LARGEST)
         app.router.add_post("/{path:.*}", self._serve)

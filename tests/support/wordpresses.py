@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any
 
 from tests.support.api_objects import condition, event_counts, manifest, object_path
@@ -48,10 +47,6 @@ class WordpressWalk(Walk):
     def change(self, name: str, **spec: Any) -> None:
         self.plane.api.patch(wordpress_path(self.namespace, name), {"spec": spec})
 
-    def delete(self, name: str) -> None:
-        """Delete a Wordpress, and wait until it no longer exists."""
-        self.kubectl("delete", "wordpress", name, "--wait=true")
-
     def site(self, name: str) -> dict[str, Any]:
         """Return the Wordpress as stored."""
         return self.get(API, "wordpresses", name)
@@ -69,11 +64,6 @@ class WordpressWalk(Walk):
         """Return the counts of the Events about a Wordpress, by reason."""
         return event_counts(self.plane, self.site(name))
 
-    def children(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield all seven child objects of a Wordpress; fail when one is missing."""
-        for api, plural, pattern in CHILDREN:
-            yield self.get(api, plural, pattern.format(name))
-
     def paths(self, name: str, children: Any = CHILDREN) -> list[str]:
         """Return the API paths of the child objects."""
         return [
@@ -90,15 +80,8 @@ class WordpressWalk(Walk):
         data = self.get("v1", "secrets", f"{name}-mysql")["data"]
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
-    def claim(self, name: str) -> dict[str, Any]:
-        return self.get("v1", "persistentvolumeclaims", name)
-
     def deployment(self, name: str) -> dict[str, Any]:
         return self.get("apps/v1", "deployments", name)
 
     def service(self, name: str) -> dict[str, Any]:
         return self.get("v1", "services", name)
-
-
-def owners(obj: dict[str, Any]) -> list[dict[str, Any]]:
-    return list(obj["metadata"].get("ownerReferences", ()))

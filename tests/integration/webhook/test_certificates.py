@@ -8,7 +8,7 @@ import copy
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.api.rights import RbacRule
 from manager.certificates.factory import Certificates, secret_certificates
 from manager.certificates.local_registration import take_away
 from manager.certificates.rotation import Lifetimes
@@ -37,16 +36,16 @@ from manager.webhook.configurations import (
 )
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from manager_tools.codegen.roles import injection_rights, merged_rules, secret_rights
+from manager_tools.codegen.roles import injection_rights, secret_rights
 from tests.conftest import StartControlPlane
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually_async
+from tests.support.roles import grant_rules
 from tests.support.webhook_service import client_configs
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-RBAC = "rbac.authorization.k8s.io"
 PETS = f"{DEFINITIONS}/pets.petstore.example.com"
 MUTATING = f"{ADMISSION}/mutatingwebhookconfigurations/test-mutating-webhook-configuration"
 VALIDATING = f"{ADMISSION}/validatingwebhookconfigurations/test-validating-webhook-configuration"
@@ -58,18 +57,24 @@ WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(op
 
 
 @pytest.fixture(scope="module")
-def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+def own_plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """Start a control plane for this module, because the test's webhooks would disturb other tests."""
     return module_control_plane(parts=BARE, crds=True)
 
 
 @pytest.fixture
-def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
+def plane(own_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Yield the control plane; then delete the webhook configurations and the Secret."""
+    yield own_plane
+    for path in (MUTATING, VALIDATING, SECRET):
+        own_plane.api.delete(path)
+
+
+@pytest.fixture
+def installed(plane: ControlPlane) -> ControlPlane:
     """Install the webhook configurations as `make deploy` does, without a certificate."""
     install(plane)
-    yield plane
-    for path in (MUTATING, VALIDATING, SECRET):
-        plane.api.delete(path)
+    return plane
 
 
 def install(plane: ControlPlane) -> None:
@@ -136,23 +141,12 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
                     await task
 
 
-def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
-    """Grant the user only these rules, in `namespace`, or in the whole cluster if `namespace` is None."""
-    scope = "ClusterRole" if namespace is None else "Role"
-    metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
-    subject = {"apiGroup": RBAC, "kind": "User", "name": user}
-    head = {"apiVersion": f"{RBAC}/v1", "metadata": metadata}
-    reference = {"apiGroup": RBAC, "kind": scope, "name": user}
-    binding = {**head, "kind": f"{scope}Binding", "roleRef": reference, "subjects": [subject]}
-    plane.api.apply([{**head, "kind": scope, "rules": merged_rules(rules)}, binding])
-
-
 @pytest.mark.oldest
 async def test_certificate_creation_succeeds_with_only_the_documented_rights(installed: ControlPlane):
     user = "certificates"
-    grant(installed, user, secret_rights("test-"), namespace="default")
+    grant_rules(installed, user, secret_rights("test-"), namespace="default")
     definitions = [PETS.rpartition("/")[2]]
-    grant(installed, user, injection_rights("test-", definitions), namespace=None)
+    grant_rules(installed, user, injection_rights("test-", definitions))
     async with running(installed.user_kubeconfig(user)) as certificates:
         await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
     kept = installed.api.get(SECRET)
@@ -200,8 +194,6 @@ async def test_rotator_logs_a_missing_webhook_configuration_once_and_updates_it_
             assert len(missing) == 2
             install(plane)
             await eventually_async(lambda: asyncio.to_thread(all_trust, plane, certificates))
-    for path in (MUTATING, VALIDATING, SECRET):
-        plane.api.delete(path)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +246,6 @@ async def test_applied_manifest_replaces_the_url_with_the_service_in_webhook_cli
         assert all({"service"} <= set(each) <= {"service"} | also for each in client_configs(plane))
     # The manager owns only the conversion of the CRD.
     assert plane.api.get(PETS)["spec"]["versions"] == installation[-1]["spec"]["versions"]
-    for path in (MUTATING, VALIDATING):
-        plane.api.delete(path)
 
 
 @pytest.mark.contract
@@ -276,8 +266,6 @@ async def test_local_webhook_registration_restores_former_client_configs_when_it
     for path in (MUTATING, VALIDATING, PETS):
         assert "until-stopped" not in json.dumps(plane.api.get(path)["metadata"].get("labels"))
         assert "operator-manager/before" not in plane.api.get(path)["metadata"]["annotations"]
-    for path in (MUTATING, VALIDATING):
-        plane.api.delete(path)
 
 
 def local_targets(transport: Transport) -> list[Target]:

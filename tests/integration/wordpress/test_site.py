@@ -11,7 +11,7 @@ from tests.support.api_objects import object_path
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
 from tests.support.walk import walking
-from tests.support.wordpresses import CHILDREN, COLLECTED, WordpressWalk, owners
+from tests.support.wordpresses import CHILDREN, COLLECTED, WordpressWalk
 
 SAMPLES = (
     "--filename=config/samples/example_v1_wordpress.yaml",
@@ -59,7 +59,7 @@ def test_wordpress_operator_makes_its_samples_available_and_deletes_their_childr
             assert selector.items() <= pod["metadata"]["labels"].items()
             assert deployment["spec"]["strategy"]["type"] == "Recreate"
             assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim
-            assert owners(deployment)[0]["blockOwnerDeletion"] is True
+            assert deployment["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] is True
         assert walk.service(f"{name}-mysql")["spec"]["clusterIP"] == "None"
 
     header, blog, sample = walk.kubectl("get", "wordpress").splitlines()

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
-from manager.cache.record import CacheEvent, RecordDecoder
+from manager.cache.record import RecordDecoder
 from manager.cache.reflector import Reflector, Upstream
 from manager.cache.sink import Sink
 from manager.cache.spec import WatchSpec
@@ -17,7 +17,7 @@ from manager.cache.store import Store
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from tests.support.scripted_wire import ScriptedWire
+from tests.support.scripted_wire import ScriptedWire, Step
 from tests.unit.cache.objects import EventLog, Pod, running
 from tests.unit.cache.server import Listed, PodServer
 from tests.unit.conftest import LogLines
@@ -34,22 +34,21 @@ class Scene:
         server.stores.append(self.store)
         namespace = watch.pop("namespace", "")
         decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=watch.get("metadata_only", False))
-        self.sink = Sink(self.store, decoder, namespace, publish=self._publish)
+        self.sink = Sink(self.store, decoder, namespace, publish=self.told.events.extend)
         spec = WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **watch)
         self.reflector = Reflector(spec, self.sink, upstream)
-
-    def _publish(self, events: Sequence[CacheEvent]) -> None:
-        for event in events:
-            self.told(event)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         return running(self.reflector)
 
     @asynccontextmanager
-    async def following(self, *listed: Any) -> AsyncIterator[Listed]:
-        """Run the reflector; yield its streaming list as soon as the list is complete."""
+    async def following(self, *listed: Any, then: Iterable[Step] = ()) -> AsyncIterator[Listed]:
+        """Run the reflector; yield its streaming list as soon as the list is complete.
+
+        `then` has the responses to later requests for a streaming list.
+        """
         stream = Listed(*listed)
-        self.serve("stream", stream)
+        self.serve("stream", stream, *then)
         async with self.running():
             await self.synced()
             yield stream
@@ -74,6 +73,10 @@ class Scene:
     def said(self) -> list[str]:
         """Return the messages of all log lines above the debug level."""
         return [line["event"] for line in self.log if line["log_level"] != "debug"]
+
+    @property
+    def warnings(self) -> LogLines:
+        return [line for line in self.log if line["log_level"] == "warning"]
 
     @property
     def names(self) -> list[str]:

@@ -73,8 +73,9 @@ class EventLog:
 
     def take(self) -> list[str]:
         """Return the `summaries` of the events since the last call."""
-        taken, self.events = self.events, []
-        return summaries(taken)
+        taken = summaries(self.events)
+        self.events.clear()
+        return taken
 
 
 def pod_informer(upstream: Upstream, *, object_filter: ObjectFilter | None = None, **spec: Any) -> Informer:

@@ -23,22 +23,20 @@ def owned(name: str, version: int) -> dict[str, Any]:
     return pod(name, version, ownerReferences=[owner])
 
 
-class TestCacheInformer:
-    async def test_cache_uses_one_informer_for_all_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
-        class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
-            pass
+async def test_cache_uses_one_informer_for_all_users_of_a_kind(cache: Cache, server: PodServer):
+    class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
+        pass
 
-        server = PodServer(wire)
-        server.on("stream", Listed(10))
-        assert cache.lookup(Pod) is None
-        informer = cache.informer(Pod)
-        assert cache.informer(Pod) is cache.informer(OtherPod) is cache.lookup(Pod) is informer
-        assert cache.lookup(Pod, metadata_only=True) is None
-        async with running(cache):
-            await cache.wait_synced()
-            await moments()
-        assert server.sorts() == ["stream"]
-        assert cache.informer(Pod, metadata_only=True) is not informer
+    server.on("stream", Listed(10))
+    assert cache.lookup(Pod) is None
+    informer = cache.informer(Pod)
+    assert cache.informer(Pod) is cache.informer(OtherPod) is cache.lookup(Pod) is informer
+    assert cache.lookup(Pod, metadata_only=True) is None
+    async with running(cache):
+        await cache.wait_synced()
+        await moments()
+    assert server.sorts() == ["stream"]
+    assert cache.informer(Pod, metadata_only=True) is not informer
 
 
 class TestCacheOwnedBy:
@@ -201,10 +199,9 @@ class TestCacheRelease:
             gc.collect()
             assert gone() is None
 
-    async def test_cache_watches_a_released_kind_again_on_request(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_watches_a_released_kind_again_on_request(self, cache: Cache, server: PodServer):
         cache.release(cache.informer(Pod))
         assert cache.informers == (), "also before the cache has run"
-        server = PodServer(wire)
         server.on("stream", Listed(10), Listed(20, ("a", 15)))
         async with running(cache):
             first = cache.informer(Pod)
@@ -218,9 +215,8 @@ class TestCacheRelease:
 
 class TestCacheSelection:
     async def test_cache_opens_one_watch_for_each_selector_and_namespace_list(
-        self, cache: Cache, wire: ScriptedWire
+        self, cache: Cache, server: PodServer, wire: ScriptedWire
     ):
-        server = PodServer(wire)
         server.on("stream", Listed(10))
         informers = [
             cache.informer(Pod),
@@ -234,10 +230,8 @@ class TestCacheSelection:
         assert cache.informer(Pod, label_selector=" app == web ") is informers[1]
         async with running(cache):
             await moments()
-        asked = {
-            (sent.query.get("labelSelector"), sent.query.get("fieldSelector"))
-            for sent in server.sent("stream")
-        }
+        queries = [sent.query for sent in server.sent("stream")]
+        asked = {(query.get("labelSelector"), query.get("fieldSelector")) for query in queries}
         node = "spec.nodeName=n1"
         assert asked == {(None, None), ("app=web", None), (None, node), ("app=web", node)}
         assert wire.sent("GET", "/api/v1/namespaces/two/pods")

@@ -24,6 +24,7 @@ from tests.unit.conftest import LogLines
 pytestmark = pytest.mark.virtual_time
 
 Make = Callable[..., Informer]
+A = ObjectKey("ns", "a")
 DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -70,9 +71,7 @@ class TestInformerRun:
         assert [informer.covers(each) for each in ("one", "three")] == [True, False]
         one, two = (PodServer(wire, f"/api/v1/namespaces/{name}/pods") for name in ("one", "two"))
         one.on("stream", Listed(10))
-        two.on(
-            "stream", Reply.status(403, "Forbidden", "no"), Reply.status(403, "Forbidden", "no"), Listed(10)
-        )
+        two.on("stream", *[Reply.status(403, "Forbidden", "no")] * 2, Listed(10))
         async with running(informer):
             await moments()
             assert not informer.synced
@@ -137,49 +136,41 @@ class TestInformerSubscribe:
         added, modified = told.events
         assert added.old_meta is None
         assert added.meta.labels == {"app": "web"}
-        assert modified.old_meta is not None
         assert (modified.old_meta.labels, modified.meta.labels) == ({"app": "web"}, {"app": "db"})
         assert repr(modified) == "<MODIFIED ns/a 6>"
-        informer.observe_delete(ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
+        informer.observe_delete(A, "a-1", b'{"kind":"Status"}')
         assert seen == [5, 6, None]
 
 
-class TestInformerObserveWrite:
-    async def test_observe_write_and_observe_delete_raise_protocol_error_for_a_malformed_response(
-        self, informer: Informer
-    ):
-        with pytest.raises(ProtocolError):
-            informer.observe_write(b"<html>")
-        with pytest.raises(ProtocolError):
-            informer.observe_delete(ObjectKey("ns", "a"), None, b"<html>")
+async def test_observe_write_and_observe_delete_raise_protocol_error_for_a_malformed_response(
+    informer: Informer,
+):
+    with pytest.raises(ProtocolError):
+        informer.observe_write(b"<html>")
+    with pytest.raises(ProtocolError):
+        informer.observe_delete(A, None, b"<html>")
 
 
-class TestInformerObserveDelete:
-    A = ObjectKey("ns", "a")
-
-    @pytest.fixture(autouse=True)
-    async def held(self, informer: Informer):
-        informer.observe_write(encoded(pod("a", 5)))
-
-    @pytest.mark.parametrize(
-        ("uid", "answer", "left"),
-        [
-            ("a-1", b'{"kind":"Status","status":"Success"}', None),
-            (None, b'{"kind":"Status","details":{"uid":"a-1"}}', None),
-            ("a-1", encoded(pod("a", 5)), None),
-            ("a-1", encoded(pod("a", 6, **DELETING, finalizers=["x"])), 6),
-            (None, b'{"kind":"Status"}', 5),
-            ("a-0", b'{"kind":"Status"}', 5),
-        ],
-        ids=["status", "UID in the answer", "object", "finalizer", "no UID", "UID of an earlier object"],
-    )
-    async def test_observe_delete_removes_the_object_only_if_the_caller_or_the_response_gives_its_uid(
-        self, informer: Informer, uid: str | None, answer: bytes, left: int | None
-    ):
-        informer.observe_delete(self.A, uid, answer)
-        held = informer.get(self.A)
-        assert (held and held.version) == left
-        assert held is None or held.deleting is (left == 6)
+@pytest.mark.parametrize(
+    ("uid", "answer", "left"),
+    [
+        ("a-1", b'{"kind":"Status","status":"Success"}', None),
+        (None, b'{"kind":"Status","details":{"uid":"a-1"}}', None),
+        ("a-1", encoded(pod("a", 5)), None),
+        ("a-1", encoded(pod("a", 6, **DELETING, finalizers=["x"])), 6),
+        (None, b'{"kind":"Status"}', 5),
+        ("a-0", b'{"kind":"Status"}', 5),
+    ],
+    ids=["status", "UID in the answer", "object", "finalizer", "no UID", "UID of an earlier object"],
+)
+async def test_observe_delete_removes_the_object_only_if_its_uid_is_known_and_no_finalizer_remains(
+    informer: Informer, uid: str | None, answer: bytes, left: int | None
+):
+    informer.observe_write(encoded(pod("a", 5)))
+    informer.observe_delete(A, uid, answer)
+    held = informer.get(A)
+    assert (held and held.version) == left
+    assert held is None or held.deleting is (left == 6)
 
 
 @pytest.mark.parametrize(

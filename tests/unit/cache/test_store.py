@@ -27,16 +27,13 @@ def listed(*records: Record) -> dict[ObjectKey, Record]:
     return {each.key: each for each in records}
 
 
-class TestStoreWatchEvents:
-    def test_store_reuses_the_key_and_uid_strings_when_an_object_changes(self, store: Store):
-        store.put(record("a", 1))
-        first = store.records.get(A)
-        store.put(record("a", 2))
-        second = store.records.get(A)
-        assert first is not None
-        assert second is not None
-        assert second.key is first.key
-        assert second.uid is first.uid
+def test_store_reuses_the_key_and_uid_strings_when_an_object_changes(store: Store):
+    store.put(record("a", 1))
+    first = store.records.get(A)
+    store.put(record("a", 2))
+    second = store.records.get(A)
+    assert second.key is first.key
+    assert second.uid is first.uid
 
 
 class TestStoreObserveDeletion:
@@ -125,19 +122,15 @@ class TestStoreList:
         assert summaries(events) == ["DELETED ns/b@60", "MODIFIED ns/a@10"]
 
 
-class TestStoreLabelSelector:
-    @pytest.fixture
-    def store(self) -> Store:
-        return Store(selector=Selector.parse("app=web"))
-
-    @pytest.mark.parametrize("late", ["write answer", "leaving event"])
-    def test_store_with_selector_remembers_a_deletion_when_old_changes_arrive(self, store: Store, late: str):
-        store.observe_deletion(A, "a-1")
-        if late == "write answer":
-            store.observe_write(*taken(pod("a", 2)))
-        else:
-            store.remove(record("a", 2))
-        assert summaries(store.put(record("a", 3, labels={"app": "web"}))) == []
+@pytest.mark.parametrize("late", ["write answer", "leaving event"])
+def test_store_with_selector_remembers_a_deletion_when_old_changes_arrive(late: str):
+    store = Store(selector=Selector.parse("app=web"))
+    store.observe_deletion(A, "a-1")
+    if late == "write answer":
+        store.observe_write(*taken(pod("a", 2)))
+    else:
+        store.remove(record("a", 2))
+    assert summaries(store.put(record("a", 3, labels={"app": "web"}))) == []
 
 
 def words(_: Record, meta: Meta) -> Iterable[str]:
@@ -164,8 +157,7 @@ def test_store_select_omits_and_reports_an_object_whose_index_function_failed():
     assert store.select(index=("moody", "x")) == []
 
 
-def test_add_index_covers_existing_objects_and_accepts_the_same_path_twice():
-    store = Store()
+def test_add_index_covers_existing_objects_and_accepts_the_same_path_twice(store: Store):
     with pytest.raises(KeyError, match="no index 'node'"):
         store.select(index=("node", "n1"))
     store.put(*taken(pod("a", 1)))
@@ -177,31 +169,23 @@ def test_add_index_covers_existing_objects_and_accepts_the_same_path_twice():
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]
 
 
-def test_custom_index_can_have_the_name_of_a_built_in_index():
-    store = Store()
+def test_custom_index_can_have_the_name_of_a_built_in_index(store: Store):
     store.indexes.add("namespace", words)
     store.put(*taken(pod("a", 1, annotations={"words": "x"})))
     assert len(store.select(namespace="ns", index=("namespace", "x"))) == 1
 
 
-def test_repeated_select_by_labels_uses_indexes_and_decodes_no_object(monkeypatch: pytest.MonkeyPatch):
-    store = Store()
+def test_repeated_select_by_labels_uses_indexes_and_decodes_no_object(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
     for number in range(100):
-        store.put(
-            *taken(pod(f"p{number}", number + 1, labels={"app": f"app{number % 10}", "n": str(number)}))
-        )
+        labels = {"app": f"app{number % 10}", "n": str(number)}
+        store.put(*taken(pod(f"p{number}", number + 1, labels=labels)))
     selector = {"app": "app3", "n": "13"}
     store.select(namespace="ns", labels=selector)
 
-    def looked(self: Record) -> Meta:
-        raise AssertionError("decoded")
-
-    monkeypatch.setattr(Record, "meta", looked)
+    monkeypatch.delattr(Record, "meta")
     assert [record.key.name for record in store.select(namespace="ns", labels=selector)] == ["p13"]
-
-
-def values(path: str, value: dict[str, Any]) -> list[str]:
-    return list(index_by(path)(*taken(value)))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +214,8 @@ def test_index_by_yields_the_values_at_its_path(path: str, found: list[str]):
     volumes = [{"secret": {"secretName": "s1"}}, {"emptyDir": {}}, {"secret": {"secretName": "s2"}}]
     spec = {"nodeName": "n1", "replicas": 3, "hostNetwork": False, "empty": "", "null": None}
     spec |= {"hosts": ["x", "y"], "volumes": volumes}
-    assert values(path, pod("a", 1, spec=spec, annotations={"example.com/site": "blog"})) == found
+    value = pod("a", 1, spec=spec, annotations={"example.com/site": "blog"})
+    assert list(index_by(path)(*taken(value))) == found
 
 
 @pytest.mark.parametrize("path", ["", ".", ".spec", "spec.", "spec..name", "spec[0].name", "spec[*", "a\\"])

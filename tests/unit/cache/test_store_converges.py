@@ -40,13 +40,9 @@ class Server:
     def put(self, name: str, *, selected: bool) -> Change:
         before = self.live.get(name)
         self.version += 1
-        after = Meta(
-            name=name,
-            namespace="ns",
-            uid=before.uid if before else f"{name}-{self.version}",
-            resource_version=str(self.version),
-            labels=SELECTED if selected else {},
-        )
+        version, uid = str(self.version), before.uid if before else f"{name}-{self.version}"
+        labels = SELECTED if selected else {}
+        after = Meta(name=name, namespace="ns", uid=uid, resource_version=version, labels=labels)
         self.live[name] = after
         self.log.append(Change(self.version, name, before, after))
         return self.log[-1]
@@ -166,7 +162,6 @@ class Following(RuleBasedStateMachine):
         if change.after is not None:
             self.publish(self.store.observe_write(*_decoder(encoded(change.after))))
         else:
-            assert change.before is not None
             # The response does not contain the version of the deletion, so the client knows an earlier one.
             known = int(change.before.resource_version)
             key = ObjectKey("ns", change.name)
@@ -176,7 +171,6 @@ class Following(RuleBasedStateMachine):
     @precondition(lambda self: self.position is not None)
     @rule(count=st.integers(1, 5))
     def watch_events_arrive(self, count: int) -> None:
-        assert self.position is not None
         for change in self.server.log[self.position : self.position + count]:
             self.position += 1
             self.watch_event(change)
@@ -186,7 +180,6 @@ class Following(RuleBasedStateMachine):
         if kind is not None:
             self.sink.event(kind, last)
         if kind == "DELETED":
-            assert change.before is not None
             self.note_absence(change.before.uid, change.version)
 
     def note_absence(self, uid: str, version: int) -> None:
@@ -199,7 +192,6 @@ class Following(RuleBasedStateMachine):
         selected = (self.selects(change.before), self.selects(change.after))
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
         last = change.after or change.before
-        assert last is not None
         return kinds.get(selected), encoded(last, resource_version=str(change.version))
 
     @precondition(lambda self: self.position == len(self.server.log))
@@ -217,14 +209,12 @@ class Following(RuleBasedStateMachine):
     @precondition(lambda self: self.listing and self.listing.items)
     @rule()
     def an_item_of_the_list_arrives(self) -> None:
-        assert self.listing is not None
         self.sink.list_item(encoded(self.listing.items.pop()))
 
     @precondition(lambda self: self.listing and not self.listing.items)
     @rule()
     def a_change_arrives_before_the_end_of_the_list(self) -> None:
         """Deliver the next change as a part of a streaming list, before the list ends."""
-        assert self.listing is not None
         change = next((change for change in self.server.log if change.version > self.listing.version), None)
         if change is None:
             return
@@ -236,7 +226,6 @@ class Following(RuleBasedStateMachine):
     @precondition(lambda self: self.listing)
     @rule()
     def the_rest_of_the_list_arrives(self) -> None:
-        assert self.listing is not None
         while self.listing.items:
             self.an_item_of_the_list_arrives()
         self.sink.finish_list(self.listing.version)
@@ -311,7 +300,6 @@ def test_store_has_every_object_when_the_server_is_restored_from_a_backup_during
         following.another_client_writes("a", selected=True)
     following.another_client_writes("b", selected=True)
     following.the_server_sends_a_list()
-    assert following.listing is not None
     following.listing.items.reverse()
     following.an_item_of_the_list_arrives()
     following.server = Server(version=3)

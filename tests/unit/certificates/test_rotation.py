@@ -39,14 +39,12 @@ class Target:
         self.bundle = b""
         self.hosts = ("svc.ns.svc",)
         self.installed = True
-        self.looks = 0
 
     def __str__(self) -> str:
         return self._name
 
     async def look(self) -> Found:
         await asyncio.sleep(0.001)
-        self.looks += 1
         if not self.installed:
             raise Absent(f"{self} is not installed")
         return Found((self.bundle,), self.hosts, intact=True, body={})

@@ -17,10 +17,10 @@ from structlog.testing import capture_logs
 from controllers.main import PROGRAM
 from manager.certificates.rotation import Rotation
 from manager.certificates.store import Changed, FolderStore, Material, SecretStore, Snapshot, StoreUnusable
+from manager.kube.transport import Transport
 from manager.tls.certificate import Authority, new_authority
 from manager.tls.key_pair import CertificateUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.connected import connected
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PATH = "/api/v1/namespaces/system/secrets/webhook-server-cert"
@@ -43,8 +43,9 @@ def stored(kept: Material, **metadata: str) -> dict[str, Any]:
     }
 
 
-def secret_store(wire: ScriptedWire) -> SecretStore:
-    return SecretStore(connected(wire).transport, PROGRAM, namespace="system", name="webhook-server-cert")
+@pytest.fixture
+def secret_store(transport: Transport) -> SecretStore:
+    return SecretStore(transport, PROGRAM, namespace="system", name="webhook-server-cert")
 
 
 def test_repr_of_certificate_material_omits_private_key():
@@ -56,13 +57,13 @@ def test_repr_of_certificate_material_omits_private_key():
     assert "PRIVATE" not in repr(authority)
 
 
-async def test_secret_store_creates_a_tls_secret_and_keeps_other_keys_of_an_existing_secret():
-    wire = ScriptedWire()
+async def test_secret_store_creates_a_tls_secret_and_keeps_other_keys_of_an_existing_secret(
+    wire: ScriptedWire, secret_store: SecretStore
+):
     wire.on("POST", COLLECTION, Reply.json({}, status=201))
-    store, kept = secret_store(wire), material()
-    found = await store.read()
+    kept, found = material(), await secret_store.read()
     assert found.material == Material()
-    await store.write(kept, found)
+    await secret_store.write(kept, found)
     [sent] = wire.sent("POST", COLLECTION)
     body = sent.json()
     assert body["type"] == "kubernetes.io/tls"
@@ -72,7 +73,7 @@ async def test_secret_store_creates_a_tls_secret_and_keeps_other_keys_of_an_exis
     known["data"]["theirs"] = base64.b64encode(b"x").decode()
     wire.on("GET", PATH, Reply.json(known))
     wire.on("PUT", PATH, Reply.json({}))
-    await store.write(kept, await store.read())
+    await secret_store.write(kept, await secret_store.read())
     [sent] = wire.sent("PUT", PATH)
     assert sent.json()["metadata"]["resourceVersion"] == "7"
     assert sent.json()["data"] == {**stored(kept)["data"], "theirs": known["data"]["theirs"]}
@@ -87,57 +88,55 @@ async def test_secret_store_creates_a_tls_secret_and_keeps_other_keys_of_an_exis
     ],
 )
 async def test_secret_store_write_fails_when_another_client_changed_the_secret(
-    method: str, path: str, code: int, reason: str
+    wire: ScriptedWire, secret_store: SecretStore, method: str, path: str, code: int, reason: str
 ):
-    wire = ScriptedWire()
     if method == "PUT":
         wire.on("GET", PATH, Reply.json(stored(material())))
     wire.on(method, path, Reply.status(code, reason))
-    store = secret_store(wire)
     with pytest.raises(Changed):
-        await store.write(material(), await store.read())
+        await secret_store.write(material(), await secret_store.read())
 
 
-async def test_secret_store_write_error_omits_the_secret_data_that_the_api_server_error_contains():
-    wire = ScriptedWire()
+async def test_secret_store_write_error_omits_the_secret_data_that_the_api_server_error_contains(
+    wire: ScriptedWire, secret_store: SecretStore
+):
     kept = material()
     wire.on("GET", PATH, Reply.json(stored(kept)))
     message = f'data: Invalid value: "{base64.b64encode(kept.key).decode()}": field is immutable'
     details = {"causes": [{"field": "data", "message": message}]}
     wire.on("PUT", PATH, Reply.status(422, "Invalid", message, details=details))
-    store = secret_store(wire)
     with pytest.raises(StoreUnusable) as error:
-        await store.write(kept, await store.read())
+        await secret_store.write(kept, await secret_store.read())
     said = "Secret system/webhook-server-cert cannot be written: the API server finds it invalid (data)"
     assert str(error.value) == said
 
 
 @pytest.mark.virtual_time
-async def test_secret_store_returns_the_last_read_certificate_while_the_secret_is_unreadable():
-    wire = ScriptedWire()
+async def test_secret_store_returns_the_last_read_certificate_while_the_secret_is_unreadable(
+    wire: ScriptedWire, secret_store: SecretStore
+):
     message = 'secrets "webhook-server-cert" is forbidden: User "x" cannot get'
     refusal = [Reply.status(403, "Forbidden", message)] * 3
     kept, later = material(), material()
     wire.on("GET", PATH, *refusal, Reply.json(stored(Material())), Reply.json(stored(kept)))
-    source = secret_store(wire)
     with pytest.raises(CertificateUnusable, match="has not been read yet"):
-        source.pair(NOW)
+        secret_store.pair(NOW)
     with capture_logs() as lines:
-        following = asyncio.create_task(source.follow())
+        following = asyncio.create_task(secret_store.follow())
         await asyncio.sleep(2.5)
         with pytest.raises(CertificateUnusable, match=r"cannot be read: secrets .* is forbidden"):
-            source.pair(NOW)
+            secret_store.pair(NOW)
         await asyncio.sleep(1)
         with pytest.raises(CertificateUnusable, match="has no certificate yet: the leader creates it"):
-            source.pair(NOW)
+            secret_store.pair(NOW)
         await asyncio.sleep(1)
-        assert source.pair(NOW) == kept.pair
+        assert secret_store.pair(NOW) == kept.pair
     assert [line["log_level"] for line in lines] == ["warning"]
     wire.on("GET", PATH, *[Reply.status(500, "InternalError")] * 4, Reply.json(stored(later)))
     await asyncio.sleep(6)
-    assert source.pair(NOW) == kept.pair
+    assert secret_store.pair(NOW) == kept.pair
     await asyncio.sleep(20)
-    assert source.pair(NOW) == later.pair
+    assert secret_store.pair(NOW) == later.pair
     following.cancel()
 
 

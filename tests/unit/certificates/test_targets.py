@@ -10,29 +10,31 @@ from controllers.main import PROGRAM
 from devcluster import DevCluster
 from manager.certificates.local_registration import take_away
 from manager.certificates.targets import Target
+from manager.kube.transport import Transport
 from manager.webhook import JsonObject
 from manager_tools.testing import LocalWire
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.connected import connected
 
+PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/x"
 
-async def test_ca_bundle_write_leaves_other_webhooks_of_the_configuration_unchanged():
+
+async def test_ca_bundle_write_leaves_other_webhooks_of_the_configuration_unchanged(
+    wire: ScriptedWire, transport: Transport
+):
     def webhook(name: str, service: str) -> dict[str, Any]:
         config = {"service": {"name": service, "namespace": "ns"}, "caBundle": "b2xk"}
         return {"name": name, "clientConfig": config}
 
-    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/x"
     both = [webhook("theirs.example.com", "theirs"), webhook("ours.kb.io", "ours")]
-    wire = ScriptedWire()
-    wire.on("GET", path, Reply.json({"webhooks": both}))
-    wire.on("PATCH", path, Reply.json({}))
-    transport = connected(wire).transport
+    wire.on("GET", PATH, Reply.json({"webhooks": both}))
+    wire.on("PATCH", PATH, Reply.json({}))
     target = Target(transport, PROGRAM, "MutatingWebhookConfiguration", "x", [{"name": "ours.kb.io"}])
     found = await target.look()
     assert found.hosts == ("ours.ns.svc", "ours.ns.svc.cluster.local")
     assert found.bundles == (b"old",)
     await target.inject(found, b"new")
-    [sent] = wire.sent("PATCH", path)
+    [sent] = wire.sent("PATCH", PATH)
     assert {each["path"].split("/")[2] for each in sent.json()} == {"1"}
 
 
@@ -55,7 +57,6 @@ async def test_webhook_configuration_counts_as_changed_when_it_has_an_unexpected
         await transport.aclose()
 
 
-PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/x"
 OURS, THEIRS = "https://127.0.0.1:1", "https://127.0.0.1:2"
 
 
@@ -68,13 +69,12 @@ def local_target(wire: ScriptedWire, name: str = "x") -> Target:
     return Target(connected(wire).transport, PROGRAM, kind, name, at_url(OURS), **how)
 
 
-async def test_removal_of_a_local_registration_skips_unreadable_and_missing_notes():
-    wire, first = ScriptedWire(), PATH.replace("/x", "/first")
+async def test_removal_of_a_local_registration_skips_unreadable_and_missing_notes(wire: ScriptedWire):
     metadata = {"uid": "u", "resourceVersion": "1"}
     notes = {"first": {f"{PROGRAM.name}/before": "{"}, "second": {}, "x": {f"{PROGRAM.name}/before": "null"}}
     for name, noted in notes.items():
         body = {"metadata": {**metadata, "annotations": noted}, "webhooks": at_url(OURS)}
-        wire.on("GET", first.replace("first", name), Reply.json(body))
+        wire.on("GET", PATH.replace("/x", f"/{name}"), Reply.json(body))
     wire.on("DELETE", PATH, Reply.json({}))
     with capture_logs() as lines:
         await take_away([local_target(wire, name) for name in notes], OURS)
@@ -83,8 +83,9 @@ async def test_removal_of_a_local_registration_skips_unreadable_and_missing_note
 
 
 @pytest.mark.parametrize(("base", "note"), [(OURS, None), (THEIRS, at_url(THEIRS))])
-async def test_local_registration_notes_the_replaced_url_unless_it_is_its_own(base: str, note: Any):
-    wire = ScriptedWire()
+async def test_local_registration_notes_the_replaced_url_unless_it_is_its_own(
+    wire: ScriptedWire, base: str, note: Any
+):
     body = {"metadata": {"resourceVersion": "1"}, "webhooks": at_url(base)}
     wire.on("GET", PATH, Reply.json(body))
     wire.on("PATCH", PATH, Reply.json({}))

@@ -171,7 +171,7 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Assemble:
 
 
 class Config:
-    """Client configuration without a server."""
+    """Client configuration for the API server https://api.example.com."""
 
     def __init__(self, source: str) -> None:
         self.source = source

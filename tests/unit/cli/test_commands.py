@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import Any
 
 import click
 import pytest
@@ -19,7 +19,6 @@ import yaml
 from manager.cli import main
 from manager.cli.commands import GROUP
 from manager.util.version import KUBERNETES_VERSIONS, VERSION
-from tests.support import ROOT
 from tests.support.fork_server import run, start
 from tests.support.kinds import GadgetOperator
 from tests.unit.cli.conftest import OPERATORS, Command, Install
@@ -231,24 +230,14 @@ def test_built_in_commands_run_when_an_installed_command_package_is_broken(
 
 
 GENEROUS = 30.0
-PROGRAMS = {
-    name: (str(Path(sys.executable).with_name(name)),)
-    for name in ("operator-manager", "petstore", "devcluster")
-}
+ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+BIN = Path(sys.executable).parent
+PROGRAMS = ("operator-manager", "petstore", "devcluster")
 
 
-def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+def interpreted(code: str) -> subprocess.CompletedProcess[str]:
     """Run the code in a new Python process."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        text=True,
-        timeout=GENEROUS,
-        check=False,
-    )
+    return run(sys.executable, "-c", code, environ=ENVIRON, timeout=GENEROUS)
 
 
 def test_import_of_the_run_command_loads_no_large_package_and_reads_no_source_file():
@@ -279,7 +268,7 @@ def test_command_succeeds_when_its_output_pipe_is_closed(argv: str, tmp_path: Pa
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as nobody, (tmp_path / "errors").open("wb") as errors:
-        ended = start([*PROGRAMS["operator-manager"], argv], os.environ, nobody, errors)
+        ended = start([BIN / "operator-manager", argv], os.environ, nobody, errors)
         assert ended.wait(GENEROUS) == 0
     assert (tmp_path / "errors").read_text() == ""
 
@@ -292,14 +281,8 @@ def test_command_succeeds_when_its_output_pipe_is_closed(argv: str, tmp_path: Pa
 def test_program_keeps_its_exit_code_when_stdin_stdout_or_stderr_is_closed(
     program: str, argv: str, closed: str, code: int
 ):
-    ended = subprocess.run(
-        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAMS[program], argv],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=GENEROUS,
-        check=False,
-    )
+    words = ("/bin/sh", "-c", f'exec "$@" {closed}', "sh", BIN / program, argv)
+    ended = run(*words, environ=os.environ, timeout=GENEROUS)
     assert (ended.returncode, ended.stderr) == (code, "")
 
 
@@ -325,8 +308,8 @@ def test_stuck_process_exits_even_if_its_log_pipe_is_full():
             while True:
                 os.write(writing, b"x" * 4096)
         os.set_blocking(writing, True)
-        ended = interpreted(STUCK, stderr=full)
-    assert ended.returncode == 1
+        ended = start([sys.executable, "-c", STUCK], ENVIRON, full)
+        assert ended.wait(GENEROUS) == 1
 
 
 @pytest.mark.parametrize("argument", ["version", "--version", "--help"])
@@ -363,7 +346,7 @@ def test_program_completes_commands_flags_and_flag_values_for_bash(
     variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
     words = [program, *words]
     asked = {variable: "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    done = run(*PROGRAMS[program], environ=os.environ | asked, timeout=GENEROUS)
+    done = run(BIN / program, environ=os.environ | asked, timeout=GENEROUS)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == offered
 
@@ -382,13 +365,13 @@ def test_completion_prints_nothing_when_the_operators_cannot_be_loaded(
 def test_completion_script_completes_a_command_in_bash(program: str, tmp_path: Path):
     script = tmp_path / "script"
     for shell in ("zsh", "fish", "bash"):
-        done = run(*PROGRAMS[program], "completion", shell, environ=os.environ, timeout=GENEROUS)
+        done = run(BIN / program, "completion", shell, environ=os.environ, timeout=GENEROUS)
         assert (done.returncode, done.stderr) == (0, "")
         assert f"_{program.replace('-', '_').upper()}_COMPLETE={shell}_complete" in done.stdout
         script.write_text(done.stdout)
     function = f"_{program.replace('-', '_')}_completion"
     asked = f"COMP_WORDS=({program} comp); COMP_CWORD=1; {function} {program}; echo ${{COMPREPLY[@]}}"
-    path = f"{Path(PROGRAMS[program][0]).parent}:{os.environ['PATH']}"
+    path = f"{BIN}:{os.environ['PATH']}"
     ended = run(
         "bash", "-c", f"source {script}; {asked}", environ=os.environ | {"PATH": path}, timeout=GENEROUS
     )

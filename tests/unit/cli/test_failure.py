@@ -12,12 +12,14 @@ from manager.cli.failure import ServerUnavailable, ServerUnusable, server_versio
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials
 from manager.kube.tls import Pem, Tls, TlsFiles
+from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.connected import connected
 
 
-async def test_error_for_status_401_names_the_expired_client_certificate():
+async def test_error_for_status_401_names_the_expired_client_certificate(
+    wire: ScriptedWire, transport: Transport
+):
     ended = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     issued = trustme.CA().issue_cert("a.test", not_after=ended).cert_chain_pems[0].bytes()
     tls = Tls(TlsFiles(certificate=Pem("client-certificate-data", data=issued)))
@@ -27,18 +29,15 @@ async def test_error_for_status_401_names_the_expired_client_certificate():
         credentials=FixedCredentials(None),
         tls=tls,
     )
-    wire = ScriptedWire()
     wire.on("GET", "/version", Reply.status(401, "Unauthorized"))
-    transport = connected(wire).transport
     with pytest.raises(ServerUnusable, match=r"-data: the client certificate has expired, at 2026-01-02 03:"):
         await server_version(transport, config)
 
 
-async def test_error_for_an_endless_answer_names_the_server():
+async def test_error_for_an_endless_answer_names_the_server(wire: ScriptedWire, transport: Transport):
     server = URL("http://api.example.com")
     config = ClusterConfig(server=server, source="k", credentials=FixedCredentials(None), tls=None)
-    wire = ScriptedWire()
     wire.on("GET", "/version", Reply(body=bytes(LONGEST + 1)))
     with pytest.raises(ServerUnusable, match=r"http://api\.example\.com .*: the answer is longer") as raised:
-        await server_version(connected(wire).transport, config)
+        await server_version(transport, config)
     assert not isinstance(raised.value, ServerUnavailable), "a later attempt would fail, too"

@@ -26,8 +26,7 @@ from tests.unit.cli.conftest import Assemble, Command, Install, Plain, operator
 LABEL = Setting("store-label", default="main", description="What it is called", placeholder="TEXT")
 INTERVAL = Setting("store-interval", parse_duration, default="10m", description="How often")
 GREETING = Setting("greeting", description="What to say")
-STORE, GREETER = operator("store", LABEL, INTERVAL), operator("greeter", GREETING)
-OPERATORS = (STORE, GREETER, operator("plain"))
+OPERATORS = (operator("store", LABEL, INTERVAL), operator("greeter", GREETING), operator("plain"))
 
 
 def setting(name: str) -> Setting[str | None]:
@@ -187,7 +186,7 @@ def test_owned_by_maps_each_reconciled_kind_to_the_child_kinds_that_its_operator
     assert owned_by(SHIPPED)[Memcached.gvk] == [Deployment.gvk]
 
 
-GREETER = """
+SOURCE = """
 from apis.tutorial.v1.foo import Foo
 from manager import Context, Operator, Setting
 
@@ -212,10 +211,10 @@ MODULE = "hello_from_outside"
 
 @pytest.fixture
 def install(install_package: Install) -> Install:
-    """Return a function that installs the source `GREETER` as a package with the given entry point."""
+    """Return a function that installs `SOURCE` as a package with the given entry point."""
 
     def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
-        install_package(MODULE, GREETER, value, group=group, package=package)
+        install_package(MODULE, SOURCE, value, group=group, package=package)
 
     return put
 
@@ -261,7 +260,7 @@ def test_run_error_names_an_installed_operator_that_cannot_be_loaded(
 
 
 def test_run_refuses_two_installed_operators_with_the_same_name(command: Command, install: Install):
-    (Path(sys.path[0]) / f"{MODULE}_again.py").write_text(GREETER)
+    (Path(sys.path[0]) / f"{MODULE}_again.py").write_text(SOURCE)
     install(f"a = {MODULE}:Greeter")
     install(f"b = {MODULE}_again:Greeter", package="other-operators")
     assert command("run").refusal(1) == (

@@ -7,6 +7,7 @@ import socket
 import ssl
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import pytest
@@ -183,18 +184,12 @@ async def test_assembly_refuses_an_invalid_webhook_client_ca_file(
 async def test_webhook_client_ca_file_makes_client_certificates_required_unless_a_kind_has_conversions(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, operator: AnyOperator, required: bool
 ):
-    made: list[bool] = []
-
-    class Noted(ClientAuthorities):
-        def __init__(self, file: Path, *, required: bool) -> None:
-            super().__init__(file, required=required)
-            made.append(required)
-
-    monkeypatch.setattr(webhooks, "ClientAuthorities", Noted)
+    made = Mock(wraps=ClientAuthorities)
+    monkeypatch.setattr(webhooks, "ClientAuthorities", made)
     (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
     flags = {**FILES, "webhook_client_ca_file": str(tmp_path / "ca.crt")}
     assert await assemble(flags, known=operator) == (True, [])
-    assert made == [required]
+    made.assert_called_once_with(tmp_path / "ca.crt", required=required)
 
 
 @pytest.mark.parametrize(

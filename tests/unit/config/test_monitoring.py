@@ -21,12 +21,10 @@ from tests.support.tools import output_of, tool
 
 CASES = Path(__file__).with_name("alerts.yaml")
 ALERTS: list[dict[str, Any]] = [rule for group in rule_groups() for rule in group["rules"]]
-PANELS: list[dict[str, Any]] = json.loads((ROOT / "config/grafana/operator-manager.json").read_text())[
-    "panels"
-]
+DASHBOARD = json.loads((ROOT / "config/grafana/operator-manager.json").read_text())
 QUERIES = [
     *(rule["expr"] for rule in ALERTS),
-    *(target["expr"] for panel in PANELS for target in panel.get("targets", ())),
+    *(target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())),
 ]
 # A name before the brace of a selector is a metric.
 METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")

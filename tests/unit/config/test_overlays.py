@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,30 @@ def labels_of(deployment: Manifest) -> dict[str, str]:
     return labels
 
 
+def ports_of(deployment: Manifest) -> dict[str, int]:
+    return {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
+
+
+def names_of(made: Iterable[Manifest]) -> set[str]:
+    return {each["metadata"]["name"] for each in made}
+
+
+def converted_crds(overlay: str = "default") -> list[Manifest]:
+    """Return the CRDs whose versions a webhook converts."""
+    crds = of_kind("CustomResourceDefinition", overlay)
+    return [each for each in crds if "conversion" in each["spec"]]
+
+
+def test_manifests_need_only_the_kubectl_program_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    assert manifests()  # skips this test without any kubectl
+    monkeypatch.setenv("KUBECTL", shutil.which(os.environ.get("KUBECTL") or "kubectl") or "")
+    monkeypatch.setenv("PATH", "")
+    assert manifests()
+    monkeypatch.setenv("KUBECTL", "no-such-program")
+    with pytest.raises(pytest.skip.Exception, match="no no-such-program on the PATH"):
+        manifests()
+
+
 def test_namespace_enforces_the_restricted_pod_security_standard():
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     for mode in ("enforce", "warn"):
@@ -80,7 +107,7 @@ def test_manager_flags_match_the_ports_and_termination_grace_period_of_the_deplo
     work = max(settings.graceful_shutdown_timeout, settings.shutdown_delay)
     assert work + after < pod_of(deployment)["terminationGracePeriodSeconds"]
     assert settings.shutdown_delay > 0
-    ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
+    ports = ports_of(deployment)
     assert settings.health_probe_bind_address == parse_bind_address(f":{ports['health']}")
     assert settings.metrics_bind_address == parse_bind_address(f":{ports['metrics']}")
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
@@ -88,7 +115,7 @@ def test_manager_flags_match_the_ports_and_termination_grace_period_of_the_deplo
 
 def test_webhook_name_prefix_flag_matches_webhook_configuration_and_secret_names():
     prefix = settings_of(the("Deployment", MANAGER)).webhook_name_prefix
-    configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
+    configured = names_of(each for each in manifests() if "webhooks" in each)
     assert configured
     assert configured <= {f"{prefix}{MUTATING}", f"{prefix}{VALIDATING}"}
     secrets = named_in(the("Role", "operator-manager-webhook-certificate-role"), "secrets")
@@ -117,11 +144,9 @@ def test_leader_election_role_names_only_the_lease_of_its_manager(overlay: str):
             for each in of_kind("RoleBinding", overlay)
             if "leader-election" in each["metadata"]["name"] and each["subjects"][0]["name"] == account
         ]
-        settings = settings_of(deployment)
-        assert named_in(the("Role", binding["roleRef"]["name"], overlay), "leases") == {
-            settings.leader_election_id or PROGRAM.name
-        }
-        leases.add(settings.leader_election_id or PROGRAM.name)
+        lease = settings_of(deployment).leader_election_id or PROGRAM.name
+        assert named_in(the("Role", binding["roleRef"]["name"], overlay), "leases") == {lease}
+        leases.add(lease)
     assert len(leases) == len(deployments)
 
 
@@ -155,11 +180,9 @@ def test_per_operator_overlay_has_one_deployment_per_operator_and_only_one_serve
 def test_per_operator_roles_together_grant_the_rights_of_the_default_role():
     def rights(role: dict[str, Any]) -> set[tuple[str, str, str]]:
         return {
-            (group, resource, verb)
+            right
             for rule in role["rules"]
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for verb in rule["verbs"]
+            for right in product(rule["apiGroups"], rule["resources"], rule["verbs"])
         }
 
     whole = rights(the("ClusterRole", "operator-manager-manager-role"))
@@ -187,22 +210,19 @@ def test_webhook_injection_role_names_only_the_webhook_configurations_and_conver
         ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
     ):
-        assert named_in(role, resource) == {each["metadata"]["name"] for each in of_kind(kind)}
-    assert named_in(role, "customresourcedefinitions") == {
-        each["metadata"]["name"] for each in manifests() if "conversion" in each.get("spec", {})
-    }
+        assert named_in(role, resource) == names_of(of_kind(kind))
+    assert named_in(role, "customresourcedefinitions") == names_of(converted_crds())
 
 
 @pytest.mark.parametrize("overlay", ["default", "cert-manager", "high-availability", "namespaced"])
 def test_webhooks_call_the_webhook_service_of_the_manager_on_its_port(overlay: str):
-    made = manifests(overlay)
-    called = [webhook["clientConfig"] for each in made for webhook in each.get("webhooks", ())]
-    conversions = [each["spec"]["conversion"] for each in made if "conversion" in each.get("spec", {})]
+    called = [webhook for each in manifests(overlay) for webhook in each.get("webhooks", ())]
+    conversions = [each["spec"]["conversion"]["webhook"] for each in converted_crds(overlay)]
     assert called
     assert conversions
     (port,) = the("Service", WEBHOOK_SERVICE, overlay)["spec"]["ports"]
-    for each in (*called, *(each["webhook"]["clientConfig"] for each in conversions)):
-        service = each["service"]
+    for each in (*called, *conversions):
+        service = each["clientConfig"]["service"]
         assert (service["name"], service["namespace"]) == (WEBHOOK_SERVICE, SYSTEM)
         assert service.get("port", 443) == port["port"]
 
@@ -225,28 +245,16 @@ def test_cert_manager_overlay_mounts_the_certificate_secret_at_the_webhook_cert_
     assert (settings.webhook_cert_name, settings.webhook_cert_key) == ("tls.crt", "tls.key")
     made = manifests("cert-manager")
     assert f"{WEBHOOK_SERVICE}.{SYSTEM}.svc" in certificate["spec"]["dnsNames"]
-    trusting = {
-        each["metadata"]["name"]
-        for each in made
-        if each["metadata"].get("annotations", {}).get("cert-manager.io/inject-ca-from")
-        == f"{SYSTEM}/{certificate['metadata']['name']}"
-    }
-    assert trusting == {
-        each["metadata"]["name"]
-        for each in made
-        if "webhooks" in each or "conversion" in each.get("spec", {})
-    }
+    source = {"cert-manager.io/inject-ca-from": f"{SYSTEM}/{certificate['metadata']['name']}"}
+    trusting = [each for each in made if selected(source, each["metadata"].get("annotations", {}))]
+    called = [each for each in made if "webhooks" in each]
+    assert names_of(trusting) == names_of([*called, *converted_crds("cert-manager")])
 
 
 def test_webhook_network_policy_opens_only_the_webhook_port_to_ip_blocks():
-    (policy,) = [
-        each for each in manifests("network-policy") if each["metadata"]["name"] == "allow-webhook-traffic"
-    ]
-    (rule,) = policy["spec"]["ingress"]
-    ports = {
-        each["name"]: each["containerPort"] for each in container_of(the("Deployment", MANAGER))["ports"]
-    }
-    assert rule["ports"] == [{"port": ports["webhook-server"], "protocol": "TCP"}]
+    (rule,) = the("NetworkPolicy", "allow-webhook-traffic", "network-policy")["spec"]["ingress"]
+    port = ports_of(the("Deployment", MANAGER))["webhook-server"]
+    assert rule["ports"] == [{"port": port, "protocol": "TCP"}]
     assert all("ipBlock" in each for each in rule["from"])
 
 
@@ -254,7 +262,7 @@ def test_petstore_flags_match_the_ports_grace_period_and_data_mount_of_the_deplo
     deployment = the("Deployment", PETSTORE)
     command, *flags = container_of(deployment)["args"]
     given = params_of(commands, command, flags)
-    ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
+    ports = ports_of(deployment)
     assert given["bind_address"].port == ports["grpc"]
     assert given["metrics_bind_address"].port == ports["metrics"]
     assert given["graceful_shutdown_timeout"] < pod_of(deployment)["terminationGracePeriodSeconds"]

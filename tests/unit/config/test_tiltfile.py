@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -50,26 +51,16 @@ def test_restarting_script_ends_with_the_exit_code_when_sigterm_comes_while_a_to
     marker = tmp_path / "touched"
     supervisor = script("restarting").Restarting(marker, ["program"])
 
-    class Program:
-        def __init__(self, command: list[str]) -> None:
-            self.signals: list[int] = []
+    program = Mock(**{"poll.return_value": None})
 
-        def poll(self) -> None:
-            """Still running."""
+    def wait(timeout: float | None = None) -> int:
+        if not program.terminate.called:
+            marker.touch()
+            raise subprocess.TimeoutExpired("program", timeout or 0)
+        supervisor._stop(signal.SIGTERM, None)
+        return -15
 
-        def terminate(self) -> None:
-            self.signals.append(signal.SIGTERM)
-
-        def send_signal(self, number: int) -> None:
-            self.signals.append(number)
-
-        def wait(self, timeout: float | None = None) -> int:
-            if not self.signals:
-                marker.touch()
-                raise subprocess.TimeoutExpired("program", timeout or 0)
-            supervisor._stop(signal.SIGTERM, None)
-            return -15
-
-    monkeypatch.setattr(subprocess, "Popen", Program)
+    program.wait = wait
+    monkeypatch.setattr(subprocess, "Popen", lambda command: program)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert supervisor.run() == -15

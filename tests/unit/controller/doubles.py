@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import msgspec
 import orjson
@@ -36,7 +36,6 @@ class ManualSource:
         self._synced.set()
 
     def add(self, *names: str, namespace: str = "ns", **how: float) -> None:
-        assert self.queue is not None
         for name in names:
             self.queue.add(Request(namespace, name), **how)
 
@@ -78,6 +77,11 @@ class Reconciler:
             self.running -= 1
 
 
+def taking(seconds: float) -> Reconciler:
+    """Return a reconciler whose reconciles succeed after `seconds`."""
+    return Reconciler(lambda _: asyncio.sleep(seconds))
+
+
 def resisting(how: str, seconds: float = 0.0) -> Callable[[Request], Awaitable[Result | None]]:
     """Return a long reconcile that waits `seconds` when cancelled.
 
@@ -102,11 +106,7 @@ class Running:
     """Controller that runs until the context manager exits."""
 
     def __init__(
-        self,
-        reconciler: Reconciler,
-        *,
-        sources: Iterable[ManualSource] | None = None,
-        **options: object,
+        self, reconciler: Reconciler, *, sources: Iterable[ManualSource] | None = None, **options: object
     ) -> None:
         self.metrics = Metrics()
         self.sources = [ManualSource()] if sources is None else list(sources)
@@ -115,12 +115,11 @@ class Running:
             "test",
             reconciler,
             self.sources,
-            options=ControllerOptions(**options),  # type: ignore[arg-type]
+            options=ControllerOptions(**options),
             metrics=self.metrics,
             rng=random.Random(7),
             primary=Pod.gvk,
         )
-        self.task: asyncio.Task[None] | None = None
 
     def add(self, *names: str, namespace: str = "ns", **how: float) -> None:
         self.sources[0].add(*names, namespace=namespace, **how)
@@ -128,7 +127,6 @@ class Running:
     @property
     def backing_off(self) -> int:
         """Return the number of keys for which the queue keeps a back-off."""
-        assert self.controller._queue is not None
         return len(self.controller._queue._backoff)
 
     def sample(self, name: str, **labels: str) -> float | None:
@@ -140,7 +138,6 @@ class Running:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self.task is not None
         self.task.cancel()
         await asyncio.wait([self.task])
 
@@ -156,9 +153,7 @@ async def turns(count: int = 10) -> None:
 
 
 def offline_cache(metrics: Metrics) -> Cache:
-    return Cache(
-        cast("Any", None), cast("Any", None), field_manager="test", metrics=metrics, rng=random.Random(1)
-    )
+    return Cache(None, None, field_manager="test", metrics=metrics, rng=random.Random(1))
 
 
 class Watched:
@@ -173,9 +168,7 @@ class Watched:
         informer: Informer | None = None,
     ) -> None:
         self.kind = kind
-        self.informer: Informer = (
-            cache.informer(kind, metadata_only=metadata_only) if informer is None else informer
-        )
+        self.informer = cache.informer(kind, metadata_only=metadata_only) if informer is None else informer
         self._sink = self.informer._sinks[0]
         self._version = 1
         self._sink.begin_list()
@@ -197,7 +190,6 @@ class Watched:
     def delete(self, name: str) -> None:
         """Deliver the deletion of an object."""
         record = self.informer.get(ObjectKey("ns", name))
-        assert record is not None
         self.informer.observe_delete(record.key, record.uid, b'{"kind":"Status","apiVersion":"v1"}')
 
     def _object(self, name: str, metadata: dict[str, Any]) -> bytes:
@@ -226,14 +218,8 @@ def owner(
 
 
 def raw(name: str = "a", *, version: int = 1, kind: type[Resource] = Pod, **metadata: Any) -> bytes:
-    metadata = {
-        "name": name,
-        "namespace": "ns",
-        "uid": f"uid-{name}",
-        "resourceVersion": str(version),
-        "generation": 1,
-        **metadata,
-    }
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "generation": 1, **metadata}
+    metadata["resourceVersion"] = str(version)
     return orjson.dumps({"apiVersion": kind.gvk.api_version, "kind": kind.gvk.kind, "metadata": metadata})
 
 
@@ -241,8 +227,7 @@ _decoder = RecordDecoder(Pod.gvk, field_manager="test")
 
 
 def record(name: str = "a", *, version: int = 1, **metadata: Any) -> Record:
-    found, _ = _decoder(raw(name, version=version, **metadata))
-    return found
+    return _decoder(raw(name, version=version, **metadata))[0]
 
 
 def changed(before: Mapping[str, Any] | None = None, **after: Any) -> CacheEvent:

@@ -9,17 +9,9 @@ from manager.controller.controller import ControllerState
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Request, Result
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import ManualSource, Reconciler, Running, now, resisting, turns
+from tests.unit.controller.doubles import ManualSource, Reconciler, Running, now, resisting, taking, turns
 
 pytestmark = pytest.mark.virtual_time
-
-
-def taking(seconds: float) -> Reconciler:
-    async def act(request: Request) -> Result | None:
-        await asyncio.sleep(seconds)
-        return None
-
-    return Reconciler(act)
 
 
 async def test_controller_starts_no_reconcile_until_every_source_is_synced():
@@ -139,24 +131,14 @@ async def test_controller_stop_waits_for_running_reconciles_and_starts_no_more(l
 
 
 async def test_controller_stopped_twice_applies_the_shorter_of_both_grace_periods(log_lines: LogLines):
-    cancelled: list[str] = []
-
-    async def act(request: Request) -> Result | None:
-        try:
-            await asyncio.sleep(1000)
-        except asyncio.CancelledError:
-            cancelled.append(request.name)
-            raise
-        return None
-
-    async with Running(Reconciler(act)) as running:
+    async with Running(Reconciler(resisting("ends"))) as running:
         running.add("a", "b")
         await asyncio.sleep(1)
         async with asyncio.TaskGroup() as group:
             group.create_task(running.controller.stop(grace=60))
             group.create_task(running.controller.stop(grace=30))
         assert now() == 31
-        assert cancelled == ["a", "b"]
+        assert (running.reconciler.names, running.reconciler.running) == (["a", "b"], 0)
         await running.task
         assert running.sample("controller_runtime_reconcile_errors_total") == 0
     [line] = [line for line in log_lines if line["event"] == "grace period over, reconciles cancelled"]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import math
 import random
@@ -20,10 +19,9 @@ from manager.telemetry.logs import BridgeHandler, reconcile_log
 from manager.telemetry.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import Reconciler, Running, now, resisting, turns
+from tests.unit.controller.doubles import Reconciler, Running, now, resisting, taking, turns
 
 pytestmark = pytest.mark.virtual_time
-
 
 TOTAL = "controller_runtime_reconcile_total"
 ERRORS = "controller_runtime_reconcile_errors_total"
@@ -45,9 +43,9 @@ def answering(*answers: Result | BaseException | None) -> Reconciler:
     return Reconciler(act)
 
 
-async def ran(reconciler: Reconciler, *, seconds: float = 1000) -> Running:
+async def ran(reconciler: Reconciler, *, seconds: float = 1000, **options: object) -> Running:
     """Run a controller for `seconds` with one request, for object a."""
-    async with Running(reconciler) as running:
+    async with Running(reconciler, **options) as running:
         running.add("a")
         await asyncio.sleep(seconds)
     return running
@@ -70,11 +68,7 @@ OUTCOMES: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
     "success": ([None], [0], {}),
     "an empty result": ([Result()], [0], {}),
     "requeue_after": ([Result(requeue_after=30)], [0, 30], {"requeue_after": 1}),
-    "negative requeue_after": (
-        [Result(requeue_after=-1.0)] * 3,
-        [0, 0.005, 0.015, 0.035],
-        {"requeue": 3},
-    ),
+    "negative requeue_after": ([Result(requeue_after=-1)] * 3, [0, 0.005, 0.015, 0.035], {"requeue": 3}),
     "requeue": ([Result(requeue=True)] * 4, [0, 0.005, 0.015, 0.035, 0.075], {"requeue": 4}),
     "an error": ([errors.ServiceUnavailable(503)] * 3, [0, 0.005, 0.015, 0.035], {"error": 3}),
     "a terminal error": ([OTHER, NO], [0, 0.005], {"error": 2, "terminal": 1}),
@@ -239,10 +233,9 @@ async def test_reconcile_beyond_its_timeout_is_cancelled_counted_logged_and_retr
     assert isinstance(line["exc_info"], OSError if how == "raises" else TimeoutError)
 
 
-async def impatient(request: Request) -> Result | None:
+async def impatient(request: Request) -> None:
     async with asyncio.timeout(1):
         await asyncio.sleep(10)
-    return None
 
 
 @pytest.mark.parametrize(
@@ -251,10 +244,8 @@ async def impatient(request: Request) -> Result | None:
 async def test_reconcile_timeout_metric_is_zero_when_the_reconciler_raises_timeout_error_or_no_limit_is_set(
     act: Any, limit: float | None, seconds: float, errors: int
 ):
-    async with Running(Reconciler(act), reconcile_timeout=limit) as running:
-        running.add("a")
-        await asyncio.sleep(seconds)
-        assert (running.sample(TIMEOUTS), running.sample(ERRORS)) == (0, errors)
+    running = await ran(Reconciler(act), seconds=seconds, reconcile_timeout=limit)
+    assert (running.sample(TIMEOUTS), running.sample(ERRORS)) == (0, errors)
 
 
 async def test_failure_log_contains_object_and_error_and_traceback_of_unexpected_errors(log_lines: LogLines):
@@ -280,9 +271,7 @@ async def test_failure_log_contains_object_and_error_and_traceback_of_unexpected
 
 
 async def test_failure_log_uses_error_level_only_after_ten_consecutive_conflicts(log_lines: LogLines):
-    async with Running(answering(*[errors.Conflict(409, "Conflict", "changed")] * 13)) as running:
-        running.add("a")
-        await asyncio.sleep(30)
+    await ran(answering(*[errors.Conflict(409, "Conflict", "changed")] * 13), seconds=30)
     levels = [line["log_level"] for line in log_lines if line["event"] == "reconcile failed"]
     assert levels == ["info"] + ["debug"] * 9 + ["error"] + ["debug"] * 2
 
@@ -333,10 +322,8 @@ async def test_failure_log_reports_the_end_of_an_error_when_no_object_still_has_
     async with Running(Reconciler(act)) as running:
         running.add("a", "b")
         await asyncio.sleep(1000)
-    ended = [
-        line["error_type"] for line in failure_lines(log_lines) if line["event"] == "reconciles succeed again"
-    ]
-    assert ended == ["Forbidden"]
+    ended = [line for line in failure_lines(log_lines) if line["event"] == "reconciles succeed again"]
+    assert [line["error_type"] for line in ended] == ["Forbidden"]
 
 
 async def test_failure_log_has_a_line_for_each_new_error_while_errors_are_few(log_lines: LogLines):
@@ -370,14 +357,7 @@ async def test_failure_log_has_a_line_for_each_new_error_while_errors_are_few(lo
 
 
 async def test_failure_log_is_limited_when_an_object_fails_and_succeeds_alternately(log_lines: LogLines):
-    outcomes = itertools.cycle([OSError("now"), None])
-
-    async def alternate(request: Request) -> Result | None:
-        if (outcome := next(outcomes)) is not None:
-            raise outcome
-        return Result(requeue_after=0.1)
-
-    running = await ran(Reconciler(alternate), seconds=100)
+    running = await ran(answering(*[OSError("now"), Result(requeue_after=0.1)] * 1000), seconds=100)
     assert running.sample(ERRORS) > 900
     assert len(failure_lines(log_lines)) < 2 * 40 + 10
 
@@ -406,11 +386,7 @@ async def test_reconcile_log_lines_contain_the_request_and_the_reconcile_id(log_
 
 
 async def test_event_to_reconcile_metric_measures_the_time_since_the_watch_event():
-    async def slow(request: Request) -> Result | None:
-        await asyncio.sleep(2)
-        return None
-
-    async with Running(Reconciler(slow), max_concurrent_reconciles=1) as running:
+    async with Running(taking(2), max_concurrent_reconciles=1) as running:
         await asyncio.sleep(100)
         arrived = now()
         running.add("a", trigger=Trigger("event", arrived))
@@ -444,10 +420,13 @@ async def test_failure_log_lines_are_limited_when_every_error_message_differs(lo
 
 
 class Reporting(Reconciler):
-    """Stub reconciler that records each failure and then calls the test's report function."""
+    """Stub reconciler that records each failure and then calls the test's report function.
 
-    def __init__(self, act: Any, report: Any) -> None:
-        super().__init__(act)
+    By default its first reconcile fails.
+    """
+
+    def __init__(self, report: Any, act: Any = None) -> None:
+        super().__init__(act or answering(OSError("no"))._act)
         self.reports: list[tuple[str, str, float]] = []
         self._report = report
 
@@ -457,29 +436,17 @@ class Reporting(Reconciler):
 
 
 async def test_reconciler_reports_its_failure_before_the_object_is_reconciled_again():
-    async def act(_: Request) -> None:
-        if len(reconciler.calls) == 1:
-            raise OSError("no")
-
-    reconciler = Reporting(act, lambda: asyncio.sleep(2))
+    reconciler = Reporting(lambda: asyncio.sleep(2))
     await ran(reconciler)
     assert reconciler.reports == [("a", "no", 0)]
     assert reconciler.times == [0, 2]
 
 
-async def test_failure_report_of_a_timed_out_reconcile_states_the_timeout_in_seconds():
-    async def act(_: Request) -> None:
-        try:
-            await asyncio.sleep(100)
-        except asyncio.CancelledError:
-            if len(reconciler.calls) == 1:
-                raise
-
-    reconciler = Reporting(act, lambda: asyncio.sleep(0))
-    async with Running(reconciler, reconcile_timeout=2.5) as running:
-        running.add("a")
-        await asyncio.sleep(6)
-    assert [each[1] for each in reconciler.reports] == ["it took longer than 2.5 s"] * 2
+@pytest.mark.parametrize("how", ["ends", "succeeds"])
+async def test_failure_report_of_a_timed_out_reconcile_states_the_timeout_in_seconds(how: str):
+    reconciler = Reporting(lambda: asyncio.sleep(0), resisting(how))
+    await ran(reconciler, seconds=4, reconcile_timeout=2.5)
+    assert reconciler.reports == [("a", "it took longer than 2.5 s", 2.5)]
 
 
 @pytest.mark.parametrize("problem", ["raises", "hangs", "is cancelled from within"])
@@ -493,7 +460,7 @@ async def test_failure_report_that_raises_or_hangs_is_logged_once_at_debug_level
             await asyncio.sleep(1000)
         raise asyncio.CancelledError
 
-    reconciler = Reporting(answering(OSError("no"))._act, report)
+    reconciler = Reporting(report)
     await ran(reconciler)
     assert len(reconciler.calls) == 2
     assert reconciler.times[1] <= 5.1
@@ -502,10 +469,9 @@ async def test_failure_report_that_raises_or_hangs_is_logged_once_at_debug_level
 
 
 async def test_controller_ends_when_cancelled_during_a_failure_report():
-    reconciler = Reporting(answering(OSError("no"))._act, lambda: asyncio.sleep(1000))
+    reconciler = Reporting(lambda: asyncio.sleep(1000))
     async with Running(reconciler) as running:
         running.add("a")
         await asyncio.sleep(1)
-    assert running.task is not None
     assert running.task.cancelled()
     assert now() < 2

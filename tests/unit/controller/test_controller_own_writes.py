@@ -31,7 +31,6 @@ from tests.unit.controller.doubles import Foo, Reconciler, Watched, offline_cach
 
 pytestmark = pytest.mark.virtual_time
 
-
 Act = Callable[[Request], Awaitable[Result | None]]
 SKIPPED = "operator_manager_reconciles_skipped_total"
 OWNED = {"ownerReferences": [owner("f1")]}
@@ -42,7 +41,6 @@ class World:
 
     def __init__(self) -> None:
         self.metrics = Metrics()
-        self.rng = random.Random(1)
         self.cache: Cache = offline_cache(self.metrics)
         self.controllers: list[Controller] = []
         self.foos, self.pods = Watched(self.cache, Foo), Watched(self.cache, Pod)
@@ -63,7 +61,7 @@ class World:
             sources,
             options=ControllerOptions(max_concurrent_reconciles=2),
             metrics=self.metrics,
-            rng=self.rng,
+            rng=random.Random(1),
             primary=Foo.gvk,
             skips_own_writes=skips,
         )

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import urllib.request
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from prometheus_client.parser import text_string_to_metric_families
 
 from petstore.address import BindAddress
 from petstore.client import Exhausted, InvalidPet
 from petstore.proto import petstore_pb2 as pb
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
+from tests.support.metrics import Samples, get
 from tests.support.petstores import LOOPBACK, Faults, LocalStore, local_store, pet
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-
-
-def samples(page: str) -> dict[tuple[str, str, str], float]:
-    """Return the values of metrics by metric name, gRPC method and code."""
-    return {
-        (sample.name, sample.labels.get("grpc_method", ""), sample.labels.get("grpc_code", "")): sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-    }
-
-
-def read(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        return str(answer.read().decode())
 
 
 async def test_server_metrics_have_the_usual_names_of_grpc_metrics():
@@ -43,16 +28,17 @@ async def test_server_metrics_have_the_usual_names_of_grpc_metrics():
         with pytest.raises(InvalidPet):
             await store.client.add([pet(" ")])
         assert len(await store.pets()) == 2
-        found = samples(await asyncio.to_thread(read, f"http://{store.server.metrics_address}/metrics"))
-    assert found["grpc_server_started_total", "AddPets", ""] == 2
-    assert found["grpc_server_handled_total", "AddPets", "OK"] == 1
-    assert found["grpc_server_handled_total", "AddPets", "InvalidArgument"] == 1
-    assert found["grpc_server_handled_total", "SearchPets", "OK"] == 1
-    assert found["grpc_server_msg_received_total", "SearchPets", ""] == 1
-    assert found["grpc_server_msg_sent_total", "SearchPets", ""] == 2
-    assert found["grpc_server_handling_seconds_count", "AddPets", ""] == 2
-    assert found["process_resident_memory_bytes", "", ""] > 0
-    assert not [name for name, *_ in found if name.endswith("_created")]
+        _, page = await asyncio.to_thread(get, f"http://{store.server.metrics_address}/metrics")
+    found = Samples(page)
+    assert found.value("grpc_server_started_total", grpc_method="AddPets") == 2
+    assert found.value("grpc_server_handled_total", grpc_method="AddPets", grpc_code="OK") == 1
+    assert found.value("grpc_server_handled_total", grpc_method="AddPets", grpc_code="InvalidArgument") == 1
+    assert found.value("grpc_server_handled_total", grpc_method="SearchPets", grpc_code="OK") == 1
+    assert found.value("grpc_server_msg_received_total", grpc_method="SearchPets") == 1
+    assert found.value("grpc_server_msg_sent_total", grpc_method="SearchPets") == 2
+    assert found.value("grpc_server_handling_seconds_count", grpc_method="AddPets") == 2
+    assert found.value("process_resident_memory_bytes") > 0
+    assert not [name for name in found.names() if name.endswith("_created")]
 
 
 async def test_sampled_calls_are_logged_with_the_address_of_the_client(caplog: pytest.LogCaptureFixture):
@@ -119,7 +105,6 @@ async def test_server_that_cannot_bind_its_address_fails_to_start_and_releases_t
 ):
     async with local_store(metrics=True) as store:
         calls, metrics = store.server.address, store.server.metrics_address
-        assert metrics is not None
         for options in (
             ServerOptions(bind_address=calls, data=tmp_path / "pets.db"),
             ServerOptions(bind_address=BindAddress("", calls.port), data=tmp_path / "pets.db"),

@@ -1,4 +1,4 @@
-"""Behaviour of each call in the contract; tests send gRPC messages that the client cannot send."""
+"""Calls that add, change, delete or search pets, also with gRPC messages that the client cannot send."""
 
 from __future__ import annotations
 

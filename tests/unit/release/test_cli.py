@@ -13,13 +13,9 @@ from tests.support.tools import tool
 DIGEST = "sha256:" + "0" * 64
 
 
-@pytest.fixture(autouse=True)
-def kubectl() -> None:
-    tool("kubectl")
-
-
 def printed(capsys: pytest.CaptureFixture[str], *flags: str) -> list[dict[str, Any]]:
     """Return the objects that `manifests` prints with these flags."""
+    tool("kubectl")
     assert main(["manifests", *flags]) == 0
     return yaml_documents(capsys.readouterr().out)
 
@@ -54,6 +50,7 @@ def test_release_manifests_for_deletion_are_in_reverse_order_without_webhooks_an
 def test_release_manifests_refuse_the_namespaces_flag_when_the_overlay_sets_namespaces(
     capsys: pytest.CaptureFixture[str],
 ):
+    tool("kubectl")
     assert main(["manifests", "--namespaces=a", "namespaced"]) == 1
     said = capsys.readouterr()
     assert said.out == ""

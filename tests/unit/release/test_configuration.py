@@ -7,31 +7,21 @@ from pathlib import Path
 import pytest
 
 from controllers.main import OPERATORS, PROGRAM
-from release.configuration import BEGIN, END, NoTables, with_tables
+from release.configuration import BEGIN, END, with_tables
 from tests.support.markdown import Page
 from tests.support.settings import load_declared, load_settings
 
 PAGE = Path("docs/configuration.md")
-EMPTY = f"# Title\n\n{BEGIN}\n{END}\n\nMore.\n"
 
 
 def test_settings_table_row_has_the_flag_the_default_the_variable_and_the_description():
-    text = with_tables(EMPTY, OPERATORS, PROGRAM)
+    text = with_tables(f"{BEGIN}\n{END}\n", OPERATORS, PROGRAM)
     assert (
         "| `--namespaces NAME,...` | all | `OPERATOR_MANAGER_NAMESPACES`, `WATCH_NAMESPACE` | "
         "namespaces to watch |" in text
     )
     assert "| `--leader-elect[=BOOL]` | `false` | `OPERATOR_MANAGER_LEADER_ELECT` | reconcile only" in text
     assert "| `--petstore-address HOST:PORT` | `localhost:6742` | `PETSTORE_ADDRESS` | address" in text
-
-
-@pytest.mark.parametrize(
-    "page",
-    ["", f"{END}\n{BEGIN}\n", f"{BEGIN}\n", *(EMPTY.replace(END, f"{each}\n{END}") for each in (BEGIN, END))],
-)
-def test_settings_tables_are_refused_when_the_page_lacks_or_repeats_a_marker_line(page: str):
-    with pytest.raises(NoTables, match="once each, in this order"):
-        with_tables(page, OPERATORS, PROGRAM)
 
 
 def test_documented_config_file_gives_the_expected_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

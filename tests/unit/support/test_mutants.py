@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 from tests.support import ROOT
+from tests.support.tools import output_of
 
 CODE = """
 LIMIT = 3
@@ -39,16 +39,8 @@ def test_mutation_run_reports_survived_only_for_mutants_that_pass_all_tests(tmp_
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     flags = ("--code=planted", "--out=out.json", "--tests=tests/test_code.py")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.mutants", *flags],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    output_of(sys.executable, "-m", "tests.mutants", *flags, cwd=tmp_path, environ=environ)
     outcomes = {each["mutant"]: each["outcome"] for each in json.loads((tmp_path / "out.json").read_text())}
     assert {key for key, each in outcomes.items() if each == "survived"} == {LIMIT, BELOW}
     assert "killed" in outcomes.values()

@@ -14,9 +14,6 @@ def authority() -> trustme.CA:
 @pytest.fixture(scope="session")
 def pairs(authority: trustme.CA) -> tuple[KeyPair, KeyPair]:
     """Return two key pairs, each with a certificate for localhost."""
-    one, other = (authority.issue_cert("localhost", "127.0.0.1") for _ in range(2))
-    return _pair(one), _pair(other)
-
-
-def _pair(issued: trustme.LeafCert) -> KeyPair:
-    return KeyPair(b"".join(blob.bytes() for blob in issued.cert_chain_pems), issued.private_key_pem.bytes())
+    issued = [authority.issue_cert("localhost", "127.0.0.1") for _ in range(2)]
+    one, other = (KeyPair(each.cert_chain_pems[0].bytes(), each.private_key_pem.bytes()) for each in issued)
+    return one, other

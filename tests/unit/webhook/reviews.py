@@ -42,13 +42,7 @@ def thing(name: str = "x", *, version: str = "v1", **more: Any) -> JsonObject:
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
-def admission_review(
-    operation: Operation,
-    *,
-    new: Any = None,
-    old: Any = None,
-    **request: Any,
-) -> bytes:
+def admission_review(operation: Operation, *, new: Any = None, old: Any = None, **request: Any) -> bytes:
     version = {"group": "test.example.com", "version": "v1"}
     return orjson.dumps(
         {

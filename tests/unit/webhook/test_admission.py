@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -43,25 +44,15 @@ class Functions:
     def __init__(self) -> None:
         self.given: list[tuple[Any, ...]] = []
         self.does: Any = None
-        self.admission = Admission(Thing, timeout_seconds=5)
-        self.admission.functions["default"] = self.default
-        self.admission.functions["validate_create"] = self.create
-        self.admission.functions["validate_update"] = self.update
-        self.admission.functions["validate_delete"] = self.delete
         self.metrics = Metrics()
-        self.mutating, self.validating = endpoints_of(self.admission, self.metrics)
+        admission = Admission(Thing, timeout_seconds=5)
+        for role in ("default", "validate_create", "validate_update", "validate_delete"):
+            admission.functions[role] = self.function()
+        self.mutating, self.validating = endpoints_of(admission, self.metrics)
 
-    async def default(self, given: JsonObject, request: AdmissionRequest) -> None:
-        await self._do(given, request)
-
-    async def create(self, given: Thing, request: AdmissionRequest) -> Iterable[str] | None:
-        return await self._do(given, request)
-
-    async def update(self, old: Thing, new: Thing, request: AdmissionRequest) -> Iterable[str] | None:
-        return await self._do(old, new, request)
-
-    async def delete(self, given: Thing, request: AdmissionRequest) -> Iterable[str] | None:
-        return await self._do(given, request)
+    def function(self) -> Any:
+        """Return a new webhook function of any role."""
+        return partial(self._do)
 
     @property
     def panics(self) -> float:
@@ -309,7 +300,7 @@ async def test_admission_allows_changes_and_deletion_of_a_malformed_stored_objec
 
 async def test_admission_allows_an_operation_for_which_no_function_is_registered(functions: Functions):
     admission = Admission(Thing)
-    admission.functions["validate_create"] = functions.create
+    admission.functions["validate_create"] = functions.function()
     [endpoint] = endpoints_of(admission, functions.metrics)
     for operation in ("UPDATE", "DELETE", "CONNECT"):
         said = await ask(endpoint, operation, new=thing(), old=thing())
@@ -333,7 +324,7 @@ async def test_validate_connect_function_gets_the_options_of_the_connection(
     functions: Functions, subresources: tuple[str, ...]
 ):
     admission = Admission(Thing, subresources=subresources)
-    admission.functions["validate_connect"] = functions.create
+    admission.functions["validate_connect"] = functions.function()
     [endpoint] = endpoints_of(admission, functions.metrics)
     options = {"group": "", "version": "v1", "kind": "ThingProxyOptions"}
     asked = {"apiVersion": "v1", "kind": "ThingProxyOptions", "path": "/x"}

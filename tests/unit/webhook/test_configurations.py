@@ -19,12 +19,8 @@ ELSEWHERE = [
 ]
 
 
-async def default(memcached: JsonObject, request: AdmissionRequest) -> None:
-    """Change nothing."""
-
-
-async def validate(memcached: Memcached, request: AdmissionRequest) -> None:
-    """Refuse nothing."""
+async def default(memcached: JsonObject, request: AdmissionRequest) -> None: ...
+async def validate(memcached: Memcached, request: AdmissionRequest) -> None: ...
 
 
 def webhooks_of(admission: Admission[Any]) -> tuple[JsonObject, JsonObject]:
@@ -103,20 +99,16 @@ def test_webhook_of_a_builtin_kind_fails_open_and_excludes_kube_system():
 
 
 def test_webhooks_of_one_kind_have_different_paths_when_subresource_or_name_differs():
-    pods, connections, others = (
-        Admission(Pod),
-        Admission(Pod, subresources=("exec",)),
-        Admission(Pod, name="b"),
-    )
-    for each in (pods, connections, others):
+    admissions = [Admission(Pod), Admission(Pod, subresources=("exec",)), Admission(Pod, name="b")]
+    for each in admissions:
         each.functions["validate_create"] = validate
-    found = [each for admission in (pods, connections, others) for each in admission.webhooks]
+    found = [each for admission in admissions for each in admission.webhooks]
     assert [(each.name, each.path) for each in found] == [
         ("vpod-v1.kb.io", "/validate--v1-pod"),
         ("vpod-exec-v1.kb.io", "/validate--v1-pod-exec"),
         ("vpod-b-v1.kb.io", "/validate--v1-pod-b"),
     ]
-    assert len(Webhooks([pods, connections, others]).validating) == len(found)
+    assert len(Webhooks(admissions).validating) == len(found)
 
 
 def test_webhook_configurations_omit_an_empty_configuration():

@@ -7,11 +7,11 @@ import copy
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
 
-from manager.api import Resource
 from manager.telemetry.metrics import Metrics
 from manager.util.nesting import MOST_LEVELS
 from manager.webhook import JsonObject, Refused, spec_and_annotations
@@ -33,7 +33,9 @@ class Versions:
         self.metrics = Metrics()
         self.conversion = Conversion(Thing)
         for spoke in (OldThing, NewThing):
-            self._register(spoke)
+            version = spoke.gvk.version
+            self.conversion.converters["to_hub", spoke] = partial(self._act, way=f"{version}>v1")
+            self.conversion.converters["from_hub", spoke] = partial(self._act, way=f"v1>{version}")
         self.endpoint = ConversionEndpoint([self.conversion], panics=self.metrics.conversion_panics)
 
     async def convert(self, version: str, *objects: Any) -> list[Any]:
@@ -51,18 +53,6 @@ class Versions:
     def panics(self) -> float:
         name = "controller_runtime_conversion_webhook_panics_total"
         return self.metrics.registry.get_sample_value(name) or 0
-
-    def _register(self, spoke: type[Resource]) -> None:
-        version = spoke.gvk.version
-
-        async def up(given: JsonObject) -> Any:
-            return await self._act(given, f"{version}>v1")
-
-        async def down(given: JsonObject) -> Any:
-            return await self._act(given, f"v1>{version}")
-
-        self.conversion.converters["to_hub", spoke] = up
-        self.conversion.converters["from_hub", spoke] = down
 
     async def _act(self, given: JsonObject, way: str) -> Any:
         given.setdefault("ways", []).append((given["apiVersion"].rpartition("/")[2], way))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from manager.api import GroupVersionKind
@@ -60,9 +62,9 @@ def test_status_of_a_refusal_has_the_reason_forbidden_when_the_error_is_a_string
         "reason": "Forbidden",
         "message": "not on a Sunday",
     }
+
+
+@pytest.mark.parametrize("errors", [("a", required("b")), ("a", "b"), (FieldError("a", "b", "c"), "text")])
+def test_refused_raises_a_type_error_for_several_errors_with_a_string_among_them(errors: Any):
     with pytest.raises(TypeError):
-        Refused("a", required("b"))
-    with pytest.raises(TypeError):
-        Refused("a", "b")  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        Refused(FieldError("a", "b", "c"), "text")  # type: ignore[arg-type]
+        Refused(*errors)

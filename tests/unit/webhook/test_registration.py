@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from manager.api import Resource
-from manager.webhook import Admission, AdmissionRequest, JsonObject, RegistrationError
+from manager.webhook import Admission, JsonObject, RegistrationError
 from manager.webhook.registration import Conversion, Role, Webhooks
 from tests.unit.webhook.reviews import OldThing, Thing
 
@@ -17,20 +16,11 @@ class Lonely(Resource, version="v1", plural="lonelies"):
     pass
 
 
-async def default(thing: JsonObject, request: AdmissionRequest) -> None: ...
-
-
-async def judge(thing: Resource, request: AdmissionRequest) -> Iterable[str] | None: ...
-
-
 async def convert(thing: JsonObject) -> None: ...
 
 
 def complete_conversion() -> Conversion:
-    conversion = Conversion(Thing)
-    conversion.converters["to_hub", OldThing] = convert
-    conversion.converters["from_hub", OldThing] = convert
-    return conversion
+    return Conversion(Thing, {("to_hub", OldThing): convert, ("from_hub", OldThing): convert})
 
 
 @pytest.mark.parametrize("seconds", [0, 31, -1, 1.5, True])
@@ -41,7 +31,7 @@ def test_admission_refuses_timeout_seconds_outside_1_to_30(seconds: int):
 
 def registered(role: Role) -> Admission[Any]:
     admission = Admission(Thing)
-    admission.functions[role] = default if role == "default" else judge
+    admission.functions[role] = convert
     return admission
 
 

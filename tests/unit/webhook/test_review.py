@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections import Counter
 from collections.abc import Coroutine, Generator, Mapping
@@ -119,14 +118,8 @@ def changed(pet: dict[str, Any], **parts: Any) -> dict[str, Any]:
     return pet | {**parts, "metadata": pet["metadata"] | parts.pop("metadata", {})}
 
 
-@functools.cache
-def all_names() -> list[str]:
-    return [f"{number:05x}" for number in range(200_000)]
-
-
 def filled(place: str, count: int) -> dict[str, Any]:
-    names = all_names()[:count]
-    assert len(names) == count
+    names = [f"{number:05x}" for number in range(count)]
     if place == "spec":
         return changed(PET, spec={**PET["spec"], **{name: [] for name in names}})
     return changed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 from pathlib import Path
 
 import pytest
@@ -17,26 +16,21 @@ from tests.support.settings import params_of
 PET = ["add", "Thor", "--type", "dog", "--birthday", "2021-04-01"]
 
 WRONG = {
-    "no command": ([], "Usage: petstore [OPTIONS] COMMAND"),
     "no address": (["serve", "--bind-address", "here"], "'--bind-address': an address such as"),
     "a metrics address": (["serve", "--metrics-bind-address=1.2.3:80"], "'--metrics-bind-address': an add"),
     "both places": (["serve", "--data", "x", "--memory"], "--memory cannot be given with --data"),
     "no file": (["serve", "--data", ""], "'--data': the name of a file"),
     "no duration": (["serve", "--graceful-shutdown-timeout=10"], "'--graceful-shutdown-timeout': a duration"),
-    "a type": ([*PET, "--type", "cow"], "'--type': 'cow' is not one of 'dog', 'cat', 'bird', 'reptile'"),
     "a form of date": ([*PET, "--birthday", "1.4.2021"], "'--birthday': a day such as"),
     "no such day": ([*PET, "--birthday", "2021-02-30"], "'--birthday': there is no such day"),
-    "no ids": (["delete"], "ID"),
-    "an output": (["search", "-o", "yaml"], "'--output': 'yaml' is not one of 'text', 'json'"),
+    "no ids": (["delete"], "Missing argument 'ID...'"),
     "a timeout": (["search", "--timeout", "soon"], "'--timeout': a duration such as"),
     "a limit": (["serve", "--max-calls", "0"], "'--max-calls': a number of at least 1 is expected"),
-    "an abbreviation": (["serve", "--mem"], "No such option '--mem'. Did you mean '--memory'?"),
-    "a typing error": (["sreve"], "No such command 'sreve'. Did you mean 'serve'?"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "named"), WRONG.values(), ids=WRONG)
-def test_petstore_usage_error_names_the_invalid_flag_argument_or_command(
+def test_petstore_usage_error_names_the_invalid_flag_or_missing_argument(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as caught:
@@ -76,4 +70,4 @@ def test_petstore_reports_an_unusable_file_in_one_line(tmp_path: Path, content: 
     assert done.stderr.startswith("petstore: --data: ")
     assert reason in done.stderr
     assert done.stderr.count("\n") == 1
-    assert json.dumps(done.stdout) == '""'
+    assert done.stdout == ""
