@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -40,54 +39,34 @@ class Held:
 
 
 class Faults(grpc.aio.ServerInterceptor):
-    """gRPC interceptor that fails or delays the next calls of a method, "before" or "after" their effect."""
+    """gRPC interceptor that delays the next calls of methods that do not stream."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[tuple[str, Held | None]]] = {}
-        self.calls: Counter[str] = Counter()
-        """Number of calls of each method that is not streaming."""
+        self._waiting: dict[str, list[Held]] = {}
 
-    def hold(self, method: str, when: str = "before") -> Held:
+    def hold(self, method: str) -> Held:
         """Delay the next call of `method`, such as "AddPets", until its release or cancellation."""
         held = Held()
-        self._waiting.setdefault(method, []).append((when, held))
+        self._waiting.setdefault(method, []).append(held)
         return held
-
-    def fail(self, method: str, when: str, times: int = 1) -> None:
-        """Fail the next `times` calls of `method` "before" or "after" their effect."""
-        self._waiting.setdefault(method, []).extend([(when, None)] * times)
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Return a handler that applies the injected faults; streaming calls have no faults."""
         handler = await continuation(handler_call_details)
-        if handler is None or handler.request_streaming or handler.response_streaming:
+        waiting = self._waiting.get(handler_call_details.method.rpartition("/")[2])
+        if not waiting:
             return handler
-        method = handler_call_details.method.rpartition("/")[2]
-        waiting = self._waiting.setdefault(method, [])
 
-        async def faulty(request: Any, context: Any) -> Any:
-            self.calls[method] += 1
-            when, held = waiting.pop(0) if waiting else ("", None)
-
-            async def strike() -> None:
-                if held is not None:
-                    await held.hold()
-                else:
-                    await context.abort(grpc.StatusCode.UNAVAILABLE, f"injected {when} the effect")
-
-            if when == "before":
-                await strike()
-            answer = await handler.unary_unary(request, context)
-            if when == "after":
-                await strike()
-            return answer
+        async def delayed(request: Any, context: Any) -> Any:
+            if waiting:
+                await waiting.pop(0).hold()
+            return await handler.unary_unary(request, context)
 
         return grpc.unary_unary_rpc_method_handler(
-            faulty,
+            delayed,
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )

@@ -26,6 +26,8 @@ GRACE = 20.0
 """Seconds for a test's clean-up after its time limit."""
 
 MOST_CROWDED = 5.0
+LOW_PRIORITY = 20.0
+"""Factor for processes of low priority, as in `.ci/run`: other processes may take almost all the CPU."""
 
 _stderr = 2
 
@@ -64,19 +66,17 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
         faulthandler.cancel_dump_traceback_later()
 
     item.cancel_timeout = cancel  # type: ignore[attr-defined]  # where pytest-timeout looks for it
-    faulthandler.dump_traceback_later(settings.timeout * MOST_CROWDED + 3 * GRACE, exit=True, file=_stderr)
+    longest = settings.timeout * max(MOST_CROWDED, crowding())
+    faulthandler.dump_traceback_later(longest + 3 * GRACE, exit=True, file=_stderr)
     signal.signal(signal.SIGALRM, fail)
     signal.setitimer(signal.ITIMER_REAL, settings.timeout)
     return True
 
 
 def crowding() -> float:
-    """Return the factor by which a busy machine extends time limits; 1 up to two processes per CPU.
-
-    Processes of low priority, as in `.ci/run`, always have the largest factor: others may take all the CPU.
-    """
+    """Return the factor by which a busy machine extends time limits; 1 up to two processes per CPU."""
     if os.nice(0) > 0:
-        return MOST_CROWDED
+        return LOW_PRIORITY
     return min(max(os.getloadavg()[0] / (2 * (os.cpu_count() or 1)), 1.0), MOST_CROWDED)
 
 
