@@ -14,6 +14,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 import uvloop
 from blockbuster import BlockBuster
 
@@ -46,6 +47,8 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # kubectl and helm end before garbage matters. A real API server has its own memory limit.
 os.environ.setdefault("GOGC", "400")
+# rich colours the whole source file of each frame of a logged traceback.
+structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -176,8 +179,8 @@ def blocking_calls() -> BlockBuster:
 @pytest.fixture(autouse=True)
 def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuster) -> Iterator[None]:
     """Fail a test in which our code makes a blocking call while an event loop runs."""
-    if "integration" in request.keywords:
-        yield  # test infrastructure may block here; its threads do the work
+    if "integration" in request.keywords or "MUTANT_UNDER_TEST" in os.environ:
+        yield  # test infrastructure may block here, and so may mutmut; threads of the infrastructure do the work
         return
     blocking_calls.activate()
     try:
