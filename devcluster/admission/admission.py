@@ -99,8 +99,9 @@ class ClusterAdmission:
             await self._policies.validate(info)
         if self._configuration.concerns(info):
             await self._webhooks.validate(info)
-        # No other task runs between this check and the write, so two creations cannot both use the same rest
-        # of a quota.
+        self.check_quotas(info)
+
+    def check_quotas(self, info: AdmissionInfo) -> None:
         if self._quotas.concerns(info):
             self._quotas.check(info)
 

@@ -364,7 +364,7 @@ class _TestFailed(StatusError):
     """Error for a failed JSON Patch `test`, which leaves the object unchanged."""
 
 
-def _patch_failed(operation: Object, _: Object) -> StatusError:
+def _patch_failed(operation: Object, _before: Object, _why: str) -> StatusError:
     error = internal_error(f"JSON Patch: {operation.get('op')} at {operation.get('path')} failed")
     return _TestFailed(error.code, error.reason, error.message) if operation.get("op") == "test" else error
 

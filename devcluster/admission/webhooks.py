@@ -106,7 +106,7 @@ class Webhooks:
                 f"admission webhook {quoted(hook.name)} attempted to modify the object, which is not "
                 "supported for this operation"
             )
-        patched = _patched(invocation.obj, verdict.patch)
+        patched = patched_by(invocation.obj, verdict.patch)
         if patched == invocation.obj:
             return False
         resource = invocation.resource
@@ -153,15 +153,21 @@ class Webhooks:
         return read_answer(answer, uid, version, mutating=mutating)
 
 
-def _patched(obj: Object, operations: list[Object]) -> Object:
+def patched_by(obj: Object, operations: list[Object]) -> Object:
     """Apply the JSON patch; raise StatusError with the name of the operation that fails."""
-    patched: Object = apply_operations(obj, operations, lambda *failed: internal_error(_why_not(*failed)))
+
+    def refusal(operation: Object, before: Object, why: str) -> StatusError:
+        return internal_error(why or _why_not(operation, before))
+
+    patched: Object = apply_operations(obj, operations, refusal)
     return patched
 
 
 def _why_not(operation: Object, obj: Object) -> str:
     path = str(operation.get("path", ""))
     match operation.get("op"):
+        case "copy" | "move" as kind:
+            return _why_not_from(kind, operation, obj)
         case "add":
             return f"add operation does not apply: doc is missing path: {quoted(path)}: missing value"
         case "remove":
@@ -177,6 +183,18 @@ def _why_not(operation: Object, obj: Object) -> str:
             return f"testing value {path} failed: test failed"
         case kind:
             return f"Unexpected kind: {kind}"
+
+
+def _why_not_from(kind: str, operation: Object, obj: Object) -> str:
+    path, source = str(operation.get("path", "")), operation.get("from")
+    if not isinstance(source, str):
+        return f"{kind} operation failed to decode from: operation, missing from field: missing value"
+    above, _, key = source.rpartition("/")
+    if not _is_there(obj, above):
+        return f"{kind} operation does not apply: doc is missing from path: {source}: missing value"
+    if kind == "move" and _is_there(obj, path.rpartition("/")[0]):
+        return f"error in move for path: '{key}': Unable to remove nonexistent key: {key}: missing value"
+    return f"{kind} operation does not apply: doc is missing destination path: {path}: missing value"
 
 
 def _is_there(value: Any, path: str) -> bool:

@@ -143,6 +143,14 @@ class Admission(Protocol):
         """Run all checks of the write; raise StatusError to deny it."""
         ...
 
+    def check_quotas(self, info: AdmissionInfo) -> None:
+        """Repeat the last check of `validate`; raise StatusError if the write would now exceed a quota.
+
+        If no other task runs between this check and the write, two creations cannot both use the same rest of
+        a quota.
+        """
+        ...
+
 
 class LogOptions(NamedTuple):
     """Options of a request for a container's log."""

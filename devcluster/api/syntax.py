@@ -313,10 +313,10 @@ def _yaml_loader() -> Any:
     }
     # Go's library also reads `y` and `n` as booleans.
     loader.add_implicit_resolver(f"{_TAG}bool", re.compile("[yYnN]$"), list("yYnN"))
-    # A JSON number such as `1e-07` is a float in YAML, even without point and sign.
-    loader.add_implicit_resolver(
-        f"{_TAG}float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-    )
+    # Go's library reads each number that Go can parse, also `1e-07` or `08` (8.0), and `0o17` (15).
+    digits = r"[-+]?(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$"
+    loader.add_implicit_resolver(f"{_TAG}int", re.compile(r"[-+]?0o[0-7_]+$"), list("-+0"))
+    loader.add_implicit_resolver(f"{_TAG}float", re.compile(digits), list("-+.0123456789"))
     loader.add_constructor(f"{_TAG}bool", _boolean)
     loader.add_constructor(f"{_TAG}int", _integer)
     loader.add_constructor(f"{_TAG}float", _float)
@@ -335,10 +335,9 @@ def _integer(loader: Any, node: Any) -> int | float | str:
     if ":" in text:  # a base-60 number in YAML 1.1, but not in Go
         return text
     number: int = loader.construct_yaml_int(node)
-    try:
-        return number if number in _INT64_AND_UINT64 else float(number)
-    except OverflowError:
-        return math.inf
+    if number in _INT64_AND_UINT64:
+        return number
+    return text if text.lstrip("-+")[:2] in {"0b", "0o", "0x"} else _float(loader, node)
 
 
 def _float(loader: Any, node: Any) -> float | str:
@@ -346,4 +345,4 @@ def _float(loader: Any, node: Any) -> float | str:
     if ":" in text:
         return text
     number: float = loader.construct_yaml_float(node)
-    return number
+    return text if math.isinf(number) and text[-1].isdecimal() else number

@@ -251,7 +251,7 @@ class _Attempt:
         """
         call, resource, strategy, stored = self._call, self._resource, self._strategy, self._stored
         generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
-        obj = await self._checked(obj, old)
+        obj, info = await self._checked(obj, old)
         metadata = obj["metadata"]
         key = call.key_of(metadata["name"])
         if old is None:
@@ -261,7 +261,7 @@ class _Attempt:
         ends = old is not None and last_finalizer_gone(metadata, old["metadata"]) and not strategy.holds(obj)
         if ends and stored is not None:
             return self._finish_deletion(obj, stored)
-        # The conversions may have taken time; no other task runs between this check and the write.
+        # The conversions may have taken time; no other task runs between these checks and the write.
         before: Object | None = None
         if stored is None:
             self._check_absent(key, generated=generated)
@@ -271,6 +271,8 @@ class _Attempt:
             raise VersionConflict
         else:
             before = old if kept is obj else stored.decode()
+        if kept is not obj and info is not None and self._admission is not None:
+            self._admission.check_quotas(info)
         strategy.commit(kept, before, self._context)
         if self._options.dry_run:
             return Written(shown, created=stored is None)
@@ -287,8 +289,8 @@ class _Attempt:
             resource.converted.put(written, orjson.dumps(shown))
         return Written(shown, created=stored is None, version=written.version)
 
-    async def _checked(self, obj: Object, old: Object | None) -> Object:
-        """Take an object through defaults, admission and validation."""
+    async def _checked(self, obj: Object, old: Object | None) -> tuple[Object, AdmissionInfo | None]:
+        """Take an object through defaults, admission and validation; return it with admission's input."""
         resource, part = self._resource, self._part
         self._dedup(obj["metadata"])
         self._default(obj, managed=self._managed)
@@ -316,7 +318,7 @@ class _Attempt:
                 resource.custom_versions.prune(obj)
         if self._managed:
             self._default(obj)
-        return obj
+        return obj, info
 
     async def _validate(self, obj: Object, old: Object | None) -> None:
         """Validate by the rules of the kind, and add their warnings; raise StatusError, 422, for errors."""

@@ -23,12 +23,15 @@ from devcluster.names import (
     port_name,
     port_number,
 )
+from devcluster.quantity import parse_integer
 from devcluster.types.table import choices
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+COSTS = range(-(2**31), 2**31)
 MAXIMUM_SECONDS = 2**31 - 1
 MAXIMUM_ID = 2**31 - 1
 MAXIMUM_MODE = 0o777
@@ -87,7 +90,18 @@ def check_template(template: Field) -> None:
         annotations = Field(key, "annotations", template)
         for text in label_key(key.lower()):
             annotations.invalid(text)
+    check_deletion_cost(Field(metadata.get("annotations"), "annotations", template))
     check_pod_spec(template["spec"])
+
+
+def check_deletion_cost(annotations: Field) -> None:
+    """Check the annotation with the deletion cost of a pod, which has no plus sign and no leading zeros."""
+    text = annotations.get(DELETION_COST)
+    if text is None:
+        return
+    cost = None if text[:1] in {"+", "0"} - {text} else parse_integer(text)
+    if cost is None or cost not in COSTS:
+        annotations.key(DELETION_COST, text).invalid("must be a 32bit integer")
 
 
 def check_pod_spec(spec: Field) -> None:

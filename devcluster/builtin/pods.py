@@ -9,7 +9,7 @@ from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, unified
 from devcluster.builtin.checks import value_of
-from devcluster.builtin.pod_checks import check_pod_spec
+from devcluster.builtin.pod_checks import check_deletion_cost, check_pod_spec
 from devcluster.builtin.pod_defaults import default_pod, name_warnings, pod_warnings
 from devcluster.errors import FieldError, forbidden
 from devcluster.kinds.field import Field
@@ -58,7 +58,9 @@ class PodStrategy(BuiltinStrategy):
         child(obj, "status")["qosClass"] = quality_of_service(obj["spec"])
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = Field(new)["spec"]
+        pod = Field(new)
+        spec = pod["spec"]
+        check_deletion_cost(pod["metadata"]["annotations"])
         check_pod_spec(spec)
         for each in (*spec["containers"], *spec["initContainers"]):
             image = each.at("image", "")
@@ -71,11 +73,19 @@ class PodStrategy(BuiltinStrategy):
         return spec.errors
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        spec, before = Field(new)["spec"], old["spec"]
+        pod, before = Field(new), old["spec"]
+        spec, annotations = pod["spec"], pod["metadata"]["annotations"]
+        check_deletion_cost(annotations)
         check_pod_spec(spec)
+        check_deletion_cost(annotations)  # the real server checks an update twice
         if context.subresource not in {"ephemeralcontainers", "resize"}:
             _check_changes(spec, before)
         return spec.errors
+
+    def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        annotations = Field(new)["metadata"]["annotations"]
+        check_deletion_cost(annotations)
+        return annotations.errors
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_status_update(new, old, context)

@@ -58,7 +58,7 @@ def _exit_codes(status: Object, container: str | None) -> Iterator[tuple[str, in
 def failed_indexes(job: Object, pods: Iterable[Object]) -> set[int]:
     """Return the failed indexes of an indexed Job, from its status and its failed pods."""
     limit = job["spec"]["backoffLimitPerIndex"]
-    found = indexes_from((job.get("status") or {}).get("failedIndexes", ""))
+    found = indexes_from(job, (job.get("status") or {}).get("failedIndexes", ""))
     for pod in pods:
         if not _has_failed(pod):
             continue
@@ -80,9 +80,9 @@ def matched_success_rule(job: Object, completed: set[int]) -> int | None:
     """Return the position of the success policy rule that the completed indexes satisfy, or None."""
     for index, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = rule.get("succeededIndexes")
-        listed = completed if wanted is None else completed & indexes_from(wanted)
+        listed = completed if wanted is None else completed & indexes_from(job, wanted)
         least = rule.get("succeededCount")
-        if len(listed) >= (least if least is not None else len(indexes_from(wanted or ""))):
+        if len(listed) >= (least if least is not None else len(indexes_from(job, wanted or ""))):
             return index
     return None
 
@@ -132,12 +132,14 @@ def index_of(pod: Object) -> int:
     return -1 if number is None else max(number, -1)
 
 
-def indexes_from(text: str) -> set[int]:
-    """Parse a set of indexes such as `0-2,5`."""
+def indexes_from(job: Object, text: str) -> set[int]:
+    """Return the indexes of the Job in a text such as `0-2,5`; ignore malformed parts and higher indexes."""
     found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+    for part in text.split(","):
+        first, *rest = (parse_integer(each) for each in part.split("-")[:2])
+        last = rest[0] if rest else first
+        if first is not None and last is not None:
+            found.update(range(first, min(last + 1, job["spec"].get("completions", 1))))
     return found
 
 
@@ -179,10 +181,10 @@ def job_pod(job: Object, index: int | None, pods: Sequence[Object] = ()) -> Obje
     return pod
 
 
-def missing_indexes(job: Object, completed: set[int], active: Sequence[Object]) -> list[int]:
-    """Return the indexes that are not completed and have no active pod."""
+def missing_indexes(job: Object, completed: set[int], active: Sequence[Object]) -> Iterator[int]:
+    """Yield the indexes that are not completed and have no active pod; a Job may have 2^31 indexes."""
     taken = completed | {index_of(pod) for pod in active}
-    return [index for index in range(job["spec"].get("completions", 1)) if index not in taken]
+    return (index for index in range(job["spec"].get("completions", 1)) if index not in taken)
 
 
 def _run(first: int, last: int) -> str:
@@ -249,15 +251,14 @@ class JobController(PodController):
         if _target(status) is not None or job["spec"].get("suspend"):
             await self._stop(job, tally)
         else:
-            taken = completed | indexes_from(status.get("failedIndexes", ""))
+            taken = completed | indexes_from(job, status.get("failedIndexes", ""))
             await self._manage(key, job, tally, taken, len(taken) if is_indexed(job) else succeeded)
         status["active"] = len(tally.active)
         status["ready"] = tally.ready
         status["terminating"] = len(tally.terminating)
         if is_indexed(job):
             status["succeeded"] = succeeded
-            if completed:
-                status["completedIndexes"] = indexes_text(completed)
+            status["completedIndexes"] = indexes_text(completed)
         job = await self._count(job, status, tally, succeeded, failed)
         await self._finish(job, tally)
 
@@ -290,7 +291,7 @@ class JobController(PodController):
         rule = matched_success_rule(job, completed)
         if rule is not None:
             return self._condition("SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {rule}")
-        lost, most = indexes_from(status.get("failedIndexes", "")), spec.get("maxFailedIndexes")
+        lost, most = indexes_from(job, status.get("failedIndexes", "")), spec.get("maxFailedIndexes")
         if most is not None and len(lost) > most:
             text = "Job has exceeded the specified maximal number of failed indexes"
             return self._condition("FailureTarget", "MaxFailedIndexesExceeded", text)
@@ -355,7 +356,7 @@ class JobController(PodController):
             if delay > 0:
                 self.queue.add_after(key, delay)
                 return
-            free = iter(missing_indexes(job, completed, tally.active)) if is_indexed(job) else None
+            free = missing_indexes(job, completed, tally.active) if is_indexed(job) else None
             for _ in range(-surplus):
                 index = next(free, None) if free is not None else None
                 if free is None or index is not None:
@@ -479,7 +480,7 @@ def _completed(job: Object, tally: Tally) -> set[int]:
     """Return the completed indexes; the set is empty if the Job is not indexed."""
     if not is_indexed(job):
         return set()
-    known = indexes_from((job.get("status") or {}).get("completedIndexes", ""))
+    known = indexes_from(job, (job.get("status") or {}).get("completedIndexes", ""))
     return known | {index for pod in tally.succeeded if (index := index_of(pod)) >= 0}
 
 

@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from devcluster.builtin.pod_checks import DELETION_COST
 from devcluster.controllers.client import Object, is_going, owner_reference
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
@@ -85,7 +86,7 @@ def _reluctance(pod: Object, crowd: Mapping[str, int]) -> tuple[Any, ...]:
     status = pod.get("status", {})
     is_up = ready is not None and ready["status"] == "True"
     annotations = pod["metadata"].get("annotations") or {}
-    cost = annotations.get("controller.kubernetes.io/pod-deletion-cost", "0")
+    cost = annotations.get(DELETION_COST, "0")
     restarts = max((each.get("restartCount", 0) for each in status.get("containerStatuses") or ()), default=0)
     return (
         bool(node),

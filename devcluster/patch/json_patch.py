@@ -62,25 +62,28 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
 def apply_operations(
     document: Any,
     operations: list[dict[str, Any]],
-    refusal: Callable[[dict[str, Any], Any], StatusError],
+    refusal: Callable[[dict[str, Any], Any, str], StatusError],
 ) -> Any:
     """Return the document after the operations, which stays unchanged.
 
     Raises:
-        StatusError: an operation is impossible; `refusal` builds the error from the operation and the
-            document before it.
+        StatusError: an operation is impossible; `refusal` builds the error from the operation, the document
+            before it, and the reason if the operation exceeds `MAX_COPIED`, else "".
     """
     patched = _copied(document)
-    room = MAX_COPIED
+    copied = 0
     for operation in operations:
         try:
             if operation.get("op") == "copy":
-                room -= _size(_get(patched, _path(operation, "from")))
-                if room < 0:
-                    raise _Refused  # noqa: TRY301 -- like an operation that cannot be applied
+                copied += _size(_get(patched, _path(operation, "from")))
+                if copied > MAX_COPIED:
+                    raise _Refused(  # noqa: TRY301 -- like an operation that cannot be applied
+                        f"Unable to complete the copy, the accumulated size increase of copy is {copied}, "
+                        f"exceeding the limit {MAX_COPIED}"
+                    )
             patched = _apply(patched, operation)
-        except _Refused:
-            raise refusal(operation, patched) from None
+        except _Refused as error:
+            raise refusal(operation, patched, str(error)) from None
     return patched
 
 

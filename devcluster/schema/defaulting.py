@@ -70,9 +70,7 @@ def _skip(value: list[Any], schema: Schema, path: str, removed: list[str]) -> No
             _skip(each, schema.items, f"{path}[{index}]", removed)
 
 
-_PLAIN_LIMIT = 1e21
-"""A whole number below this limit is written without exponent and point, so that reading it gives an integer.
-"""
+_INTEGERS = 1 << 63
 _SCALARS = (str, int, float, bool)
 
 
@@ -87,8 +85,8 @@ def default(obj: Any, schema: Schema) -> None:
 def drop_nulls(value: Any, schema: Schema | None, *, root: bool = False) -> None:
     """Remove the nulls of fields that are not nullable and have no default, in place.
 
-    Floats with an integer value become integers, since Go's JSON has no `5.0`. With `root`, `value` is a
-    whole object, and its metadata stays as it is.
+    Floats with an integer value become integers, since Go's JSON has no `5.0`, and integers with more than 64
+    bits become floats. With `root`, `value` is a whole object, and its metadata stays as it is.
     """
     if type(value) is dict:
         properties = schema.properties if schema is not None else {}
@@ -102,15 +100,24 @@ def drop_nulls(value: Any, schema: Schema | None, *, root: bool = False) -> None
             elif type(each) is dict or type(each) is list:
                 if not root or name != "metadata":
                     drop_nulls(each, properties.get(name, additional))
-            elif type(each) is float and each.is_integer() and abs(each) < _PLAIN_LIMIT:
-                value[name] = int(each)
+            elif type(each) is float or type(each) is int:
+                value[name] = _as_go_reads(each)
         for name in stray or ():
             del value[name]
     elif type(value) is list:
         items = schema.items if schema is not None else None
-        for each in value:
+        for index, each in enumerate(value):
             if type(each) is dict or type(each) is list:
                 drop_nulls(each, items)
+            else:
+                value[index] = _as_go_reads(each)
+
+
+def _as_go_reads(value: Any) -> Any:
+    """Return a number as Go reads it: a whole number of 64 bits as an integer, any other as a float."""
+    if type(value) is float and value.is_integer() and abs(value) < _INTEGERS:
+        return int(value)
+    return float(value) if type(value) is int and value >= _INTEGERS else value
 
 
 Fill = Callable[[Any], None]

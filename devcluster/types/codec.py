@@ -106,7 +106,7 @@ class Codec:
     is_pointer: bool = False
 
 
-_PLAIN_BELOW = 1e21  # floats that Go writes without an exponent
+_INTEGERS = 1 << 63  # the store's JSON has no larger integers
 _ZERO_TIME = "0001-01-01T00:00:00"
 _FEWEST_BEFORE_PADDING = 2
 
@@ -139,7 +139,7 @@ def _float(value: Any, _: Problems) -> float:
     if type(value) is int:
         return value
     if type(value) is float:
-        return int(value) if value.is_integer() and abs(value) < _PLAIN_BELOW else value
+        return int(value) if value.is_integer() and abs(value) < _INTEGERS else value
     raise _mistyped(value, "float64", "float64")
 
 

@@ -11,7 +11,7 @@ from tests.unit.devcluster.api.conftest import CONFIG_MAPS, MERGE, Api
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("0x" + "f" * 5000, r"json: unsupported value: \+Inf"),
+        (".inf", r"json: unsupported value: \+Inf"),
         ("&a [*a]", "yaml: anchor value contains itself"),
         ("!!int x", "invalid literal"),
         ("[" * 20_000, "yaml: "),
@@ -21,6 +21,29 @@ from tests.unit.devcluster.api.conftest import CONFIG_MAPS, MERGE, Api
 def test_parse_yaml_refuses_malformed_text_and_values_that_json_cannot_express(text: str, problem: str):
     with pytest.raises(ValueError, match=problem):
         parse_yaml(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", 2.0**64),
+        ("-0o17", -15),
+        ("08", 8.0),
+        ("1.e3", 1000.0),
+        ("1.5e300", 1.5e300),
+        (".5", 0.5),
+        ("1e400", "1e400"),
+        ("0x" + "f" * 5000, "0x" + "f" * 5000),
+        ("1.2.3", "1.2.3"),
+        (".", "."),
+    ],
+)
+def test_parse_yaml_returns_each_number_that_go_can_parse_and_any_other_as_text(
+    text: str, value: float | str
+):
+    read = parse_yaml(text.encode())
+    assert (read, type(read)) == (value, type(value))
 
 
 def test_parse_yaml_refuses_aliases_that_expand_to_a_large_document():

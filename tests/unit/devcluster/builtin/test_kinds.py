@@ -76,6 +76,38 @@ def test_pod_grace_period_follows_request_and_spec_but_is_zero_when_unscheduled_
     assert found("pods").strategy.grace_period(one, asked) == seconds
 
 
+def refusals(cost: str) -> list[int]:
+    """Return the number of errors in a create, an update and a status update of a pod with this cost."""
+    strategy, old, new = found("pods").strategy, pod(), pod()
+    new["metadata"] |= {"annotations": {"controller.kubernetes.io/pod-deletion-cost": cost}}
+    checks = (strategy.validate_update, strategy.validate_status_update)
+    results = [strategy.validate_create(new, context()), *(check(new, old, context()) for check in checks)]
+    path = "metadata.annotations[controller.kubernetes.io/pod-deletion-cost]"
+    expected = f'{path}: Invalid value: "{cost}": must be a 32bit integer'
+    assert {str(each) for errors in results for each in errors} <= {expected}
+    return [len(errors) for errors in results]
+
+
+@pytest.mark.parametrize("cost", ["0", "-0", "-01", "2147483647", "-2147483648"])
+def test_pod_is_valid_when_its_deletion_cost_is_a_32_bit_integer(cost: str):
+    assert refusals(cost) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("cost", ["", "-", "x", "+1", "007", "00", " 1", "1.0", "²", "2147483648", "9" * 30])
+def test_pod_is_refused_when_its_deletion_cost_is_malformed(cost: str):
+    assert refusals(cost) == [1, 2, 1]
+
+
+def test_pod_template_is_refused_when_its_deletion_cost_is_malformed():
+    annotations = {"controller.kubernetes.io/pod-deletion-cost": "x"}
+    template = {"metadata": {"annotations": annotations}, "spec": pod()["spec"]}
+    (error,) = found("podtemplates").strategy.validate_create({"template": template}, context())
+    assert str(error) == (
+        "template.annotations[controller.kubernetes.io/pod-deletion-cost]: "
+        'Invalid value: "x": must be a 32bit integer'
+    )
+
+
 CPU = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},

@@ -118,9 +118,8 @@ async def test_deployment_without_progress_exceeds_its_progress_deadline(cluster
 async def test_deployment_is_scaled_down_when_annotations_have_malformed_numbers(cluster: Cluster, text: str):
     await cluster.settled("deployments.apps", deployment())
     (replica_set,) = cluster.list("replicasets.apps")
-    names = ("controller.kubernetes.io/pod-deletion-cost", "batch.kubernetes.io/job-completion-index")
     for pod in cluster.list("pods"):
-        patch = {"metadata": {"annotations": dict.fromkeys(names, text)}}
+        patch = {"metadata": {"annotations": {"batch.kubernetes.io/job-completion-index": text}}}
         await cluster.client.patch("pods", "x", pod["metadata"]["name"], patch)
     names = ("deployment.kubernetes.io/revision", "deployment.kubernetes.io/max-replicas")
     patch = {"metadata": {"annotations": dict.fromkeys(names, text)}}

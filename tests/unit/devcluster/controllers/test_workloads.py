@@ -146,3 +146,21 @@ async def test_indexed_job_fails_in_the_end_when_an_annotation_of_its_pod_has_a_
     await cluster.client.patch("pods", "x", pod["metadata"]["name"], patch)
     await cluster.settle(100)
     assert cluster.condition("Failed", "jobs.batch", "j")[:2] == ("True", "FailedIndexes")
+
+
+async def test_indexed_job_ignores_malformed_and_too_high_indexes_in_its_status(slow_cluster: Cluster):
+    cluster = slow_cluster
+    await cluster.apply("jobs.batch", job(completionMode="Indexed", completions=5, parallelism=5))
+    patch = {"status": {"completedIndexes": "0,x,-1,2-,3-1000000", "failedIndexes": "9,,1000000-2000000"}}
+    await cluster.client.patch("jobs.batch", "x", "j", patch, subresource="status")
+    await cluster.settle(0.5)
+    status = cluster.get("jobs.batch", "j")["status"]
+    assert (status["completedIndexes"], status["succeeded"]) == ("0,3,4", 3)
+
+
+async def test_indexed_job_with_the_highest_number_of_completions_starts_its_first_pods(
+    slow_cluster: Cluster,
+):
+    cluster, spec = slow_cluster, {"completionMode": "Indexed", "completions": 2**31 - 1}
+    await cluster.settled("jobs.batch", job(**spec, parallelism=2), 0.5)
+    assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == ["j-0", "j-1"]

@@ -68,3 +68,9 @@ def test_schema_for_an_unknown_kind_raises_key_error():
     assert name_of("apps", "v1", "Foo") is None
     with pytest.raises(KeyError):
         schema_for("apps", "v1", "Foo")
+
+
+def test_decoded_float_of_more_than_64_bits_stays_a_float():
+    schema = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    found, _ = convert({"maximum": 1e20, "minimum": 1e6}, schema)
+    assert orjson.loads(orjson.dumps(found)) == {"maximum": 1e20, "minimum": 1000000}
