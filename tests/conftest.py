@@ -180,7 +180,7 @@ def blocking_calls() -> BlockBuster:
 def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuster) -> Iterator[None]:
     """Fail a test in which our code makes a blocking call while an event loop runs."""
     if "integration" in request.keywords or "MUTANT_UNDER_TEST" in os.environ:
-        yield  # test infrastructure may block here, and so may mutmut; threads of the infrastructure do the work
+        yield  # mutmut and test infrastructure may block here; threads of the infrastructure do the work
         return
     blocking_calls.activate()
     try:

@@ -1,7 +1,7 @@
 """`make mutants`: makes small faults in the code with mutmut, and lists the faults that no test finds.
 
-The folder `mutants/` has the faulty code and its tests; no source file changes. A program that a test starts has
-no fault.
+The folder `mutants/` has the faulty code and its tests; no source file changes. A program that a test starts
+has no fault.
 """
 
 from __future__ import annotations
