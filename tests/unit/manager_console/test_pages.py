@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import random
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -22,9 +21,7 @@ from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
 from manager.election.coordinator import Coordinator, Leadership
 from manager.kube.errors import NotFound
-from manager.kube.transport import Transport
 from manager.server.access import Access
-from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
 from manager_console.diagnosis.collect import Collected, Collector
@@ -39,15 +36,13 @@ from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.support.served_pages import ServePages, Site, occupied_threads
 from tests.unit.conftest import LogLines
+from tests.unit.connected import connected
 
 PAGE = "/api/objects/foos.tutorial.my.domain/default/lonely"
 
 
 def console_of(world: World, access: Access | None = None) -> Console:
-    transport = Transport(
-        LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
-    )
-    return Console(world.manager, transport, OPERATORS, access)
+    return Console(world.manager, connected(LocalWire(world.cluster)).transport, OPERATORS, access)
 
 
 async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import ReconcileRecord
 from manager_console.diagnosis.collect import (
     MOST_LEVELS,
@@ -27,6 +24,7 @@ from manager_console.diagnosis.collect import (
 from manager_console.diagnosis.explanation import ControllerReport, Explanation, explain
 from manager_tools.commands.explain import COLOURED, decode_report, to_text
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall
+from tests.unit.connected import connected
 
 pytestmark = pytest.mark.virtual_time
 
@@ -71,7 +69,7 @@ class Cluster:
         self.wire.on("GET", f"{CORE}/{plural}*", pages_of(list(items)))
 
     async def collect(self, *kinds: GroupVersionKind) -> Collected:
-        transport = Transport(self.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        transport = connected(self.wire).transport
         return await Collector(transport, RestMapper(transport), {FOO: kinds}).collect(FOO, KEY)
 
 

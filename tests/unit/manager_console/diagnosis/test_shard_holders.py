@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 
 from manager.election.coordinator import Leadership
-from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager_console.diagnosis.explanation import owner_text
 from manager_console.diagnosis.shard_holders import Holders, ShardHolders, ShardLeases
 from manager_shards.owned import OwnedShards
 from manager_shards.shard_set import ShardSet
 from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.connected import connected
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.election.program import COUNT, Program, program
 
@@ -26,8 +25,7 @@ UID = "1c9dd0a4-6b4f-4d3c-8f9a-0e7c2b1d4e5f"
 
 
 def leases_by(wire: ScriptedWire) -> ShardLeases:
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    return ShardLeases(transport, namespace=NAMESPACE, name=NAME)
+    return ShardLeases(connected(wire).transport, namespace=NAMESPACE, name=NAME)
 
 
 async def read(leases: ShardLeases) -> Holders:
