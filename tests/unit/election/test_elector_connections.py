@@ -19,6 +19,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, Sent
+from tests.unit.cache.objects import running
 from tests.unit.election.conftest import PREFIX, LeaseServer, lease_server, permits
 from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
 
@@ -83,15 +84,9 @@ async def replica(
                 timing=LeaseTiming(lease_duration=300.0, renew_deadline=240.0, retry_period=0.05),
             )
         )
-        running = asyncio.create_task(elector.run())
-        stack.push_async_callback(_end, running)
+        await stack.enter_async_context(running(elector))
         await elector.elected.wait()
         yield transport, elector
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.support.served_pages import ServePages, Site, occupied_threads
+from tests.unit.cache.objects import running
 from tests.unit.conftest import LogLines
 from tests.unit.connected import connected
 
@@ -63,23 +64,14 @@ WEB = "/objects/memcacheds.cache.example.com/default/web"
 
 
 @asynccontextmanager
-async def listening(console: Console) -> AsyncIterator[Console]:
-    """Run the console's task that notes changes of objects."""
-    task = asyncio.create_task(console.changes.run())
-    yield console
-    task.cancel()
-
-
-@asynccontextmanager
 async def serving(serve_pages: ServePages, access: Access | None = None) -> AsyncIterator[tuple[World, Site]]:
     """Serve the console of a manager with a ready Memcached."""
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
-    async with (
-        operated(MemcachedOperator, objects=[memcached]) as world,
-        listening(console_of(world, access)) as console,
-    ):
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
         await world.until(memcached, lambda it: it.status.ready_replicas == 1)
-        yield world, await serve_pages(console.routes())
+        console = console_of(world, access)
+        async with running(console.changes):
+            yield world, await serve_pages(console.routes())
 
 
 @pytest.fixture
@@ -91,7 +83,8 @@ async def world() -> AsyncIterator[World]:
 @pytest.fixture
 async def site(world: World, serve_pages: ServePages) -> AsyncIterator[Site]:
     """Serve the console to local users."""
-    async with listening(console_of(world)) as console:
+    console = console_of(world)
+    async with running(console.changes):
         yield await serve_pages(console.routes())
 
 
