@@ -72,6 +72,7 @@ NAME = "election"
 LEASE = LeaseServer.path(NAMESPACE, NAME)
 LEASES = LeaseServer.path(NAMESPACE)
 EVERYTHING = f"{PREFIX}*"
+DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 def permits(leadership: Leadership) -> bool:

@@ -13,10 +13,9 @@ from manager.election.coordinator import ControllerObjects, Leadership, OwnedObj
 from manager.util.clock import monotonic as now
 from manager_shards.coordinator import ShardCoordinator
 from tests.support.scripted_wire import Reply
-from tests.unit.election.conftest import Candidate, LeaseServer, Participant, lease_server, permits
+from tests.unit.election.conftest import DATA, Candidate, LeaseServer, Participant, lease_server, permits
 
 COUNT = 8
-DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 class Replica(Participant):

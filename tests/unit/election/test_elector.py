@@ -15,14 +15,12 @@ from manager.kube.wire import WireRequest
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.unit.election.conftest import EVERYTHING, LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
+from tests.unit.election.conftest import DATA, EVERYTHING, LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 from tests.unit.election.program import Leader, Program, program
 
 __all__ = ["program"]
 
 pytestmark = pytest.mark.virtual_time
-
-DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 async def test_first_replica_leads_immediately_and_then_renews_once_per_retry_period(election: Election):

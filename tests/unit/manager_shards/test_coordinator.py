@@ -16,8 +16,8 @@ from manager.util.clock import monotonic as now
 from manager_shards.coordinator import balance
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
-from tests.unit.election.conftest import EVERYTHING, LEASES, NAME, NAMESPACE
-from tests.unit.election.program import COUNT, DATA, Program, Replica, permits, program
+from tests.unit.election.conftest import DATA, EVERYTHING, LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, Program, Replica, permits, program
 
 __all__ = ["program"]
 
