@@ -71,9 +71,9 @@ class Site:
         self.address = address
         self._session = session
 
-    async def get(self, path: str, *, method: str = "GET", headers: Headers = ()) -> Answer:
+    async def get(self, path: str, *, method: str = "GET", headers: Headers = (), **options: Any) -> Answer:
         url = f"http://{self.address}{path}"
-        async with self._session.request(method, url, headers=headers) as response:
+        async with self._session.request(method, url, headers=headers, **options) as response:
             return Answer(response.status, response.headers, await response.text())
 
 

@@ -12,10 +12,9 @@ import pytest
 from pydantic import Field
 
 from manager.api import Resource
-from manager.cache import Cache
 from manager.cache.informer import Informer, ObjectFilter
 from manager.cache.record import CacheEvent, Meta, Record, RecordDecoder
-from manager.cache.reflector import Reflector, Upstream
+from manager.cache.reflector import Upstream
 from manager.cache.spec import WatchSpec
 
 
@@ -86,7 +85,8 @@ def pod_informer(upstream: Upstream, *, object_filter: ObjectFilter | None = Non
 
 
 @asynccontextmanager
-async def running(what: Informer | Cache | Reflector) -> AsyncIterator[None]:
+async def running(what: Any) -> AsyncIterator[None]:
+    """Await `what.run()` in a task until the end of the block; raise its error."""
     task = asyncio.create_task(what.run())
     try:
         yield

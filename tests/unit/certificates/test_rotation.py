@@ -18,6 +18,7 @@ from manager.certificates.targets import Absent, Found
 from manager.kube.errors import AlreadyExists, Invalid
 from manager.tls.certificate import Certificate, certificates_in, new_authority
 from manager.util import clock
+from tests.unit.cache.objects import running
 
 pytestmark = pytest.mark.virtual_time
 
@@ -87,12 +88,9 @@ class Scene:
         rotator = CertificateRotator(
             self, self.targets, names=["unused.ns.svc"], authority="test", lifetimes=LIFETIMES
         )
-        keeping = asyncio.create_task(rotator.run())
-        await asyncio.sleep(60)
-        yield
-        keeping.cancel()
-        await asyncio.wait([keeping])
-        assert keeping.cancelled(), keeping.exception()
+        async with running(rotator):
+            await asyncio.sleep(60)
+            yield
 
     @property
     def served(self) -> Certificate:

@@ -6,14 +6,14 @@ import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
 from devcluster import DevCluster
 from devcluster.storage import Key
-from manager.election.coordinator import Leadership
+from manager.election.coordinator import Leadership, LeadershipLost
 from manager.election.elector import LeaderElector
 from manager.election.lease import ElectionConfig, LeaseTiming
 from manager.kube.errors import Fenced
@@ -72,6 +72,7 @@ NAME = "election"
 LEASE = LeaseServer.path(NAMESPACE, NAME)
 LEASES = LeaseServer.path(NAMESPACE)
 EVERYTHING = f"{PREFIX}*"
+DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 def permits(leadership: Leadership) -> bool:
@@ -98,6 +99,8 @@ class Participant:
             metrics=self.metrics,
             timing=LeaseTiming(clock=clock),
         )
+        self.identity = identity
+        self.task: asyncio.Task[None] | None = None
         self.watchdog = self.config.watchdog
         self._server = server
 
@@ -106,6 +109,25 @@ class Participant:
         for method in ("GET", "PUT", "POST", "DELETE"):
             self.wire.on(method, EVERYTHING, step or self._server.answer)
 
+    async def finished(self) -> None:
+        """Wait until this replica leaves the election; raise its error, if any."""
+        task, self.task = self.task, None
+        assert task is not None
+        await task
+
+    async def lost(self) -> str:
+        """Wait until this replica loses the leadership; return the reason."""
+        with pytest.raises(LeadershipLost) as caught:
+            await self.finished()
+        return str(caught.value)
+
+    async def kill(self) -> None:
+        """End the replica without a release, as a crash would; raise its error if it has already failed."""
+        if self.task is not None:
+            self.task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self.finished()
+
 
 class Candidate(Participant):
     """Replica that is the leader or on standby."""
@@ -113,28 +135,15 @@ class Candidate(Participant):
     def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
         super().__init__(server, identity, clock)
         self.elector = LeaderElector(self.config)
-        self.run: asyncio.Task[None] | None = None
 
-    def start(self) -> asyncio.Task[None]:
-        self.run = asyncio.get_running_loop().create_task(self.elector.run())
-        return self.run
+    def start(self) -> None:
+        self.task = asyncio.get_running_loop().create_task(self.elector.run())
 
     async def lead(self, seconds: float = 0.0) -> None:
         """Start the election, wait until this replica leads, and then wait for `seconds`."""
         self.start()
         await self.elector.elected.wait()
         await asyncio.sleep(seconds)
-
-    async def ended(self) -> None:
-        """Wait for the end of the election; raise its error, if any."""
-        assert self.run is not None
-        await self.run
-
-    async def kill(self) -> None:
-        """Cancel the election without a release, as a crash of the process would."""
-        assert self.run is not None
-        self.run.cancel()
-        await asyncio.wait([self.run])
 
     @property
     def leads(self) -> bool:
@@ -183,5 +192,4 @@ async def election() -> AsyncIterator[Election]:
         election = Election(server)
         yield election
         for candidate in election.candidates:
-            if candidate.run is not None and not candidate.run.done():
-                await candidate.kill()
+            await candidate.kill()

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from manager.election.coordinator import ControllerObjects, Leadership, LeadershipLost, OwnedObjects, Work
+from manager.election.coordinator import ControllerObjects, Leadership, OwnedObjects, Work
 from manager.util.clock import monotonic as now
 from manager_shards.coordinator import ShardCoordinator
 from tests.support.scripted_wire import Reply
-from tests.unit.election.conftest import Candidate, LeaseServer, Participant, lease_server, permits
+from tests.unit.election.conftest import DATA, Candidate, LeaseServer, Participant, lease_server, permits
 
 COUNT = 8
-DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 class Replica(Participant):
@@ -27,7 +26,6 @@ class Replica(Participant):
     ) -> None:
         super().__init__(program.server, identity)
         self.program = program
-        self.identity = identity
         self.count = count
         self.prepares, self.ends = prepares, ends
         self.wire.on("POST", DATA, Reply())
@@ -90,30 +88,22 @@ class Replica(Participant):
         assert value is not None
         return value
 
-    async def kill(self) -> None:
-        self.task.cancel()
-        await asyncio.wait([self.task])
-        self.gone()
-
     async def stop(self) -> None:
         """Stop as a manager stops: end all work, and then leave the coordinator."""
         await asyncio.sleep(self.ends)
         self.working.clear()
         await self.coordinator.release()
-        self.gone()
+        await self.finished()
 
-    async def lost(self) -> str:
-        with pytest.raises(LeadershipLost) as caught:
-            await self.task
-        self.gone()
-        return str(caught.value)
-
-    def gone(self) -> None:
-        if self.preparing is not None:
-            self.preparing.cancel()
-        self.working.clear()
-        if self in self.program.replicas:
-            self.program.replicas.remove(self)
+    async def finished(self) -> None:
+        try:
+            await super().finished()
+        finally:
+            if self.preparing is not None:
+                self.preparing.cancel()
+            self.working.clear()
+            if self in self.program.replicas:
+                self.program.replicas.remove(self)
 
 
 class Leader(Candidate):
@@ -124,9 +114,8 @@ class Leader(Candidate):
     def __init__(self, program: Program, identity: str) -> None:
         super().__init__(program.server, identity)
         self.program = program
-        self.identity = identity
         self.terms: dict[int, Leadership] = {}
-        self.run = asyncio.get_running_loop().create_task(self._run())
+        self.task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -145,12 +134,13 @@ class Leader(Candidate):
 
     async def stop(self) -> None:
         await self.elector.release()
-        await self.run
-        self.program.replicas.remove(self)
+        await self.finished()
 
-    async def kill(self) -> None:
-        await super().kill()
-        self.program.replicas.remove(self)
+    async def finished(self) -> None:
+        try:
+            await super().finished()
+        finally:
+            self.program.replicas.remove(self)
 
 
 class Program:

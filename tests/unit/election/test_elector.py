@@ -9,28 +9,18 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from manager.election.coordinator import LeadershipLost
 from manager.election.lease import Lease
 from manager.kube.errors import Fenced
 from manager.kube.wire import WireRequest
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.unit.election.conftest import EVERYTHING, LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
+from tests.unit.election.conftest import DATA, EVERYTHING, LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 from tests.unit.election.program import Leader, Program, program
 
 __all__ = ["program"]
 
 pytestmark = pytest.mark.virtual_time
-
-DATA = "/api/v1/namespaces/default/configmaps/x"
-
-
-async def lost(candidate: Candidate) -> str:
-    """Wait until the candidate loses the leadership; return the reason."""
-    with pytest.raises(LeadershipLost) as caught:
-        await candidate.ended()
-    return str(caught.value)
 
 
 async def test_first_replica_leads_immediately_and_then_renews_once_per_retry_period(election: Election):
@@ -60,7 +50,7 @@ async def test_leader_sends_no_write_after_its_renew_deadline(election: Election
     await asyncio.sleep(renewed + 9.9 - now())
     first.elector.leadership.permit()
     assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
-    text = await lost(first)
+    text = await first.lost()
     assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
     assert now() == pytest.approx(renewed + 10.0, abs=0.001)
     assert text.startswith("lease default/election could not be renewed for 10s: cannot renew lease")
@@ -80,7 +70,7 @@ async def test_renew_deadline_counts_from_the_time_at_which_the_renewal_was_sent
     await asyncio.sleep(2.1)
     sent = first.wire.sent("PUT", LEASE)[-1].at
     assert first.transport.writes_in_flight == 1
-    await lost(first)
+    await first.lost()
     assert now() == pytest.approx(sent + 10.0, abs=0.001)
 
 
@@ -139,7 +129,7 @@ async def test_leadership_ends_when_another_client_acquires_or_releases_the_leas
         election.server.delete(NAMESPACE, NAME)
     election.server.put(NAMESPACE, NAME, {"holderIdentity": by})
     taken = now()
-    assert await lost(first) == f"lease default/election is now {now_is}"
+    assert await first.lost() == f"lease default/election is now {now_is}"
     assert now() - taken <= 2.5
     # Work gets only a short time to end.
     assert first.watchdog.due() == pytest.approx(now() + 4.0, abs=0.001)
@@ -169,7 +159,7 @@ async def test_leader_writes_nothing_after_a_process_pause_beyond_the_renew_dead
         first.elector.leadership.permit()
     with pytest.raises(Fenced, match="not renewed in time"):
         await first.transport.request("POST", DATA)
-    assert await lost(first) == (
+    assert await first.lost() == (
         "lease default/election could not be renewed for 10s: this process was held up"
     )
     assert not first.wire.sent("POST", DATA)
@@ -228,7 +218,7 @@ async def test_standby_takes_over_when_the_leader_stops_its_lease_renewals(elect
     first.wire.on("PUT", LEASE, Stall())
     await second.elector.elected.wait()
     assert not first.leads
-    await lost(first)
+    await first.lost()
     assert 15.0 <= now() - silent_since < 15.1
     assert election.spec["leaseTransitions"] == 1
 
@@ -358,8 +348,7 @@ async def test_standby_does_not_treat_a_deleted_lease_as_released(election: Elec
     last_renewal = first.wire.sent("POST", LEASES)[-1].at
     election.server.delete(NAMESPACE, NAME)
     await asyncio.sleep(11)
-    with pytest.raises(LeadershipLost):
-        await first.run
+    await first.lost()
     assert not second.leads
     await second.elector.elected.wait()
     assert now() >= last_renewal + 15.0
@@ -418,7 +407,7 @@ async def test_elector_release_ends_the_election_and_frees_the_lease(election: E
     assert second.watchdog.due() is None
     await second.kill()
     await first.elector.release()
-    await first.ended()
+    await first.finished()
     assert now() - released < 0.1
     assert first.watchdog.due() is None
     renewals = first.renewals()
@@ -435,7 +424,7 @@ async def test_elector_release_never_frees_the_lease_of_another_holder(election:
     first = await election.leader(seconds=60)
     election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
     await first.elector.release()
-    await first.ended()
+    await first.finished()
     assert election.spec["holderIdentity"] == "another"
 
 
@@ -462,7 +451,7 @@ async def test_elector_release_ends_within_its_timeout_when_the_server_is_unreac
     started = now()
     await first.elector.release(within=3.0)
     assert now() - started <= 3.2
-    await first.ended()
+    await first.finished()
     assert election.spec["holderIdentity"] == "first"
 
 
@@ -484,14 +473,15 @@ async def test_standby_ends_immediately_without_a_write_when_it_is_stopped(elect
     await asyncio.sleep(30)
     stopped = now()
     await second.elector.release()
-    await second.ended()
+    await second.finished()
     assert now() - stopped < 0.1
     assert not second.wire.sent("PUT")
     assert not second.elector.elected.is_set()
     assert election.spec["holderIdentity"] == "first"
     third = election.candidate("third")
     await third.elector.release()
-    await third.start()
+    third.start()
+    await third.finished()
     assert not third.wire.requests
 
 
@@ -553,8 +543,9 @@ async def test_election_raises_the_error_when_the_work_of_the_leader_cannot_star
 
     first = election.candidate("first")
     monkeypatch.setattr(first.elector._lock, "_began", start)
+    first.start()
     with pytest.raises(ExceptionGroup) as caught:
-        await asyncio.wait_for(first.start(), 30)
+        await asyncio.wait_for(first.finished(), 30)
     assert [type(each) for each in caught.value.exceptions] == [RuntimeError]
     assert not first.leads
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
 from manager.election.elector import LeaderElector
 from manager.election.lease import ElectionConfig, LeaseTiming
-from manager.kube.credentials import Credentials, FixedCredentials, TokenFile
+from manager.kube.credentials import TokenFile
 from manager.kube.errors import Fenced
-from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, Sent
-from tests.unit.election.conftest import PREFIX, LeaseServer, lease_server, permits
-from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
+from tests.unit.cache.objects import running
+from tests.unit.election.conftest import DATA, PREFIX, LeaseServer, lease_server, permits
+from tests.unit.kube.conftest import authority
+from tests.unit.kube.servers import Answer, LocalServer, Request, wire_to
 
-DATA = "/api/v1/namespaces/default/configmaps/x"
+__all__ = ["authority"]
 
 CONNECTIONS = 16
 """The connections of requests other than the elector's: few, so that a busy machine opens all in time."""
@@ -34,7 +36,7 @@ class Cluster:
     def __init__(self, server: LocalServer, leases: LeaseServer) -> None:
         self.server = server
         self.leases = leases
-        self.token = "first"
+        self.token = "secret"
         self.rejected = 0
         self.others: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         server.answer = self.answer
@@ -63,16 +65,14 @@ class Cluster:
 
 @asynccontextmanager
 async def replica(
-    cluster: Cluster, authority: trustme.CA, credentials: Credentials | None = None
+    cluster: Cluster, authority: trustme.CA, **config: Any
 ) -> AsyncIterator[tuple[Transport, LeaderElector]]:
     """Run a transport, and an elector that leads and has its own connections."""
-    given = credentials or FixedCredentials(f"Bearer {cluster.token}")
-    config = config_for(cluster.server.url, authority, credentials=given)
-    rng, metrics = random.Random(1), Metrics()
-    async with AsyncExitStack() as stack:
-        wire, lane = HttpWire(config, connections=CONNECTIONS), HttpWire(config, connections=2)
-        for each in (wire, lane):
-            stack.push_async_callback(each.aclose)
+    url, rng, metrics = cluster.server.url, random.Random(1), Metrics()
+    async with (
+        wire_to(url, authority, connections=CONNECTIONS, **config) as wire,
+        wire_to(url, authority, connections=2, **config) as lane,
+    ):
         transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
         elector = LeaderElector(
             ElectionConfig(
@@ -86,20 +86,9 @@ async def replica(
                 timing=LeaseTiming(lease_duration=300.0, renew_deadline=240.0, retry_period=0.05),
             )
         )
-        running = asyncio.create_task(elector.run())
-        stack.push_async_callback(_end, running)
-        await elector.elected.wait()
-        yield transport, elector
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
+        async with running(elector):
+            await elector.elected.wait()
+            yield transport, elector
 
 
 @pytest.fixture
@@ -130,7 +119,7 @@ async def test_elector_keeps_its_lease_when_the_token_is_replaced_after_many_rej
 ):
     file = tmp_path / "token"
     file.write_text(cluster.token)
-    async with replica(cluster, authority, TokenFile(file, label="token")) as (_, elector):
+    async with replica(cluster, authority, credentials=TokenFile(file, label="token")) as (_, elector):
         cluster.token = "second"
         await cluster.server.until(lambda: cluster.rejected >= 10)
         file.write_text(cluster.token)

@@ -107,11 +107,6 @@ def test_recreated_lease_keeps_its_transition_count_but_not_its_uid_and_version(
     assert (again.transitions, again.version) == (4, None)
 
 
-def test_released_lease_has_no_holder_and_a_duration_of_one_second():
-    released = HELD.released(now=NOW)
-    assert (released.holder, released.duration) == ("", 1)
-
-
 @pytest.mark.virtual_time
 async def test_lease_client_write_does_not_recreate_a_deleted_lease(election: Election):
     first = await election.leader()

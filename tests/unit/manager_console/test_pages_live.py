@@ -28,6 +28,7 @@ from manager_console.pages import Console
 from manager_tools.testing import World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
+from tests.support.running_pods import create_running_pod
 from tests.unit.manager_console.test_pages import console_of
 
 pytestmark = pytest.mark.virtual_time
@@ -109,8 +110,7 @@ async def a_pause(world: World) -> None:
 
 
 async def the_friend_comes(world: World) -> None:
-    pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
-    await world.cluster.client.create("pods", "default", pod)
+    await create_running_pod(world.cluster, "jack", node="")
 
 
 @pytest.mark.parametrize(

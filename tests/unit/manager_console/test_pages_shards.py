@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import orjson
 import pytest
 
@@ -11,7 +9,6 @@ from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.http_call import ApiResponse
 from manager.election.coordinator import Leadership
-from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.server.access import Access
 from manager.telemetry.metrics import Metrics
@@ -23,9 +20,12 @@ from manager_shards.owned import OwnedShards
 from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent
-from tests.support.served_pages import ServePages
+from tests.support.served_pages import ServePages, Site
+from tests.unit.connected import connected
 from tests.unit.election.conftest import LeaseServer
-from tests.unit.manager_console.test_pages import PAGE, PATH, get, lonely, post
+from tests.unit.manager_console.test_pages import PAGE, PATH, get, post, world
+
+__all__ = ["world"]
 
 COUNT = 4
 OTHER = "pod-b_0123456789"
@@ -35,18 +35,13 @@ class Part:
     """Console of a replica with some shards; another replica has the other shards."""
 
     def __init__(self, world: World, access: Access | None = None) -> None:
-        wire = LocalWire(world.cluster)
-        self.transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="console")
         self.world = world
+        self.wire = LocalWire(world.cluster)
         self.owned = OwnedShards(COUNT, Metrics())
-        leases = ShardLeases(self.transport, namespace="default", name="test")
-        self.console = Console(
-            world.manager,
-            self.transport,
-            OPERATORS,
-            access,
-            ShardHolders(leases, self.owned, {"foo": True}),
-        )
+        transport = connected(self.wire).transport
+        leases = ShardLeases(transport, namespace="default", name="test")
+        holders = ShardHolders(leases, self.owned, {"foo": True})
+        self.console = Console(world.manager, transport, OPERATORS, access, holders)
 
     def hold(self, *numbers: int) -> None:
         renewed = now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -67,100 +62,96 @@ class Part:
         return self.owned.number_of(foo.metadata.uid or "")
 
 
+@pytest.fixture
+async def part(world: World) -> Part:
+    return Part(world)
+
+
+@pytest.fixture
+async def site(part: Part, serve_pages: ServePages) -> Site:
+    return await serve_pages(part.console.routes())
+
+
 @pytest.mark.parametrize("here", [True, False], ids=["on the owner", "on another replica"])
 async def test_object_page_names_the_owning_replica_and_offers_actions_only_on_that_replica(
-    serve_pages: ServePages, here: bool
+    world: World, part: Part, site: Site, here: bool
 ):
-    async with lonely() as world:
-        part = Part(world)
-        number = await part.number()
-        part.hold(*({number} if here else {*range(COUNT)} - {number}))
-        site = await serve_pages(part.console.routes())
-        _, text = await get(site, PATH)
-        assert f"shard {number} of 4, which {'test' if here else OTHER} holds" in text
-        assert f"{'this' if here else 'another'} replica</span>" in text
-        assert ("may be outdated or missing" in text) is not here
-        assert ("Reconcile now" in text) is here
-        assert ("</strong>: when a pod named jack is created" in text) is here
-        [owner] = orjson.loads((await get(site))[1])["owners"]
-        assert (owner["controller"], owner["here"]) == ("foo", here)
-        if here:
-            assert await post(site, f"{PATH}/reconcile") == (303, PATH)
-            return
-        for action in "reconcile", "pause":
-            status, text = await post(site, f"{PATH}/{action}")
-            assert status == 409
-            assert "ask the replica that does" in text
-        foo = await world.get(Foo, "lonely")
-        [controller] = world.manager.controllers
-        assert controller.queue is not None
-        assert not controller.queue.is_paused(foo.key)
-        assert len(controller.runs.of(foo.key)) == 1
+    number = await part.number()
+    part.hold(*({number} if here else {*range(COUNT)} - {number}))
+    _, text = await get(site, PATH)
+    assert f"shard {number} of 4, which {'test' if here else OTHER} holds" in text
+    assert f"{'this' if here else 'another'} replica</span>" in text
+    assert ("may be outdated or missing" in text) is not here
+    assert ("Reconcile now" in text) is here
+    assert ("</strong>: when a pod named jack is created" in text) is here
+    [owner] = orjson.loads((await get(site))[1])["owners"]
+    assert (owner["controller"], owner["here"]) == ("foo", here)
+    if here:
+        assert await post(site, f"{PATH}/reconcile") == (303, PATH)
+        return
+    for action in "reconcile", "pause":
+        status, text = await post(site, f"{PATH}/{action}")
+        assert status == 409
+        assert "ask the replica that does" in text
+    foo = await world.get(Foo, "lonely")
+    [controller] = world.manager.controllers
+    assert controller.queue is not None
+    assert not controller.queue.is_paused(foo.key)
+    assert len(controller.runs.of(foo.key)) == 1
 
 
 async def test_console_api_finds_the_owning_replica_of_an_uncached_object_by_the_uid_query_parameter(
-    serve_pages: ServePages,
+    part: Part, site: Site
 ):
-    async with lonely() as world:
-        part = Part(world)
-        part.hold()
-        site = await serve_pages(part.console.routes())
-        unknown = PAGE.replace("lonely", "elsewhere")
-        assert orjson.loads((await get(site, unknown))[1])["owners"] == []
-        [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
-        assert owner["shard"] == part.owned.number_of("a-uid")
-        assert (owner["holder"], owner["here"]) == (OTHER, False)
-        assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
+    part.hold()
+    unknown = PAGE.replace("lonely", "elsewhere")
+    assert orjson.loads((await get(site, unknown))[1])["owners"] == []
+    [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
+    assert owner["shard"] == part.owned.number_of("a-uid")
+    assert (owner["holder"], owner["here"]) == (OTHER, False)
+    assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
 
 
 async def test_console_reads_an_uncached_object_with_list_requests_only(
-    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
+    part: Part, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
-    asked_for: list[str] = []
+    asked_for, answer = list[str](), part.wire.answer
 
-    class Wire(LocalWire):
-        async def answer(self, request: WireRequest) -> ApiResponse:
-            asked_for.append(request.path.partition("?")[0])
-            return await super().answer(request)
+    async def noted(request: WireRequest) -> ApiResponse:
+        asked_for.append(request.path.partition("?")[0])
+        return await answer(request)
 
-    monkeypatch.setattr("tests.unit.manager_console.test_pages_shards.LocalWire", Wire)
+    monkeypatch.setattr(part.wire, "answer", noted)
     monkeypatch.setattr(Collector, "_cached", lambda *_: None)
-    async with lonely() as world:
-        part = Part(world)
-        part.hold()
-        site = await serve_pages(part.console.routes())
-        status, text = await get(site, PATH)
-        assert status == 200
-        assert "There is no pod named jack" in text
-        for nobody in ("nobody", "lonely%2Cmetadata.namespace%3Ddefault"):
-            status, text = await get(site, PATH.replace("lonely", nobody))
-            assert status == 404
-            assert "There is no such object." in text
+    part.hold()
+    status, text = await get(site, PATH)
+    assert status == 200
+    assert "There is no pod named jack" in text
+    for nobody in ("nobody", "lonely%2Cmetadata.namespace%3Ddefault"):
+        status, text = await get(site, PATH.replace("lonely", nobody))
+        assert status == 404
+        assert "There is no such object." in text
     foos = "/apis/tutorial.my.domain/v1/namespaces/default/foos"
     assert foos in asked_for
     assert not [path for path in asked_for if path.startswith(f"{foos}/")]
 
 
-async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: ServePages):
-    async with lonely() as world:
-        part = Part(world)
-        part.hold(0, 1, 3)
-        site = await serve_pages(part.console.routes())
-        _, text = await get(site, "/")
-        assert "Replicas and their shards" in text
-        shown = " ".join(text[text.index("Replicas and their shards") :].split())
-        assert 'test <span class="badge good">this one</span></td>' in shown
-        assert '<td data-label="Which">0-1, 3</td>' in shown
-        assert (
-            f'{OTHER}</td> <td data-label="Shards" class="number">1</td> <td data-label="Which">2</td>'
-            in shown
-        )
-        assert "lonely" not in text
+async def test_overview_page_lists_all_replicas_with_their_shards(part: Part, site: Site):
+    part.hold(0, 1, 3)
+    _, text = await get(site, "/")
+    assert "Replicas and their shards" in text
+    shown = " ".join(text[text.index("Replicas and their shards") :].split())
+    assert 'test <span class="badge good">this one</span></td>' in shown
+    assert '<td data-label="Which">0-1, 3</td>' in shown
+    assert (
+        f'{OTHER}</td> <td data-label="Shards" class="number">1</td> <td data-label="Which">2</td>' in shown
+    )
+    assert "lonely" not in text
 
 
 @pytest.mark.parametrize("may", [True, False])
 async def test_console_shows_shard_holders_only_to_users_with_lease_rights(
-    serve_pages: ServePages, may: bool
+    world: World, serve_pages: ServePages, may: bool
 ):
     wire = api_server()
 
@@ -170,20 +161,17 @@ async def test_console_shows_shard_holders_only_to_users_with_lease_rights(
         return Reply.json({"status": {"allowed": spec["user"] == "ann" and (may or not leases)}})
 
     wire.on("POST", RIGHTS, review)
-    async with lonely() as world:
-        part = Part(world, access_by(wire))
-        part.hold()
-        number = await part.number()
-        site = await serve_pages(part.console.routes())
-        for path in (PATH, "/", PAGE, f"{PATH}?part=1", "/?part=1"):
-            status, text = await get(site, path, Authorization="Bearer ann")
-            assert status == 200
-            assert (OTHER in text) is may, path
-            if "objects" in path and "api" not in path:
-                assert f"shard {number} of 4" in text
-        assert (
-            "you may not get its lease" in (await get(site, PATH, Authorization="Bearer ann"))[1]
-        ) is not may
+    part = Part(world, access_by(wire))
+    part.hold()
+    number = await part.number()
+    site = await serve_pages(part.console.routes())
+    for path in (PATH, "/", PAGE, f"{PATH}?part=1", "/?part=1"):
+        status, text = await get(site, path, Authorization="Bearer ann")
+        assert status == 200
+        assert (OTHER in text) is may, path
+        if "objects" in path and "api" not in path:
+            assert f"shard {number} of 4" in text
+    assert ("you may not get its lease" in (await get(site, PATH, Authorization="Bearer ann"))[1]) is not may
     reviewed = [each["resourceAttributes"] for each in reviewed_rights(wire) if "resourceAttributes" in each]
     of_leases = [each for each in reviewed if each["resource"] == "leases"]
     assert {each.get("name", "") for each in of_leases} == {"", f"test-{number}" if number else "test"}

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from devcluster import DevCluster
 from devcluster.api.pod_sessions import Process
 from manager.api import ObjectKey
+from manager.cache import Cache
 from manager.client import Client
 from manager.controller.failure import Failure
 from manager.kube.errors import ConfigError, Conflict, DeadlineExceeded, Fenced, NotFound, ProtocolError
@@ -24,6 +25,7 @@ from tests.support.cluster_wire import ClusterServer
 from tests.support.effort import Effort
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stall, Stream
+from tests.unit.cache.objects import running
 from tests.unit.connected import connected
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.filterwarnings("default::DeprecationWarning")]
@@ -33,92 +35,66 @@ LOG = "/api/v1/namespaces/default/pods/web/log"
 KEY = ObjectKey("default", "a")
 
 
-@pytest.fixture(scope="module")
-def package() -> Any:
-    # Imported here, because the import takes half a second in each worker that collects this file.
-    return pytest.importorskip("kubernetes_asyncio")
-
-
-@pytest.fixture(scope="module")
-def models(package: Any) -> Any:
-    return package.client
-
-
-class Scene(NamedTuple):
-    """Control plane behind a scripted connection, and a cache of ConfigMaps whose watches get no events."""
-
-    wire: ScriptedWire
-    client: Client
-    transport: Transport
-
-
 @pytest.fixture
-async def scene(package: Any) -> AsyncIterator[Scene]:
+async def core(wire: ScriptedWire, client: Client, cache: Cache, models: Any) -> AsyncIterator[Any]:
+    """Run a control plane, and a cache of ConfigMaps whose watches get no events."""
     async with DevCluster(port=None, controllers=False) as cluster:
-        server, wire = ClusterServer(cluster), ScriptedWire()
+        server = ClusterServer(cluster)
         server.serve(wire)
-        client, transport, cache, _ = connected(wire)
         cache.informer(ConfigMap)
-        running = asyncio.create_task(cache.run())
-        await cache.wait_synced()
-        server.silence()
-        yield Scene(wire, client, transport)
-        running.cancel()
-        await asyncio.wait([running])
-
-
-@pytest.fixture
-def core(scene: Scene, models: Any) -> Any:
-    return models.CoreV1Api(scene.client.kubernetes_client())
+        async with running(cache):
+            await cache.wait_synced()
+            server.silence()
+            yield models.CoreV1Api(client.kubernetes_client())
 
 
 def config_map(models: Any, name: str = "a", **data: str) -> Any:
     return models.V1ConfigMap(metadata=models.V1ObjectMeta(name=name), data=data)
 
 
-async def test_kubernetes_asyncio_reads_and_writes_objects(core: Any, models: Any, scene: Scene):
+async def test_kubernetes_asyncio_reads_and_writes_objects(core: Any, models: Any, wire: ScriptedWire):
     await core.create_namespaced_config_map("default", config_map(models, x="1"))
     await core.patch_namespaced_config_map("a", "default", {"data": {"y": "2"}})
     found = await core.read_namespaced_config_map("a", "default")
     assert found.data == {"x": "1", "y": "2"}
     listed = await core.list_namespaced_config_map("default", label_selector="!absent", limit=10)
     assert [each.metadata.name for each in listed.items] == ["a"]
-    (created,) = scene.wire.sent("POST", CONFIG_MAPS)
+    (created,) = wire.sent("POST", CONFIG_MAPS)
     assert created.query == {"fieldManager": "test"}
     assert created.headers["User-Agent"] == "test"
-    (asked,) = [each for each in scene.wire.sent("GET", CONFIG_MAPS) if "limit" in each.query]
+    (asked,) = [each for each in wire.sent("GET", CONFIG_MAPS) if "limit" in each.query]
     assert asked.query["labelSelector"] == "!absent"
 
 
-async def test_cached_read_sees_each_write_of_kubernetes_asyncio(core: Any, models: Any, scene: Scene):
+async def test_cached_read_sees_each_write_of_kubernetes_asyncio(core: Any, models: Any, client: Client):
     await core.create_namespaced_config_map("default", config_map(models, x="1"))
-    found = await scene.client.get(ConfigMap, KEY)
+    found = await client.get(ConfigMap, KEY)
     assert found.data == {"x": "1"}
     await core.patch_namespaced_config_map("a", "default", {"data": {"x": "2"}})
-    assert (await scene.client.get(ConfigMap, KEY)).data == {"x": "2"}
+    assert (await client.get(ConfigMap, KEY)).data == {"x": "2"}
     changed = await core.read_namespaced_config_map("a", "default")
     changed.data = {"x": "3"}
     await core.replace_namespaced_config_map("a", "default", changed)
-    assert (await scene.client.get(ConfigMap, KEY)).data == {"x": "3"}
+    assert (await client.get(ConfigMap, KEY)).data == {"x": "3"}
     await core.delete_namespaced_config_map("a", "default")
-    assert await scene.client.find(ConfigMap, KEY) is None
+    assert await client.find(ConfigMap, KEY) is None
     held = config_map(models)
     held.metadata.finalizers = ["example.com/held"]
     await core.create_namespaced_config_map("default", held)
     await core.delete_namespaced_config_map("a", "default")
-    assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is not None
+    assert (await client.get(ConfigMap, KEY)).metadata.deletion_timestamp is not None
 
 
-async def test_kubernetes_asyncio_dry_run_does_not_change_the_cache(core: Any, models: Any, scene: Scene):
+async def test_kubernetes_asyncio_dry_run_does_not_change_the_cache(core: Any, models: Any, client: Client):
     await core.create_namespaced_config_map("default", config_map(models, "b"), dry_run="All")
-    assert await scene.client.find(ConfigMap, ObjectKey("default", "b")) is None
+    assert await client.find(ConfigMap, ObjectKey("default", "b")) is None
     await core.create_namespaced_config_map("default", config_map(models))
     await core.delete_namespaced_config_map("a", "default", dry_run="All")
     await core.delete_namespaced_config_map("a", "default", body=models.V1DeleteOptions(dry_run=["All"]))
-    assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is None
+    assert (await client.get(ConfigMap, KEY)).metadata.deletion_timestamp is None
 
 
-async def test_kubernetes_asyncio_can_write_objects_of_uncached_kinds(core: Any, models: Any, scene: Scene):
+async def test_kubernetes_asyncio_can_write_objects_of_uncached_kinds(core: Any, models: Any):
     secret = models.V1Secret(metadata=models.V1ObjectMeta(name="s"), string_data={"a": "b"})
     found, status, headers = await core.create_namespaced_secret_with_http_info("default", secret)
     assert (found.data, status, headers["content-type"]) == ({"a": "Yg=="}, 201, "application/json")
@@ -141,20 +117,22 @@ async def test_kubernetes_asyncio_call_raises_an_error_that_is_also_a_manager_er
 
 
 async def test_kubernetes_asyncio_writes_fail_and_reads_succeed_after_the_lease_is_lost(
-    core: Any, models: Any, scene: Scene
+    core: Any, models: Any, wire: ScriptedWire, transport: Transport
 ):
     await core.create_namespaced_config_map("default", config_map(models, x="1"))
-    scene.transport.fence("the lease is lost")
-    sent = len(scene.wire.requests)
+    transport.fence("the lease is lost")
+    sent = len(wire.requests)
     with pytest.raises(Fenced, match="the lease is lost"):
         await core.patch_namespaced_config_map("a", "default", {"data": {"x": "2"}})
-    assert len(scene.wire.requests) == sent
+    assert len(wire.requests) == sent
     assert (await core.read_namespaced_config_map("a", "default")).data == {"x": "1"}
 
 
 @pytest.mark.parametrize("timeout", [3, 3.0, (1, 2)])
-async def test_kubernetes_asyncio_request_fails_at_its_request_timeout(core: Any, scene: Scene, timeout: Any):
-    scene.wire.on("GET", CONFIG_MAPS, Stall())
+async def test_kubernetes_asyncio_request_fails_at_its_request_timeout(
+    core: Any, wire: ScriptedWire, timeout: Any
+):
+    wire.on("GET", CONFIG_MAPS, Stall())
     began = asyncio.get_running_loop().time()
     with pytest.raises(DeadlineExceeded):
         await core.list_namespaced_config_map("default", _request_timeout=timeout)
@@ -162,10 +140,10 @@ async def test_kubernetes_asyncio_request_fails_at_its_request_timeout(core: Any
 
 
 async def test_kubernetes_asyncio_watch_yields_events_and_reconnects_after_silence(
-    core: Any, scene: Scene, package: Any
+    core: Any, wire: ScriptedWire, package: Any
 ):
     first, second = Stream(), Stream()
-    scene.wire.on("GET", CONFIG_MAPS, first, second)
+    wire.on("GET", CONFIG_MAPS, first, second)
     metadata = {"name": "a", "resourceVersion": "5"}
     first.event("ADDED", {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata})
     second.event("DELETED", {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata})
@@ -179,14 +157,14 @@ async def test_kubernetes_asyncio_watch_yields_events_and_reconnects_after_silen
     await asyncio.sleep(0)
     assert first.closed
     assert second.closed
-    assert scene.wire.sent("GET", CONFIG_MAPS)[-1].query["resourceVersion"] == "5"
+    assert wire.sent("GET", CONFIG_MAPS)[-1].query["resourceVersion"] == "5"
 
 
 async def test_response_with_preload_content_false_can_be_read_as_a_whole_or_by_line(
-    core: Any, models: Any, scene: Scene
+    core: Any, models: Any, wire: ScriptedWire
 ):
     for text in (b"one\ntwo", b""):
-        scene.wire.on("GET", LOG, Reply(body=text))
+        wire.on("GET", LOG, Reply(body=text))
         lines = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
         assert b"".join([line async for line in lines.content]) == text
         whole = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
@@ -197,11 +175,11 @@ async def test_response_with_preload_content_false_can_be_read_as_a_whole_or_by_
 
 
 async def test_response_with_preload_content_false_is_limited_in_size(
-    core: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    core: Any, wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch
 ):
     for bound in ("LONGEST", "LONGEST_LINE"):
         monkeypatch.setattr(f"manager_kubernetes_asyncio.api_client.{bound}", 3)
-    scene.wire.on("GET", LOG, Reply(body=b"12345"))
+    wire.on("GET", LOG, Reply(body=b"12345"))
     for read in ("read", "readline"):
         answer = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
         with pytest.raises(ProtocolError, match="is longer than 3 bytes"):
@@ -209,10 +187,10 @@ async def test_response_with_preload_content_false_is_limited_in_size(
 
 
 async def test_unfinished_log_stream_closes_its_connection_when_its_response_is_closed(
-    core: Any, scene: Scene
+    core: Any, wire: ScriptedWire
 ):
     stream = Stream()
-    scene.wire.on("GET", LOG, stream)
+    wire.on("GET", LOG, stream)
     stream.feed(b"one\n")
     answer = await core.read_namespaced_pod_log("web", "default", follow=True, _preload_content=False)
     assert await answer.content.readline() == b"one\n"
@@ -223,10 +201,10 @@ async def test_unfinished_log_stream_closes_its_connection_when_its_response_is_
 
 @pytest.mark.parametrize("ends", ["read", "cancelled", "failed"])
 async def test_closed_response_closes_its_connection_when_its_running_read_ends(
-    core: Any, scene: Scene, ends: str
+    core: Any, wire: ScriptedWire, ends: str
 ):
     stream = Stream()
-    scene.wire.on("GET", LOG, stream)
+    wire.on("GET", LOG, stream)
     answer = await core.read_namespaced_pod_log("web", "default", follow=True, _preload_content=False)
     reading = asyncio.create_task(answer.content.readline())
     await asyncio.sleep(0.1)
@@ -239,18 +217,18 @@ async def test_closed_response_closes_its_connection_when_its_running_read_ends(
     assert stream.closed
 
 
-async def test_api_client_refuses_unsupported_headers_and_methods(core: Any, models: Any, scene: Scene):
+async def test_api_client_refuses_unsupported_headers_and_methods(core: Any, models: Any):
     with pytest.raises(models.ApiValueError, match="sends no header impersonate-user"):
         await core.list_namespaced_config_map("default", _headers={"Impersonate-User": "root"})
     with pytest.raises(models.ApiValueError, match="sends no HEAD requests"):
         await core.connect_head_namespaced_pod_proxy("web", "default")
 
 
-async def test_api_client_is_created_once_and_its_close_does_not_close_the_transport(scene: Scene, core: Any):
-    client = scene.client.kubernetes_client()
-    assert scene.client.kubernetes_client() is client
-    async with client:
-        pass
+async def test_api_client_is_created_once_and_its_close_does_not_close_the_transport(
+    client: Client, core: Any
+):
+    async with client.kubernetes_client() as api:
+        assert client.kubernetes_client() is api
     await core.list_namespaced_config_map("default")
 
 

@@ -15,12 +15,6 @@ from manager_kinds.core_v1 import ConfigMap, Secret
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
 
 
-@pytest.fixture(scope="module")
-def models() -> Any:
-    # Imported here, because the import takes half a second in each worker that collects this file.
-    return pytest.importorskip("kubernetes_asyncio").client
-
-
 class OwnDeployment(Resource, group="apps", version="v1", kind="Deployment", plural="deployments"):
     """Model that an operator's author has written for Deployments."""
 

@@ -33,6 +33,7 @@ from manager_kubernetes_asyncio.pod_streams import LONGEST_LINE, PodStreams, spl
 from manager_tools.testing import LocalWire
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stream
+from tests.unit.connected import connected
 
 WEB = ObjectKey("default", "web")
 LOG = "/api/v1/namespaces/default/pods/web/log"
@@ -63,13 +64,12 @@ class Scene:
 async def scene(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
     async with DevCluster(controllers=False) as cluster:
         await create_running_pod(cluster)
-        metrics = Metrics()
         if request.param == "http":
             path = str(cluster.kubeconfig_path)
             wire: Any = HttpWire(await load_config(kubeconfig=path, context=None, environ={}))
         else:
             wire = LocalWire(cluster)
-        transport = Transport(wire, metrics=metrics, rng=random.Random(1), user_agent="test")
+        _, transport, _, metrics = connected(wire)
         yield Scene(cluster, transport, metrics)
         await transport.aclose()
 

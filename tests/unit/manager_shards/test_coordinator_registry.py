@@ -37,24 +37,20 @@ class Replica(Participant):
         group = Leases(self.transport, namespace=NAMESPACE, label=LABEL)
         self.watcher = LeaseWatcher(self.config, group)
         self.registry = ReplicaRegistry(self.config, group, self.watcher, count=16)
-        loop = asyncio.get_running_loop()
-        self.tasks = [
-            loop.create_task(self.watcher.run()),
-            loop.create_task(self.registry.run(cleans=lambda: cleans)),
-        ]
+        self.cleans = cleans
+        self.task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.watcher.run())
+            group.create_task(self.registry.run(cleans=lambda: self.cleans))
 
     @property
     def members(self) -> str:
         return " ".join(sorted(self.registry.members))
 
-    async def kill(self) -> None:
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.wait(self.tasks)
-
     async def stop(self) -> None:
-        self.tasks[1].cancel()
-        await asyncio.wait(self.tasks[1:])
+        await self.kill()
         await self.registry.leave(within=5.0)
 
 

@@ -9,7 +9,6 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,40 +25,46 @@ from manager.telemetry.logs import (
 )
 
 
-class Output:
-    """Log output in a file, parsed by lines."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def logged(self, call: Callable[[], object], level: LogLevel = "info") -> list[dict[str, Any]]:
-        with self._path.open("wb") as file, configured(level=level, log_format="json", fd=file.fileno()):
+def written(
+    call: Callable[[], object], log_format: LogFormat, *, level: LogLevel = "info", terminal: bool = False
+) -> str:
+    """Return the text that is logged during `call`, to a terminal or to a pipe."""
+    reading, writing = os.openpty() if terminal else os.pipe()
+    try:
+        with configured(level=level, log_format=log_format, fd=writing):
             call()
-        return [json.loads(line) for line in self._path.read_bytes().splitlines()]
+    finally:
+        os.close(writing)
+    # A terminal delivers writes in parts, and its end is an error.
+    with os.fdopen(reading, "rb", buffering=0) as end, contextlib.suppress(OSError):
+        parts = list[bytes]()
+        while part := end.read(1 << 16):
+            parts.append(part)
+    return b"".join(parts).decode()
 
 
-@pytest.fixture
-def output(tmp_path: Path) -> Output:
-    return Output(tmp_path / "log")
+def logged(call: Callable[[], object], level: LogLevel = "info") -> list[dict[str, Any]]:
+    """Return the log lines of `call`, parsed from their JSON format."""
+    return [json.loads(line) for line in written(call, "json", level=level).splitlines()]
 
 
-def test_log_line_has_time_level_logger_and_message_before_its_fields(output: Output):
-    [line] = output.logged(lambda: get_logger("cache", kind="Pod").info("synced", objects=3))
+def test_log_line_has_time_level_logger_and_message_before_its_fields():
+    [line] = logged(lambda: get_logger("cache", kind="Pod").info("synced", objects=3))
     assert list(line) == ["ts", "level", "logger", "msg", "kind", "objects"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("ts"))
     assert line == {"level": "info", "logger": "cache", "msg": "synced", "kind": "Pod", "objects": 3}
 
 
-def test_json_line_keeps_its_own_fields_when_fields_of_the_call_have_the_same_names(output: Output):
+def test_json_line_keeps_its_own_fields_when_fields_of_the_call_have_the_same_names():
     log = get_logger("x", level="gold")
-    [line] = output.logged(lambda: log.info("paid", ts="then", msg="thanks", logger="y", error="none"))
+    [line] = logged(lambda: log.info("paid", ts="then", msg="thanks", logger="y", error="none"))
     assert re.fullmatch(r"20\d\d-\S+Z", line.pop("ts"))
     own = {"level": "info", "logger": "x", "msg": "paid"}
     assert line == own | {"level_": "gold", "ts_": "then", "msg_": "thanks", "logger_": "y", "error": "none"}
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warn", "error"])
-def test_log_omits_lines_below_the_log_level(output: Output, level: LogLevel):
+def test_log_omits_lines_below_the_log_level(level: LogLevel):
     def call() -> None:
         log, library = get_logger("x"), logging.getLogger("lib")
         for number, tell in enumerate((log.debug, log.info, log.warning, log.error)):
@@ -68,18 +73,18 @@ def test_log_omits_lines_below_the_log_level(output: Output, level: LogLevel):
 
     levels = ["debug", "info", "warn", "error"]
     expected = [each for each in levels[levels.index(level) :] for _ in range(2)]
-    assert [line["level"] for line in output.logged(call, level)] == expected
+    assert [line["level"] for line in logged(call, level)] == expected
 
 
 @pytest.mark.parametrize("short", [{}, {"error": "in short"}])
-def test_logged_exception_has_its_message_and_stack(output: Output, short: dict[str, str]):
+def test_logged_exception_has_its_message_and_stack(short: dict[str, str]):
     def call() -> None:
         try:
             raise ValueError("wrong")
         except ValueError:
             get_logger("x").exception("failed", **short)
 
-    [line] = output.logged(call)
+    [line] = logged(call)
     assert (line["level"], line["error"]) == ("error", short.get("error", "wrong"))
     assert line["stacktrace"].startswith("Traceback")
     assert "ValueError: wrong" in line["stacktrace"]
@@ -88,17 +93,16 @@ def test_logged_exception_has_its_message_and_stack(output: Output, short: dict[
 @pytest.mark.parametrize(
     "value", [object(), {1, 2}, 2**70, "\ud800", {"deep": {"er": object()}}, b"\xff", ValueError("x")]
 )
-def test_json_format_writes_a_line_when_a_value_has_no_json_form(output: Output, value: object):
-    [line] = output.logged(lambda: get_logger("x").info("odd", value=value))
+def test_json_format_writes_a_line_when_a_value_has_no_json_form(value: object):
+    [line] = logged(lambda: get_logger("x").info("odd", value=value))
     assert line["msg"] == "odd"
     assert "value" in line
 
 
-def test_json_format_escapes_unprintable_characters(tmp_path: Path):
+def test_json_format_escapes_unprintable_characters():
     odd = "ö 🐕 \n \x1b[2J \x7f \x85 \x9b2J \u2028 \u202e \U000e0001"
-    with (tmp_path / "log").open("wb") as file, configured(level="info", log_format="json", fd=file.fileno()):
-        get_logger("webhook", **{odd: [odd]}).info(odd, user=odd, exc_info=ValueError(odd))
-    text = (tmp_path / "log").read_text()
+    log = get_logger("webhook", **{odd: [odd]})
+    text = written(lambda: log.info(odd, user=odd, exc_info=ValueError(odd)), "json")
     assert text.removesuffix("\n").isprintable()
     assert "ö 🐕" in text
     line = json.loads(text)
@@ -106,15 +110,13 @@ def test_json_format_escapes_unprintable_characters(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("value", "message"), [(3, "got 3"), ("x", "'got %d' % ('x',)")])
-def test_stdlib_log_record_is_logged_even_with_invalid_format_arguments(
-    output: Output, value: object, message: str
-):
+def test_stdlib_log_record_is_logged_even_with_invalid_format_arguments(value: object, message: str):
     record = logging.LogRecord("some.library", logging.WARNING, __file__, 1, "got %d", (value,), None)
-    [line] = output.logged(lambda: BridgeHandler().handle(record))
+    [line] = logged(lambda: BridgeHandler().handle(record))
     assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": message}
 
 
-def test_python_warnings_are_logged(output: Output):
+def test_python_warnings_are_logged():
     def call() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -122,7 +124,7 @@ def test_python_warnings_are_logged(output: Output):
             logging.captureWarnings(True)
             warnings.warn("old thing", DeprecationWarning, stacklevel=1)
 
-    [line] = output.logged(call)
+    [line] = logged(call)
     assert (line["level"], line["logger"]) == ("warn", "py.warnings")
     assert "old thing" in line["msg"]
 
@@ -150,17 +152,17 @@ class Unwilling:
     ],
     ids=["fits", "long", "list", "short object", "bytes", "number", "very long number", "unwilling"],
 )
-def test_overlong_log_value_is_truncated(output: Output, value: object, shown: object):
-    [line] = output.logged(lambda: get_logger("x").info("hello", user=value))
+def test_overlong_log_value_is_truncated(value: object, shown: object):
+    [line] = logged(lambda: get_logger("x").info("hello", user=value))
     assert line["user"] == shown
 
 
-def test_overlong_log_message_or_error_or_stack_is_truncated(output: Output):
+def test_overlong_log_message_or_error_or_stack_is_truncated():
     def call() -> None:
         get_logger("x").error("m" * 3000, exc_info=ValueError("e" * 1_000_000), stack="x" * 40_000)
         get_logger("x").error("ended", stack="step\n" * 1000)
 
-    line, short = output.logged(call)
+    line, short = logged(call)
     assert line["msg"] == "m" * 1024 + "… (1976 more characters)"
     assert len(line["error"]) < 1100
     assert len(line["stacktrace"]) < 5000
@@ -168,7 +170,7 @@ def test_overlong_log_message_or_error_or_stack_is_truncated(output: Output):
     assert short["stack"] == "step\n" * 1000
 
 
-def test_long_traceback_keeps_its_beginning_and_its_end(output: Output):
+def test_long_traceback_keeps_its_beginning_and_its_end():
     def fail(steps: int) -> None:
         if not steps:
             raise ValueError("at last")
@@ -183,25 +185,10 @@ def test_long_traceback_keeps_its_beginning_and_its_end(output: Output):
         except ValueError as error:
             get_logger("x").error("failed", exc_info=error)
 
-    [line] = output.logged(call)
+    [line] = logged(call)
     assert line["stacktrace"].startswith("Traceback")
     assert line["stacktrace"].endswith("ValueError: at last\n")
     assert len(line["stacktrace"]) < 33_000
-
-
-def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool = False) -> str:
-    reading, writing = os.openpty() if terminal else os.pipe()
-    try:
-        with configured(log_format=log_format, fd=writing):
-            call()
-    finally:
-        os.close(writing)
-    # A terminal delivers writes in parts, and its end is an error.
-    with os.fdopen(reading, "rb", buffering=0) as end, contextlib.suppress(OSError):
-        parts = list[bytes]()
-        while part := end.read(1 << 16):
-            parts.append(part)
-    return b"".join(parts).decode()
 
 
 @pytest.mark.parametrize(
@@ -298,6 +285,11 @@ class Ends:
         )
         self._received = bytearray()
 
+    def fill(self) -> None:
+        """Fill the pipe, so that the writer's thread blocks while it writes the next line."""
+        self.writer.write(b"x" * (PIPE_HOLDS - 1))
+        assert self.writer.flush(GENEROUS)
+
     def read_until(self, beginning: bytes) -> list[bytes]:
         """Read until a line starts with `beginning`; return all lines that were read."""
         while not re.search(rb"^%b.*\n" % beginning, self._received, re.MULTILINE):
@@ -335,8 +327,7 @@ def test_line_writer_flush_waits_until_all_lines_are_written_completely_and_in_o
 
 @pytest.mark.parametrize("ends", [MOST], indirect=True)
 def test_stalled_log_reader_blocks_no_write_and_gets_the_number_of_lost_lines(ends: Ends):
-    ends.writer.write(b"x" * (PIPE_HOLDS - 1))
-    assert ends.writer.flush(GENEROUS)
+    ends.fill()
     sent = [b"%04d" % number + b"." * 1020 for number in range(300)]
     for line in sent:
         ends.writer.write(line)
@@ -355,8 +346,7 @@ def test_stalled_log_reader_blocks_no_write_and_gets_the_number_of_lost_lines(en
 @pytest.mark.parametrize("ends", [MOST], indirect=True)
 def test_line_writer_limits_the_bytes_of_waiting_lines(ends: Ends):
     assert MAX_WAITING == 8 * 1024 * 1024  # as docs/security.md says
-    ends.writer.write(b"x" * (PIPE_HOLDS - 1))
-    assert ends.writer.flush(GENEROUS)
+    ends.fill()
     for _ in range(10):
         ends.writer.write(b"y" * (MOST // 2))
     ends.read_until(b"dropped 9 of %d" % (9 * MOST // 2))
@@ -390,15 +380,9 @@ def test_log_close_writes_waiting_lines_and_makes_later_writes_synchronous(ends:
     assert ends.read_until(b"after") == [b"before", b"after"]
 
 
-def blocked_after(ends: Ends, line: bytes) -> None:
-    """Fill the pipe, so that the writer's thread blocks while it writes `line`."""
-    ends.writer.write(b"x" * (PIPE_HOLDS - 1))
-    assert ends.writer.flush(GENEROUS)
-    ends.writer.write(line)
-
-
 def test_log_flush_after_a_close_that_timed_out_returns_whether_all_lines_are_written(ends: Ends):
-    blocked_after(ends, b"last")
+    ends.fill()
+    ends.writer.write(b"last")
     ends.writer.close(0)
     assert not ends.writer.flush(0)
     assert ends.read_until(b"last")
@@ -416,7 +400,8 @@ def test_log_close_writes_lines_that_other_threads_queue_meanwhile(
         ends.read_rest()
         join(timeout)
 
-    blocked_after(ends, b"last")
+    ends.fill()
+    ends.writer.write(b"last")
     monkeypatch.setattr(thread, "join", join_after_a_line)
     ends.writer.close(GENEROUS)
     monkeypatch.undo()

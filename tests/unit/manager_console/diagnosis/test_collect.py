@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import ReconcileRecord
 from manager_console.diagnosis.collect import (
     MOST_LEVELS,
@@ -27,6 +24,7 @@ from manager_console.diagnosis.collect import (
 from manager_console.diagnosis.explanation import ControllerReport, Explanation, explain
 from manager_tools.commands.explain import COLOURED, decode_report, to_text
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall
+from tests.unit.connected import connected
 
 pytestmark = pytest.mark.virtual_time
 
@@ -71,8 +69,13 @@ class Cluster:
         self.wire.on("GET", f"{CORE}/{plural}*", pages_of(list(items)))
 
     async def collect(self, *kinds: GroupVersionKind) -> Collected:
-        transport = Transport(self.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        transport = connected(self.wire).transport
         return await Collector(transport, RestMapper(transport), {FOO: kinds}).collect(FOO, KEY)
+
+
+@pytest.fixture
+async def cluster() -> Cluster:
+    return Cluster()
 
 
 def explanation_of(found: Collected) -> Explanation:
@@ -90,8 +93,10 @@ def pages_of(items: list[Any]) -> Callable[[Sent], Reply]:
 
 
 @pytest.mark.parametrize("kind", [POD, EVENT], ids=lambda kind: kind.kind)
-async def test_collector_of_huge_objects_requests_smaller_list_pages_and_stops_early(kind: GroupVersionKind):
-    cluster, filled = Cluster(), pod(1, ready=False)
+async def test_collector_of_huge_objects_requests_smaller_list_pages_and_stops_early(
+    cluster: Cluster, kind: GroupVersionKind
+):
+    filled = pod(1, ready=False)
     filled["metadata"]["annotations"] = {"a": "x" * 400_000}
     plural = f"{kind.kind.lower()}s"
     cluster.serve(plural, *[filled] * 1000)
@@ -104,8 +109,8 @@ async def test_collector_of_huge_objects_requests_smaller_list_pages_and_stops_e
     assert sum(len(str(each)) for each in found.events) < 10_000
 
 
-async def test_collector_stores_only_fields_that_the_page_shows_and_truncates_texts():
-    cluster, long = Cluster(), "y" * 100_000
+async def test_collector_stores_only_fields_that_the_page_shows_and_truncates_texts(cluster: Cluster):
+    long = "y" * 100_000
     fat = dict.fromkeys(("reason", "message", "action", "reportingComponent"), long)
     series = {"count": 3, "state": long}
     event = {**fat, "metadata": {"name": "e"}, "related": {"name": long}, "series": series}
@@ -123,8 +128,7 @@ async def test_collector_stores_only_fields_that_the_page_shows_and_truncates_te
     assert len(str(found)) < 400_000
 
 
-async def test_explanation_lists_a_limited_number_of_failing_pods_and_counts_the_others():
-    cluster = Cluster()
+async def test_explanation_lists_a_limited_number_of_failing_pods_and_counts_the_others(cluster: Cluster):
     cluster.serve("pods", *(pod(each, ready=each % 100 > 0) for each in range(10_000)))
     found = await cluster.collect(POD)
     explained = explanation_of(found)
@@ -135,16 +139,14 @@ async def test_explanation_lists_a_limited_number_of_failing_pods_and_counts_the
     assert len(to_text(explained)) < 3_000
 
 
-async def test_collector_stops_waiting_for_a_stalled_server():
-    cluster = Cluster()
+async def test_collector_stops_waiting_for_a_stalled_server(cluster: Cluster):
     cluster.wire.on("GET", f"{CORE}/pods*", Stall())
     found = await cluster.collect(POD)
     assert asyncio.get_running_loop().time() == pytest.approx(PATIENCE, abs=1)
     assert found.missing == [f"objects that were not read within {PATIENCE:g} s"]
 
 
-async def test_collector_skips_a_deeply_nested_object_and_keeps_other_objects():
-    cluster = Cluster()
+async def test_collector_skips_a_deeply_nested_object_and_keeps_other_objects(cluster: Cluster):
     nested = b'{"metadata":{"name":"x","managedFields":[%b]}}' % (b'{"f:a":' * 1100 + b"{}" + b"}" * 1100)
     bad = orjson.dumps(pod(1, ready=False))
     cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, b'{"metadata":{},"items":[%b,%b]}' % (nested, bad)))
@@ -157,8 +159,7 @@ async def test_collector_skips_a_deeply_nested_object_and_keeps_other_objects():
     [7, {}, {"metadata": 7}, {"metadata": {"name": "x", "ownerReferences": {}}}, {"metadata": {"name": 7}}],
     ids=repr,
 )
-async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any):
-    cluster = Cluster()
+async def test_explanation_reports_malformed_objects_and_shows_the_rest(cluster: Cluster, odd: Any):
     cluster.serve("pods", odd, pod(1, ready=False))
     event = {"message": "a meteorite", "count": "\x1b[2J", "lastTimestamp": 7, "series": [], "metadata": 1}
     cluster.serve("events", odd, event)
@@ -172,8 +173,7 @@ async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any
 
 
 @pytest.mark.parametrize("answer", [b"7", b"{", b'{"items":{}}', b'{"metadata":{"continue":7}}'], ids=str)
-async def test_collector_reports_a_malformed_list_and_shows_other_kinds(answer: bytes):
-    cluster = Cluster()
+async def test_collector_reports_a_malformed_list_and_shows_other_kinds(cluster: Cluster, answer: bytes):
     cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, answer))
     cluster.serve("secrets", owned("password", "s", "f"))
     found = await cluster.collect(POD, SECRET)
@@ -182,8 +182,8 @@ async def test_collector_reports_a_malformed_list_and_shows_other_kinds(answer: 
     assert missing.startswith(f"Pod: GET {CORE}/pods: not a list")
 
 
-async def test_collector_skips_a_child_that_is_deleted_during_the_collection():
-    cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
+async def test_collector_skips_a_child_that_is_deleted_during_the_collection(cluster: Cluster):
+    base = "/apis/apps/v1/namespaces/ns/deployments"
     cluster.wire.on("GET", f"{base}*", pages_of([owned("gone", "a", "f"), owned("web", "b", "f")]))
     cluster.wire.on("GET", f"{base}/gone", Reply.status(404, "NotFound", "no such Deployment"))
     cluster.wire.on("GET", f"{base}/web", Reply.json(owned("web", "b", "f", spec={"replicas": 1})))
@@ -191,8 +191,7 @@ async def test_collector_skips_a_child_that_is_deleted_during_the_collection():
     assert [child.name for child in found.root.children] == ["web"]
 
 
-async def test_collector_stops_at_a_depth_limit_when_objects_own_each_other():
-    cluster = Cluster()
+async def test_collector_stops_at_a_depth_limit_when_objects_own_each_other(cluster: Cluster):
     chain = [owned(f"foo-{each}", f"f{each}", f"f{each - 1}" if each else "f") for each in range(30)]
     chain += [owned("foo", "f", "f"), owned("foo", "f", "f0")]
     cluster.wire.on("GET", f"{BASE}/foos", Reply.json({"metadata": {}, "items": chain}))
@@ -202,8 +201,8 @@ async def test_collector_stops_at_a_depth_limit_when_objects_own_each_other():
     assert len(cluster.wire.sent("GET", f"{BASE}/foos")) == MOST_LEVELS
 
 
-async def test_collector_reads_a_limited_number_of_persistent_volume_claims_per_pod():
-    cluster, waits = Cluster(), pod(1, ready=False)
+async def test_collector_reads_a_limited_number_of_persistent_volume_claims_per_pod(cluster: Cluster):
+    waits = pod(1, ready=False)
     waits["spec"] = {"volumes": [{"persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(500)]}
     cluster.serve("pods", waits)
     cluster.wire.on("GET", "/api/v1", resources(("pods", "Pod"), ("claims", "PersistentVolumeClaim")))
@@ -213,8 +212,7 @@ async def test_collector_reads_a_limited_number_of_persistent_volume_claims_per_
     assert f"PersistentVolumeClaim: only the first {MOST_SHOWN} of a pod were read" in found.missing
 
 
-async def test_collector_reports_a_kind_that_the_user_must_not_list():
-    cluster = Cluster()
+async def test_collector_reports_a_kind_that_the_user_must_not_list(cluster: Cluster):
     refused = Reply.status(403, "Forbidden", "deployments is forbidden")
     cluster.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments", refused)
     found = await cluster.collect(DEPLOYMENT)
@@ -222,8 +220,7 @@ async def test_collector_reports_a_kind_that_the_user_must_not_list():
     assert "not known: Deployment: you may not list them" in to_text(explanation_of(found))
 
 
-async def test_collector_requests_only_metadata_of_secrets():
-    cluster = Cluster()
+async def test_collector_requests_only_metadata_of_secrets(cluster: Cluster):
     cluster.serve("secrets", owned("password", "s", "f"))
     found = await cluster.collect(SECRET)
     assert [child.name for child in found.root.children] == ["password"]
@@ -234,9 +231,8 @@ async def test_collector_requests_only_metadata_of_secrets():
 @pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
 @pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
 async def test_explanation_of_an_outdated_or_empty_status_gives_the_last_reconcile_error_or_not_observed(
-    outcome: str, reasons: list[str], metadata: dict[str, Any]
+    cluster: Cluster, outcome: str, reasons: list[str], metadata: dict[str, Any]
 ):
-    cluster = Cluster()
     cluster.foo["metadata"] |= metadata
     cluster.foo["status"] = {"observedGeneration": 1} if metadata else {}
     run = ReconcileRecord("foo", "ns", "foo", "1", 0.0, 0.0, 0, 0, (), 0, outcome)
@@ -246,8 +242,7 @@ async def test_explanation_of_an_outdated_or_empty_status_gives_the_last_reconci
     assert [each.reason for each in explained.blocking] == reasons
 
 
-async def test_explanation_of_an_object_in_deletion_has_the_single_reason_terminating():
-    cluster = Cluster()
+async def test_explanation_of_an_object_in_deletion_has_the_single_reason_terminating(cluster: Cluster):
     cluster.foo["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"]}
     bad = {"status": "False", "message": "waits for the store"}
     conditions = [{"type": "Ready", "reason": "A", **bad}, {"type": "Reachable", "reason": "B", **bad}]
@@ -265,8 +260,7 @@ def test_decode_report_skips_unknown_fields_that_are_nested_deeply():
     assert controller == ControllerReport("a", "b", False, None, None, None, [])
 
 
-async def test_explanation_text_strips_control_characters_of_objects():
-    cluster = Cluster()
+async def test_explanation_text_strips_control_characters_of_objects(cluster: Cluster):
     bad = {"type": f"Ready{HOSTILE}", "status": "False", "reason": HOSTILE, "message": HOSTILE * 1000}
     cluster.foo["status"] = {"conditions": [bad]}
     cluster.foo["metadata"]["name"] = HOSTILE
@@ -333,8 +327,7 @@ async def test_explanation_reports_a_deployment_as_ready_during_a_rollout_unless
     assert line in to_text(explained)
 
 
-async def test_explanation_of_an_unready_pod_quotes_its_warning_event_with_the_reason_once():
-    cluster = Cluster()
+async def test_explanation_of_an_unready_pod_quotes_its_warning_event_with_the_reason_once(cluster: Cluster):
     conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "[main]"}]
     cluster.serve("pods", owned("web", "p", "f", status={"conditions": conditions}))
     event = {"type": "Warning", "reason": "Unhealthy", "message": "Readiness probe failed: refused"}
@@ -352,8 +345,7 @@ def crashed(name: str = "web", **ended: Any) -> dict[str, Any]:
     return owned(name, f"uid-{name}", "f", status={"phase": "Running", "containerStatuses": [container]})
 
 
-async def test_explanation_of_a_crash_loop_without_a_message_quotes_the_last_log_line():
-    cluster = Cluster()
+async def test_explanation_of_a_crash_loop_without_a_message_quotes_the_last_log_line(cluster: Cluster):
     cluster.serve("pods", crashed())
     cluster.wire.on("GET", f"{CORE}/pods/web/log*", Reply(body=b"\x1b[31mout of\x1b[0m luck\n"))
     (blocking,) = explanation_of(await cluster.collect(POD)).blocking
@@ -362,8 +354,7 @@ async def test_explanation_of_a_crash_loop_without_a_message_quotes_the_last_log
     assert (sent.query["previous"], sent.query["tailLines"], sent.query["container"]) == ("true", "1", "main")
 
 
-async def test_explanation_of_a_crash_loop_has_no_log_line_when_the_log_is_unreadable():
-    cluster = Cluster()
+async def test_explanation_of_a_crash_loop_has_no_log_line_when_the_log_is_unreadable(cluster: Cluster):
     names = [f"web-{number}" for number in range(9)]
     cluster.serve("pods", crashed("said", message="so"), *map(crashed, names))
     cluster.wire.on("GET", f"{CORE}/pods/web-*", Reply.status(403, "Forbidden", "no"))

@@ -21,17 +21,12 @@ def container(**state: Any) -> dict[str, Any]:
     return {"name": "main", "state": state}
 
 
-def ended(**terminated: Any) -> list[dict[str, Any]]:
-    return [container(terminated=terminated)]
-
-
 READY, UNREADY = condition("Ready", "True"), condition("Ready", "False", "ContainersNotReady", "[main]")
 PULL = [container(waiting={"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nope"'})]
 PULLS = "ImagePullBackOff", 'container main: Back-off pulling image "nope"'
 CREATING = [container(waiting={"reason": "ContainerCreating"})]
 UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims"
-KILLED = "OOMKilled", "container main ended for lack of memory with exit code 137"
-EVICTED, FULL = "The node was low on resource: memory.", "The node had condition: [DiskPressure]."
+EVICTED = "The node was low on resource: memory."
 EXCEEDED = "FailedCreate", 'pods "web-1" is forbidden: exceeded quota: none'
 LATE = "ProgressDeadlineExceeded", "late"
 FAILED = "BackoffLimitExceeded", "Job has failed"
@@ -44,24 +39,12 @@ FAILED = "BackoffLimitExceeded", "Job has failed"
         (made("Pod", phase="Succeeded", conditions=[UNREADY]), FINE),
         (made("Pod"), ("Pending", "it has not started yet")),
         (made("Pod", phase="Pending", conditions=[UNREADY], containerStatuses=PULL), PULLS),
-        (made("Pod", initContainerStatuses=PULL, containerStatuses=[]), PULLS),
         (made("Pod", conditions=[UNREADY], containerStatuses=CREATING), ("ContainersNotReady", "[main]")),
-        (made("Pod", containerStatuses=ended(exitCode=137, reason="OOMKilled")), KILLED),
         (
             made("Pod", conditions=[condition("PodScheduled", "False", "Unschedulable", UNBOUND)]),
             ("Unschedulable", UNBOUND),
         ),
         (made("Pod", phase="Failed", reason="Evicted", message=EVICTED), ("Evicted", EVICTED)),
-        (
-            made(
-                "Pod",
-                phase="Failed",
-                reason="Evicted",
-                message=f"{FULL} ",
-                containerStatuses=ended(exitCode=137, reason="Error"),
-            ),
-            ("Evicted", FULL),
-        ),
         (made("PersistentVolumeClaim", phase="Bound"), FINE),
         (made("PersistentVolumeClaim", phase="Pending"), ("Pending", "no volume is bound to it")),
         (made("Deployment", {"replicas": 2}, readyReplicas=2, updatedReplicas=2), FINE),

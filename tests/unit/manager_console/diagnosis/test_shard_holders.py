@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 
@@ -25,8 +24,8 @@ pytestmark = pytest.mark.virtual_time
 UID = "1c9dd0a4-6b4f-4d3c-8f9a-0e7c2b1d4e5f"
 
 
-def leases_by(wire: ScriptedWire) -> ShardLeases:
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+@pytest.fixture
+async def leases(transport: Transport) -> ShardLeases:
     return ShardLeases(transport, namespace=NAMESPACE, name=NAME)
 
 
@@ -41,10 +40,10 @@ def named(holders: Holders) -> set[tuple[str, bool]]:
     return {(held.name, held.silent) for held in holders.shards}
 
 
-async def test_shard_lease_reader_returns_each_shard_holder_and_whether_it_stopped_renewing(program: Program):
-    wire = ScriptedWire()
+async def test_shard_lease_reader_returns_each_shard_holder_and_whether_it_stopped_renewing(
+    program: Program, wire: ScriptedWire, leases: ShardLeases
+):
     program.server.serve(wire)
-    leases = leases_by(wire)
     assert await leases.read() is None, "there are no shards"
     a, b = await program.start("a", "b")
     holders = await read(leases)
@@ -81,12 +80,13 @@ async def test_shard_lease_reader_returns_each_shard_holder_and_whether_it_stopp
     assert await leases.read() is None
 
 
-async def test_shard_holders_class_reads_the_leases_once_when_many_pages_need_them(program: Program):
-    wire = ScriptedWire()
+async def test_shard_holders_class_reads_the_leases_once_when_many_pages_need_them(
+    program: Program, wire: ScriptedWire, leases: ShardLeases
+):
     program.server.serve(wire)
     (a,) = await program.start("a")
     owned = OwnedShards(COUNT, Metrics())
-    holders = ShardHolders(leases_by(wire), owned, {"foo": True, "pet": False})
+    holders = ShardHolders(leases, owned, {"foo": True, "pet": False})
     shard = holders.shard_of("foo", UID)
     assert shard == ShardSet.of(COUNT, ()).number_of(UID)
     assert (holders.shard_of("pet", UID), holders.shard_of("everywhere", UID)) == (0, None)
@@ -115,10 +115,11 @@ async def test_shard_holders_class_reads_the_leases_once_when_many_pages_need_th
         (Reply.json({"metadata": {}, "items": [5]}), "the leases cannot be read: "),
     ],
 )
-async def test_shard_holders_class_reports_a_problem_when_it_cannot_read_the_leases(answer: Reply, said: str):
-    wire = ScriptedWire()
+async def test_shard_holders_class_reports_a_problem_when_it_cannot_read_the_leases(
+    wire: ScriptedWire, leases: ShardLeases, answer: Reply, said: str
+):
     wire.on("GET", LEASES, answer)
-    holders = ShardHolders(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True})
+    holders = ShardHolders(leases, OwnedShards(4, Metrics()), {"foo": True})
     owner = await holders.owner("foo", 3, may_know=True)
     assert owner.holder is None
     assert owner.problem.startswith(said)
@@ -134,20 +135,20 @@ def lease(number: int, **spec: object) -> dict[str, object]:
     return {"metadata": metadata, "spec": spec}
 
 
-async def test_shard_holders_class_lists_at_most_64_replicas():
-    wire = ScriptedWire()
+async def test_shard_holders_class_lists_at_most_64_replicas(wire: ScriptedWire, leases: ShardLeases):
     items = [lease(number, holderIdentity=f"replica-{number}", renewTime="whenever") for number in range(128)]
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": items}))
-    told = await ShardHolders(leases_by(wire), OwnedShards(128, Metrics()), {}).replicas()
+    told = await ShardHolders(leases, OwnedShards(128, Metrics()), {}).replicas()
     assert (len(told["rows"]), told["more"]) == (64, 64)
     assert {row["renewed"] for row in told["rows"]} == {""}
     # A Lease with an invalid time does not count as expired.
     assert not any(row["silent"] for row in told["rows"])
 
 
-async def test_shard_lease_reader_ignores_a_lease_without_the_shard_label():
-    wire = ScriptedWire()
+async def test_shard_lease_reader_ignores_a_lease_without_the_shard_label(
+    wire: ScriptedWire, leases: ShardLeases
+):
     foreign = {**lease(1, holderIdentity="x"), "metadata": {"name": f"{NAME}-1", "labels": {}}}
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": [lease(0, holderIdentity="a"), foreign]}))
-    holders = await read(leases_by(wire))
+    holders = await read(leases)
     assert [held.name for held in holders.shards[:3]] == ["a", "", ""]
