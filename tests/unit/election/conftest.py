@@ -111,9 +111,11 @@ class Participant:
 
     async def finished(self) -> None:
         """Wait until this replica leaves the election; raise its error, if any."""
-        task, self.task = self.task, None
-        assert task is not None
-        await task
+        assert self.task is not None
+        try:
+            await self.task
+        finally:
+            self.task = None
 
     async def lost(self) -> str:
         """Wait until this replica loses the leadership; return the reason."""

@@ -617,7 +617,7 @@ async def test_replica_without_sharding_reports_that_it_cannot_list_leases_and_n
     (a,) = await program.start("a")
     await a.stop()
     leader = Leader(program, "leader")
-    program.replicas.append(leader)
+    program.started.append(leader)
     leader.wire.on("GET", LEASES, Reply.status(403, "Forbidden", "leases is forbidden: it cannot list"))
     await asyncio.sleep(30)
     assert not leader.leads

@@ -260,7 +260,7 @@ async def test_shard_is_unowned_for_less_than_2_seconds_during_a_rolling_update(
     before = now()
 
     async def roll() -> None:
-        for old, new in zip(list(program.replicas), "def", strict=True):
+        for old, new in zip(program.replicas, "def", strict=True):
             await program.start(new)
             await old.stop()
             await asyncio.sleep(2)
