@@ -564,38 +564,30 @@ async def test_replica_with_sharding_waits_while_an_unsharded_leader_runs(progra
     assert program.shares == [4, 4]
 
 
-async def test_replica_without_sharding_leads_only_after_the_last_shard_is_released(program: Program):
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_replica_without_sharding_leads_only_after_the_last_shard_is_released_or_lost(
+    program: Program, deleted: bool
+):
     await program.start("a", "b", ends=20.0)
     first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
     leader = await program.lead("leader")
     # The other replica cannot take the Lease of the leader, and still owns shards.
     other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
     await first.stop()
-    await asyncio.sleep(5)
-    assert other.permitted
-    assert not leader.leads
-    await asyncio.sleep(20)
-    assert leader.leads
-    assert not other.permitted
-
-
-async def test_replica_without_sharding_waits_for_a_shard_owner_whose_lease_was_deleted(program: Program):
-    await program.start("a", "b", ends=20.0)
-    first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
-    leader = await program.lead("leader")
-    other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
-    await first.stop()
     await asyncio.sleep(3)
-    other.reach(Stall())  # it can neither renew its Leases nor create them again
-    for number in range(1, other.count):
-        if f"{LEASE}-{number}" in program.server.leases:
-            program.server.delete(NAMESPACE, f"{NAME}-{number}")
+    if deleted:
+        other.reach(Stall())  # it can neither renew its Leases nor create them again
+        for number in range(1, other.count):
+            if f"{LEASE}-{number}" in program.server.leases:
+                program.server.delete(NAMESPACE, f"{NAME}-{number}")
     await asyncio.sleep(5)
     assert other.permitted
     assert not leader.leads
-    await other.lost()
+    if deleted:
+        await other.lost()
     await asyncio.sleep(15)
     assert leader.leads
+    assert not other.permitted
 
 
 async def test_replica_without_sharding_waits_for_a_shard_owner_whose_lease_reads_fail(program: Program):
