@@ -24,55 +24,43 @@ from tests.support.scripted_wire import ScriptedWire, Step
 
 GROUP, PLURAL = "coordination.k8s.io", "leases"
 PREFIX = f"/apis/{GROUP}/v1/namespaces/"
+NAMESPACE = "default"
+NAME = "election"
+LEASES = f"{PREFIX}{NAMESPACE}/leases"
+LEASE = f"{LEASES}/{NAME}"
+EVERYTHING = f"{PREFIX}*"
+DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 class LeaseServer(ClusterServer):
-    """Control plane that tests use only for Leases."""
-
-    @staticmethod
-    def path(namespace: str, name: str = "") -> str:
-        """Return the API path of a Lease, or of all Leases in the namespace if `name` is empty."""
-        return f"{PREFIX}{namespace}/leases" + (f"/{name}" if name else "")
+    """Control plane that tests use only for Leases, in one namespace."""
 
     @property
     def leases(self) -> dict[str, dict[str, Any]]:
         """Return all Leases by API path."""
         found = (each.decode() for each in self.cluster.store.select(GROUP, PLURAL))
-        return {self.path(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in found}
+        return {f"{LEASES}/{each['metadata']['name']}": each for each in found}
 
-    def put(self, namespace: str, name: str, spec: dict[str, Any], **metadata: Any) -> None:
+    def put(self, name: str, spec: dict[str, Any], **metadata: Any) -> None:
         """Create or update a Lease as another client, without validation."""
-        store, key = self.cluster.store, Key(GROUP, PLURAL, namespace, name)
+        store, key = self.cluster.store, Key(GROUP, PLURAL, NAMESPACE, name)
         if (stored := store.get(key)) is not None:
             lease = stored.decode()
             store.update(key, {**lease, "metadata": lease["metadata"] | metadata, "spec": spec})
             return
-        metadata |= {"namespace": namespace, "name": name, "uid": str(uuid.uuid4())}
+        metadata |= {"namespace": NAMESPACE, "name": name, "uid": str(uuid.uuid4())}
         lease = {"apiVersion": f"{GROUP}/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         store.create(key, lease)
 
-    def delete(self, namespace: str, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Delete a Lease as another client."""
-        self.cluster.store.delete(Key(GROUP, PLURAL, namespace, name))
-
-    def spec(self, namespace: str, name: str) -> dict[str, Any]:
-        """Return the current spec of a Lease."""
-        spec: dict[str, Any] = self.leases[self.path(namespace, name)]["spec"]
-        return spec
+        self.cluster.store.delete(Key(GROUP, PLURAL, NAMESPACE, name))
 
 
 @asynccontextmanager
 async def lease_server() -> AsyncIterator[LeaseServer]:
     async with DevCluster(port=None, controllers=False) as cluster:
         yield LeaseServer(cluster)
-
-
-NAMESPACE = "default"
-NAME = "election"
-LEASE = LeaseServer.path(NAMESPACE, NAME)
-LEASES = LeaseServer.path(NAMESPACE)
-EVERYTHING = f"{PREFIX}*"
-DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 def permits(leadership: Leadership) -> bool:
@@ -111,9 +99,11 @@ class Participant:
 
     async def finished(self) -> None:
         """Wait until this replica leaves the election; raise its error, if any."""
-        task, self.task = self.task, None
-        assert task is not None
-        await task
+        assert self.task is not None
+        try:
+            await self.task
+        finally:
+            self.task = None
 
     async def lost(self) -> str:
         """Wait until this replica loses the leadership; return the reason."""
@@ -183,7 +173,8 @@ class Election:
 
     @property
     def spec(self) -> dict[str, object]:
-        return self.server.spec(NAMESPACE, NAME)
+        spec: dict[str, object] = self.server.leases[LEASE]["spec"]
+        return spec
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ class Replica(Participant):
         self.terms: dict[int, Leadership] = {}
         self.ended: dict[int, float] = {}
         self.asked_for: list[frozenset[int]] = []
-        self.preparing: asyncio.Task[None] | None = None
+        self.preparing: asyncio.TimerHandle | None = None
         self.task = asyncio.get_running_loop().create_task(self.coordinator.run())
 
     def attach(self, work: Work) -> None:
@@ -51,14 +51,10 @@ class Replica(Participant):
 
     def prepare(self, numbers: frozenset[int]) -> None:
         self.asked_for.append(numbers)
-
-        async def list_and_watch() -> None:
-            await asyncio.sleep(self.prepares)
-            self.coordinator.prepared(numbers)
-
         if self.preparing is not None:
             self.preparing.cancel()
-        self.preparing = asyncio.get_running_loop().create_task(list_and_watch())
+        loop = asyncio.get_running_loop()
+        self.preparing = loop.call_later(self.prepares, self.coordinator.prepared, numbers)
 
     def begin(self, number: int, leadership: Leadership) -> None:
         leadership.permit()
@@ -95,16 +91,6 @@ class Replica(Participant):
         await self.coordinator.release()
         await self.finished()
 
-    async def finished(self) -> None:
-        try:
-            await super().finished()
-        finally:
-            if self.preparing is not None:
-                self.preparing.cancel()
-            self.working.clear()
-            if self in self.program.replicas:
-                self.program.replicas.remove(self)
-
 
 class Leader(Candidate):
     """Replica that uses leader election and no shards."""
@@ -136,30 +122,29 @@ class Leader(Candidate):
         await self.elector.release()
         await self.finished()
 
-    async def finished(self) -> None:
-        try:
-            await super().finished()
-        finally:
-            self.program.replicas.remove(self)
-
 
 class Program:
     """Program with several replicas on one Lease server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
-        self.replicas: list[Replica | Leader] = []
+        self.started: list[Replica | Leader] = []
         self.moves: list[tuple[float, int, str]] = []
+
+    @property
+    def replicas(self) -> list[Replica | Leader]:
+        """Return the running replicas."""
+        return [each for each in self.started if each.task is not None]
 
     async def lead(self, identity: str) -> Leader:
         leader = Leader(self, identity)
-        self.replicas.append(leader)
+        self.started.append(leader)
         await asyncio.sleep(5)
         return leader
 
     def begin(self, identity: str, **how: Any) -> Replica:
         """Start a replica without waiting, and return it."""
-        self.replicas.append(replica := Replica(self, identity, **how))
+        self.started.append(replica := Replica(self, identity, **how))
         return replica
 
     @property
@@ -197,5 +182,5 @@ async def program() -> AsyncIterator[Program]:
     async with lease_server() as server:
         program = Program(server)
         yield program
-        for replica in list(program.replicas):
+        for replica in program.replicas:
             await replica.kill()

@@ -10,7 +10,7 @@ from manager.election.coordinator import Leadership
 from manager.kube.errors import Fenced
 from manager.util.clock import monotonic as now
 from tests.support.scripted_wire import Unreached
-from tests.unit.election.conftest import LEASE, NAME, NAMESPACE, Election
+from tests.unit.election.conftest import LEASE, NAME, Election
 
 pytestmark = pytest.mark.virtual_time
 
@@ -51,7 +51,7 @@ async def test_leadership_guard_cancels_its_block_when_the_lease_is_lost(electio
     first = await election.leader(seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
     if taken:
-        election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
+        election.server.put(NAME, {"holderIdentity": "another"})
     else:
         first.wire.on("PUT", LEASE, Unreached())
     with pytest.raises(Fenced, match=r"not renewed in time|could not be renewed|is now held by another"):

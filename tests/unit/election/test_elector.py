@@ -100,7 +100,7 @@ async def test_leader_sends_a_second_renewal_when_the_first_fails_or_hangs(
 async def test_lease_renewal_is_retried_immediately_after_a_conflict(election: Election):
     first = await election.leader()
     await asyncio.sleep(60.3)
-    election.server.put(NAMESPACE, NAME, {**election.spec, "strategy": "x"})
+    election.server.put(NAME, {**election.spec, "strategy": "x"})
     await asyncio.sleep(2.3)
     assert first.leads
     refused, again = first.wire.sent("PUT", LEASE)[-2:]
@@ -126,8 +126,8 @@ async def test_leadership_ends_when_another_client_acquires_or_releases_the_leas
 ):
     first = await election.leader(seconds=60)
     if deleted:
-        election.server.delete(NAMESPACE, NAME)
-    election.server.put(NAMESPACE, NAME, {"holderIdentity": by})
+        election.server.delete(NAME)
+    election.server.put(NAME, {"holderIdentity": by})
     taken = now()
     assert await first.lost() == f"lease default/election is now {now_is}"
     assert now() - taken <= 2.5
@@ -140,7 +140,7 @@ async def test_lease_holder_recreates_a_deleted_lease_before_another_replica_acq
     first = await election.leader()
     second = await election.standby()
     await asyncio.sleep(60.5)
-    election.server.delete(NAMESPACE, NAME)
+    election.server.delete(NAME)
     await asyncio.sleep(2.5)
     assert first.leads
     assert election.spec["holderIdentity"] == "first"
@@ -325,7 +325,7 @@ async def test_lease_acquisition_is_repeated_when_the_process_paused_during_the_
 
 
 async def test_elector_starts_no_work_when_stopped_before_it_has_written_the_shard_count(election: Election):
-    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
+    election.server.put(NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("PUT", LEASE, answer, Delayed(1.0, answer), answer)
@@ -346,7 +346,7 @@ async def test_standby_does_not_treat_a_deleted_lease_as_released(election: Elec
     first.wire.on("PUT", LEASE, Stall())  # no renewal succeeds
     await asyncio.sleep(3)
     last_renewal = first.wire.sent("POST", LEASES)[-1].at
-    election.server.delete(NAMESPACE, NAME)
+    election.server.delete(NAME)
     await asyncio.sleep(11)
     await first.lost()
     assert not second.leads
@@ -370,7 +370,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(
     election: Election, verb: str, exists: bool, answer: Reply
 ):
     if exists:
-        election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
+        election.server.put(NAME, {"holderIdentity": ""})
     first = election.candidate("first")
     refused = {"read": [("GET", LEASE), ("GET", LEASES)], "take": [("POST", LEASES), ("PUT", LEASE)]}[verb]
     for method, path in refused:
@@ -388,7 +388,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(
     assert first.elector.problem == problem
     assert len(first.wire.requests) <= 70
     if exists:  # no problem when another replica holds the lease
-        election.server.put(NAMESPACE, NAME, {"holderIdentity": "other", "leaseDurationSeconds": 15})
+        election.server.put(NAME, {"holderIdentity": "other", "leaseDurationSeconds": 15})
         await asyncio.sleep(3)
         assert first.elector.problem is None
     else:
@@ -422,7 +422,7 @@ async def test_elector_release_ends_the_election_and_frees_the_lease(election: E
 
 async def test_elector_release_never_frees_the_lease_of_another_holder(election: Election):
     first = await election.leader(seconds=60)
-    election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
+    election.server.put(NAME, {"holderIdentity": "another"})
     await first.elector.release()
     await first.finished()
     assert election.spec["holderIdentity"] == "another"
@@ -509,7 +509,7 @@ async def test_elector_stop_releases_the_lease_when_acquisition_is_in_flight_or_
 async def test_elector_stop_releases_the_lease_when_acquisition_response_is_lost_and_watch_outdated(
     election: Election, claims_again: bool
 ):
-    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
+    election.server.put(NAME, {"holderIdentity": ""})
     first = election.candidate("first")
     first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
     first.wire.on("GET", LEASES, Unreached())
@@ -564,38 +564,30 @@ async def test_replica_with_sharding_waits_while_an_unsharded_leader_runs(progra
     assert program.shares == [4, 4]
 
 
-async def test_replica_without_sharding_leads_only_after_the_last_shard_is_released(program: Program):
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_replica_without_sharding_leads_only_after_the_last_shard_is_released_or_lost(
+    program: Program, deleted: bool
+):
     await program.start("a", "b", ends=20.0)
     first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
     leader = await program.lead("leader")
     # The other replica cannot take the Lease of the leader, and still owns shards.
     other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
     await first.stop()
-    await asyncio.sleep(5)
-    assert other.permitted
-    assert not leader.leads
-    await asyncio.sleep(20)
-    assert leader.leads
-    assert not other.permitted
-
-
-async def test_replica_without_sharding_waits_for_a_shard_owner_whose_lease_was_deleted(program: Program):
-    await program.start("a", "b", ends=20.0)
-    first, other = sorted(program.sharers, key=lambda each: 0 not in each.permitted)
-    leader = await program.lead("leader")
-    other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
-    await first.stop()
     await asyncio.sleep(3)
-    other.reach(Stall())  # it can neither renew its Leases nor create them again
-    for number in range(1, other.count):
-        if f"{LEASE}-{number}" in program.server.leases:
-            program.server.delete(NAMESPACE, f"{NAME}-{number}")
+    if deleted:
+        other.reach(Stall())  # it can neither renew its Leases nor create them again
+        for number in range(1, other.count):
+            if f"{LEASE}-{number}" in program.server.leases:
+                program.server.delete(f"{NAME}-{number}")
     await asyncio.sleep(5)
     assert other.permitted
     assert not leader.leads
-    await other.lost()
+    if deleted:
+        await other.lost()
     await asyncio.sleep(15)
     assert leader.leads
+    assert not other.permitted
 
 
 async def test_replica_without_sharding_waits_for_a_shard_owner_whose_lease_reads_fail(program: Program):
@@ -617,7 +609,7 @@ async def test_replica_without_sharding_reports_that_it_cannot_list_leases_and_n
     (a,) = await program.start("a")
     await a.stop()
     leader = Leader(program, "leader")
-    program.replicas.append(leader)
+    program.started.append(leader)
     leader.wire.on("GET", LEASES, Reply.status(403, "Forbidden", "leases is forbidden: it cannot list"))
     await asyncio.sleep(30)
     assert not leader.leads
@@ -652,8 +644,8 @@ async def test_replica_with_a_different_shard_count_waits_and_reports_the_reason
 
 
 async def test_replica_acquires_shard_leases_that_have_no_label(program: Program):
-    program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
-    program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
+    program.server.put(NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
+    program.server.put(f"{NAME}-3", {"holderIdentity": ""})
     await program.start("a")
     await asyncio.sleep(30)
     assert program.shares == [8]

@@ -114,7 +114,7 @@ async def test_lease_client_write_does_not_recreate_a_deleted_lease(election: El
     lease = await leases.read(timeout=1.0)
     assert lease is not None
     await first.kill()
-    election.server.delete(NAMESPACE, NAME)
+    election.server.delete(NAME)
     with pytest.raises(Conflict):
         await leases.write(lease, timeout=1.0)
     assert not election.server.leases

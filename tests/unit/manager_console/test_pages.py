@@ -65,12 +65,14 @@ WEB = "/objects/memcacheds.cache.example.com/default/web"
 
 @asynccontextmanager
 async def serving(serve_pages: ServePages, access: Access | None = None) -> AsyncIterator[tuple[World, Site]]:
-    """Serve the console of a manager with a ready Memcached."""
+    """Serve the console of a manager with a Memcached that grows from one pod to two."""
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(MemcachedOperator, objects=[memcached]) as world:
         await world.until(memcached, lambda it: it.status.ready_replicas == 1)
         console = console_of(world, access)
         async with running(console.changes):
+            await world.update(memcached, lambda it: setattr(it.spec, "size", 2))
+            await world.until(memcached, lambda it: it.status.ready_replicas == 2)
             yield world, await serve_pages(console.routes())
 
 
@@ -179,10 +181,7 @@ async def test_console_pages_escape_html_from_objects_events_and_queries(
 
 
 async def test_object_page_shows_the_last_change_of_the_object_and_its_children(serve_pages: ServePages):
-    async with serving(serve_pages) as (world, site):
-        live = await world.get(Memcached, "web")
-        await world.update(live, lambda it: setattr(it.spec, "size", 2))
-        await world.until(live, lambda it: it.status.ready_replicas == 2)
+    async with serving(serve_pages) as (_, site):
         _, text = await get(site, WEB)
         assert "Deployment web" in text
         assert re.search(r"<code>status\.\w+</code> <del>1</del> <ins>2</ins>", text)
@@ -469,10 +468,7 @@ async def test_object_page_shows_only_related_objects_that_the_user_may_get(
         return Reply.json({"status": {"allowed": asked_for == "memcacheds"}})
 
     users.on("POST", RIGHTS, memcacheds_alone)
-    async with serving(serve_pages, access_by(users)) as (world, site):
-        live = await world.get(Memcached, "web")
-        await world.update(live, lambda it: setattr(it.spec, "size", 2))
-        await world.until(live, lambda it: it.status.ready_replicas == 2)
+    async with serving(serve_pages, access_by(users)) as (_, site):
         status, text = await get(site, WEB, Authorization="Bearer ann")
         assert status == 200
         assert "Not known: Deployment: you may not get them" in text

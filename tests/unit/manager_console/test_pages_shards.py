@@ -50,7 +50,6 @@ class Part:
                 self.owned.begin(number, Leadership())
             spec = {"holderIdentity": "test" if number in numbers else OTHER, "renewTime": renewed}
             LeaseServer(self.world.cluster).put(
-                "default",
                 f"test-{number}" if number else "test",
                 {"leaseDurationSeconds": 15, **spec},
                 labels={"test/lease": "shard"},

@@ -21,13 +21,6 @@ class OwnDeployment(Resource, group="apps", version="v1", kind="Deployment", plu
     spec: dict[str, Any] = Field(default_factory=dict)
 
 
-def unchecked(models: Any) -> Any:
-    """Return a configuration of kubernetes-asyncio without the check of required fields."""
-    settings = models.Configuration()
-    settings.client_side_validation = False
-    return settings
-
-
 def deployment(models: Any, **fields: Any) -> Any:
     ports = [models.V1ContainerPort(container_port=80, host_ip="1.2.3.4")]
     container = models.V1Container(name="main", image="any", ports=ports)
@@ -72,8 +65,9 @@ def test_kubernetes_asyncio_model_is_converted_to_unstructured_when_its_kind_has
 def test_missing_kind_of_a_kubernetes_asyncio_model_is_taken_from_its_class_name(
     models: Any, name: str, module: str
 ):
-    model = getattr(models, name)(local_vars_configuration=unchecked(models))
-    found = type(resource_of(model))
+    unchecked = models.Configuration()
+    unchecked.client_side_validation = False  # required fields may be missing
+    found = type(resource_of(getattr(models, name)(local_vars_configuration=unchecked)))
     assert (found.__module__, found.__name__) == (f"manager_kinds.{module}", name[2:])
 
 

@@ -16,7 +16,7 @@ from manager.util.clock import monotonic as now
 from manager_shards.coordinator import balance
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
-from tests.unit.election.conftest import DATA, EVERYTHING, LEASES, NAME, NAMESPACE
+from tests.unit.election.conftest import DATA, EVERYTHING, LEASES, NAME
 from tests.unit.election.program import COUNT, Program, Replica, permits, program
 
 __all__ = ["program"]
@@ -251,7 +251,7 @@ async def test_coordinator_of_a_disconnected_replica_ends_and_other_replicas_acq
 async def test_coordinator_ends_with_an_error_when_another_holder_takes_a_shard(program: Program):
     a, _ = await program.start("a", "b")
     number = min(a.permitted - {0})
-    program.server.put(NAMESPACE, f"{NAME}-{number}", {"holderIdentity": "somebody"})
+    program.server.put(f"{NAME}-{number}", {"holderIdentity": "somebody"})
     assert await a.lost() == f"lease default/{NAME}-{number} is now held by somebody"
 
 
@@ -260,7 +260,7 @@ async def test_shard_is_unowned_for_less_than_2_seconds_during_a_rolling_update(
     before = now()
 
     async def roll() -> None:
-        for old, new in zip(list(program.replicas), "def", strict=True):
+        for old, new in zip(program.replicas, "def", strict=True):
             await program.start(new)
             await old.stop()
             await asyncio.sleep(2)
@@ -296,7 +296,7 @@ async def test_replica_acquires_shards_whose_leases_name_a_running_replica_but_h
         # b has given these Leases up while the server was unreachable.
         name = f"{NAME}-{number}" if number else NAME
         notes = {f"{NAME}/shards": f"{COUNT}"}
-        program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
+        program.server.put(name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
     b, _ = program.begin("b"), program.begin("a", prepares=3.0)
     await asyncio.sleep(10)
     assert b.permitted == set(range(4, COUNT)), "b assigns the other shards to a, and a assigns them to b"
@@ -367,7 +367,7 @@ async def test_replica_acquires_shards_when_other_programs_have_many_large_lease
             "labels": {f"{NAME}/lease": "shard"},
             "annotations": {"note": "x" * 20_000, f"{NAME}/ready": "1"},
         }
-        program.server.put(NAMESPACE, f"{NAME}-odd-{number}", {"holderIdentity": "y" * 5_000}, **odd)
+        program.server.put(f"{NAME}-odd-{number}", {"holderIdentity": "y" * 5_000}, **odd)
     (b,) = await program.start("b")
     await asyncio.sleep(20)
     assert program.shares == [4, 4]
@@ -383,11 +383,11 @@ async def test_shard_of_a_crashed_replica_moves_15_to_21_s_after_its_last_renewa
 ):
     (a,) = await program.start("a")
     name = f"{NAME}-3"
-    lease = program.server.leases[program.server.path(NAMESPACE, name)]
+    lease = program.server.leases[f"{LEASES}/{name}"]
     notes = {**lease["metadata"].get("annotations", {}), "note": "x" * size}
-    program.server.put(NAMESPACE, name, lease["spec"], annotations=notes)
+    program.server.put(name, lease["spec"], annotations=notes)
     await asyncio.sleep(5)
-    renewed = a.wire.sent("PUT", program.server.path(NAMESPACE, name))[-1].at
+    renewed = a.wire.sent("PUT", f"{LEASES}/{name}")[-1].at
     await a.kill()
     await program.start("b")
     await asyncio.sleep(60)
@@ -398,9 +398,9 @@ async def test_shard_of_a_crashed_replica_moves_15_to_21_s_after_its_last_renewa
 
 @pytest.mark.usefixtures("short_answers")
 async def test_replica_retries_failed_reads_of_a_large_lease_at_intervals_and_acquires_it(program: Program):
-    path, note = program.server.path(NAMESPACE, f"{NAME}-3"), {"note": "x" * 20_000}
+    path, note = f"{LEASES}/{NAME}-3", {"note": "x" * 20_000}
     labels = {f"{NAME}/lease": "shard"}
-    program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations=note)
+    program.server.put(f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations=note)
     a = program.begin("a")
     a.wire.on("GET", path, *[Reply.status(403)] * 100, program.server.answer)
     await asyncio.sleep(20)

@@ -125,7 +125,7 @@ async def test_registry_deletes_expired_leases_of_its_replicas_unless_cleaning_i
     (b,) = await program.start("b")
     await b.kill()
     spec = {"holderIdentity": "them", "leaseDurationSeconds": 1}
-    program.server.put(NAMESPACE, "theirs", spec, labels={LABEL: f"{MEMBER}-16"})
+    program.server.put("theirs", spec, labels={LABEL: f"{MEMBER}-16"})
     await asyncio.sleep(1)
     assert a.members == "a b"
     await asyncio.sleep(120)
@@ -168,7 +168,7 @@ async def test_registry_removes_a_disconnected_replica_until_it_renews_its_lease
     await asyncio.sleep(10)
     assert a.members == b.members == "a b"
     [path] = [path for path, lease in program.server.leases.items() if lease["spec"]["holderIdentity"] == "b"]
-    program.server.delete(NAMESPACE, path.rpartition("/")[2])
+    program.server.delete(path.rpartition("/")[2])
     await asyncio.sleep(0.01)
     assert a.members == "a"
     await asyncio.sleep(6)
@@ -229,7 +229,7 @@ async def test_registry_limits_a_huge_lease_duration_to_a_minute(program: Progra
     (a,) = await program.start("a", cleans=True)
     spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1}
     name = a.registry._lease_of("ghost")
-    program.server.put(NAMESPACE, name, spec, labels={LABEL: f"{MEMBER}-16"})
+    program.server.put(name, spec, labels={LABEL: f"{MEMBER}-16"})
     await asyncio.sleep(50)
     assert a.members == "a ghost"
     assert a.registry.changes_at() <= now() + 15

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -38,21 +38,11 @@ def test_service_name_is_from_the_environment_or_else_the_name_of_the_program(
     assert provider.resource.attributes["service.version"] == "1.2.3"
 
 
-class Collector(BaseHTTPRequestHandler):
-    """A trace collector that accepts a request."""
-
-    def do_POST(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @contextmanager
-def served(collector: type[Collector]) -> Iterator[int]:
-    """Run a server for one request, and yield its port."""
-    with HTTPServer(("127.0.0.1", 0), collector) as server:
+def collector(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[int]:
+    """Run a trace collector that answers one request with `answer`, and yield its port."""
+    methods = {"do_POST": answer, "log_message": lambda *_: None}
+    with HTTPServer(("127.0.0.1", 0), type("Handler", (BaseHTTPRequestHandler,), methods)) as server:
         thread = Thread(target=server.handle_request)
         thread.start()
         yield server.server_port
@@ -65,18 +55,17 @@ def test_exporter_stops_reading_when_the_response_of_the_collector_is_endless(en
     """Serve a compression bomb, or a response without an end."""
     sent = 0
 
-    class Endless(Collector):
-        def do_POST(self) -> None:
-            nonlocal sent
-            self.send_response(200)
-            self.send_header("Content-Encoding", encoding)
-            self.end_headers()
-            piece = gzip.compress(bytes(1 << 24)) if encoding == "gzip" else bytes(1 << 16)
-            with suppress(ConnectionError):
-                while True:
-                    sent += self.wfile.write(piece)
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        nonlocal sent
+        request.send_response(200)
+        request.send_header("Content-Encoding", encoding)
+        request.end_headers()
+        piece = gzip.compress(bytes(1 << 24)) if encoding == "gzip" else bytes(1 << 16)
+        with suppress(ConnectionError):
+            while True:
+                sent += request.wfile.write(piece)
 
-    with served(Endless) as port, make_session(None) as session:
+    with collector(endless) as port, make_session(None) as session:
         found = session.post(f"http://127.0.0.1:{port}/v1/traces", data=b"spans")
     assert len(found.content) <= 4096
     assert found.ok
@@ -89,11 +78,11 @@ def test_exporter_session_uses_the_given_proxy_and_ignores_the_http_proxy_enviro
     monkeypatch.setenv("http_proxy", "http://me:s3cret@127.0.0.1:99999")
     seen: list[tuple[str, str | None]] = []
 
-    class Proxy(Collector):
-        def do_POST(self) -> None:
-            seen.append((self.path, self.headers["Proxy-Authorization"]))
-            super().do_POST()
+    def proxy(request: BaseHTTPRequestHandler) -> None:
+        seen.append((request.path, request.headers["Proxy-Authorization"]))
+        request.send_response(200)
+        request.end_headers()
 
-    with served(Proxy) as port, make_session(URL(f"http://me:p%40ss@127.0.0.1:{port}")) as session:
+    with collector(proxy) as port, make_session(URL(f"http://me:p%40ss@127.0.0.1:{port}")) as session:
         assert session.post("http://collector.example/v1/traces", data=b"spans").ok
     assert seen == [("http://collector.example/v1/traces", f"Basic {b64encode(b'me:p@ss').decode()}")]

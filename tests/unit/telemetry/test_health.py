@@ -2,13 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.telemetry.health import Check, Checks, Report
-
-
-def report_of(check: Check, *excluded: str) -> Report:
-    checks = Checks("readyz")
-    checks.add("cache", check)
-    return checks.report(excluded=excluded)
+from manager.telemetry.health import Check, Checks
 
 
 @pytest.mark.parametrize(
@@ -23,7 +17,9 @@ def report_of(check: Check, *excluded: str) -> Report:
     ids=["passes", "fails", "raises", "excluded", "unknown"],
 )
 def test_health_report_shows_each_check_as_ok_failed_or_excluded(check: Check, excluded: str, line: str):
-    report, fails = report_of(check, *excluded.split()), line.startswith("[-]")
+    checks, fails = Checks("readyz"), line.startswith("[-]")
+    checks.add("cache", check)
+    report = checks.report(excluded=excluded.split())
     assert report.healthy is not fails
     first, *lines, last = report.text.splitlines()
     assert (first, last) == ("[+]ping ok", f"readyz check {'failed' if fails else 'passed'}")

@@ -5,19 +5,13 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
 from controllers.petstore.pet import calls_counted
-from manager.telemetry.metrics import (
-    Metrics,
-    counting,
-    observing,
-)
+from manager.telemetry.metrics import Metrics, counting, observing
 from tests.support.metrics import Family, documented
 
 
-@pytest.fixture(scope="module")
-def page() -> str:
+def test_exposition_has_help_and_type_of_each_metric_family_and_no_created_samples():
     metrics = Metrics()
     for collector in vars(metrics).values():
         if not isinstance(collector, CollectorRegistry):
@@ -25,44 +19,31 @@ def page() -> str:
             child = collector.labels(*names) if names else collector
             observe = getattr(child, "observe", None) or child.inc
             observe(1)
-    return (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
-
-
-def test_exposition_has_help_and_type_of_each_metric_family_and_no_created_samples(page: str):
+    page = (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
     families = list(text_string_to_metric_families(page))
     assert all(family.documentation for family in families)
     assert page.count("# HELP ") == page.count("# TYPE ") == len(families)
     assert "_created" not in page
 
 
-@pytest.fixture(scope="module")
-def registered() -> dict[str, Family]:
-    metrics = Metrics()
+def test_documentation_has_exactly_the_registered_metrics_with_types_and_labels():
+    metrics, families = Metrics(), list(documented())
     calls_counted(metrics.registry)
-    return {**_families(metrics.registry), **_families(metrics.process_registry)}
-
-
-def test_documentation_has_exactly_the_registered_metrics_with_types_and_labels(
-    registered: dict[str, Family],
-):
-    families = list(documented())
+    registered = {**_families(metrics.registry), **_families(metrics.process_registry)}
     assert dict(families) == registered
     assert len(families) == len(registered)
 
 
 def _families(registry: CollectorRegistry) -> dict[str, Family]:
-    return {name: family for collector in registry._collector_to_names for name, family in _of(collector)}
-
-
-def _of(collector: Collector) -> list[tuple[str, Family]]:
-    """Return a collector's metric families; label names come from its samples if it declares none."""
-    found = []
-    for family in collector.collect():
-        labels = getattr(collector, "_labelnames", ())
-        if not hasattr(collector, "_labelnames"):
-            labels = tuple(sorted({label for sample in family.samples for label in sample.labels}))
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        found.append((name, (family.type, tuple(labels))))
+    """Return the metric families; label names come from the samples if the collector declares none."""
+    found = {}
+    for collector in registry._collector_to_names:
+        for family in collector.collect():
+            labels = getattr(collector, "_labelnames", None)
+            if labels is None:
+                labels = sorted({label for sample in family.samples for label in sample.labels})
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            found[name] = (family.type, tuple(labels))
     return found
 
 

@@ -243,13 +243,13 @@ async def test_explanation_of_an_outdated_or_empty_status_gives_the_last_reconci
 
 
 async def test_explanation_of_an_object_in_deletion_has_the_single_reason_terminating(cluster: Cluster):
-    cluster.foo["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"]}
+    cluster.foo["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b", "c/d"]}
     bad = {"status": "False", "message": "waits for the store"}
     conditions = [{"type": "Ready", "reason": "A", **bad}, {"type": "Reachable", "reason": "B", **bad}]
     cluster.foo["status"] = {"conditions": conditions}
     [blocking] = explanation_of(await cluster.collect()).blocking
     assert blocking.reason == "Terminating"
-    assert "waits for the store" in blocking.message
+    assert "the finalizer a/b, c/d: waits for the store" in blocking.message
 
 
 def test_decode_report_skips_unknown_fields_that_are_nested_deeply():

@@ -83,14 +83,6 @@ def test_readiness_judge_returns_ready_or_the_problem_that_the_status_shows(
     assert judge(obj) == (verdict if isinstance(verdict, Verdict) else (False, *verdict))
 
 
-def test_readiness_judge_reports_terminating_with_the_finalizers_of_a_deleted_object():
-    obj = made("Pet", conditions=[condition("Ready", "False", "CleanupFailed", "the store does not answer")])
-    obj["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b", "c/d"]}
-    ready, reason, message = judge(obj)
-    assert (ready, reason) == (False, "Terminating")
-    assert "the finalizer a/b, c/d: the store does not answer" in message
-
-
 def test_bad_conditions_function_returns_degraded_before_unavailable():
     told = [condition("Available", "False", "NotEnoughReady"), condition("Degraded", "True", "NameTaken")]
     assert [each["reason"] for each in bad_conditions(made("Foo", conditions=told))] == [
