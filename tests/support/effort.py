@@ -42,13 +42,13 @@ class Effort:
         self.units = spent / self.unit
 
 
-async def check_effort(measure: Callable[[], Awaitable[float]], *, below: float, attempts: int = 5) -> None:
-    """Assert that `measure` returns less than `below` in at least one of several attempts.
+async def check_effort(measure: Callable[[], Awaitable[float]], *, below: float) -> None:
+    """Assert that `measure` returns less than `below` in at least one of five attempts.
 
     An interrupt can take longer than the measured code, so one attempt may fail by chance.
     """
     found = list[float]()
-    while not found or (min(found) >= below and len(found) < attempts):
+    while not found or (min(found) >= below and len(found) < 5):
         found.append(await measure())
     assert min(found) < below, found
 

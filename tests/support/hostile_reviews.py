@@ -60,9 +60,9 @@ def members(form: bytes, size: int) -> bytes:
     return b"{" + b",".join(form % number for number in range(size // (len(form) + 4))) + b"}"
 
 
-def deep(size: int, *, levels: int = 400) -> bytes:
-    """Return a JSON list of about `size` bytes, with objects that are nested `levels` deep."""
-    return many(b'{"a":' * levels + b"1" + b"}" * levels, size)
+def deep(size: int) -> bytes:
+    """Return a JSON list of about `size` bytes, with objects that are nested 400 deep."""
+    return many(b'{"a":' * 400 + b"1" + b"}" * 400, size)
 
 
 def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
